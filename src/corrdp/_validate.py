@@ -1,0 +1,133 @@
+"""Range checks with one wording: what was wrong, the value seen, what to do.
+
+The values checked here are parameters that a caller chose, never data, so they may
+appear in messages.
+"""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.exceptions import BudgetError, CorrDPError
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    lower: float = -math.inf,
+    upper: float = math.inf,
+    open_lower: bool = False,
+    open_upper: bool = False,
+    allow_infinite: bool = False,
+    remedy: str = "",
+    error: type[CorrDPError] = CorrDPError,
+) -> float:
+    """Return `value` as a float inside the interval, or raise `error`."""
+    interval = (
+        f"{'(' if open_lower or lower == -math.inf else '['}{lower:g}, "
+        f"{upper:g}{')' if open_upper or upper == math.inf else ']'}"
+    )
+    is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    number = float(value) if is_real else math.nan
+    fits = (
+        not math.isnan(number)
+        and (math.isfinite(number) or allow_infinite)
+        and (number > lower if open_lower else number >= lower)
+        and (number < upper if open_upper else number <= upper)
+    )
+    if not fits:
+        finite = "" if allow_infinite else "finite "
+        raise error(
+            f"{name} must be a {finite}number in {interval}, got {name}={value!r}."
+            + (f" {remedy}" if remedy else "")
+        )
+    return number
+
+
+def check_count(
+    name: str,
+    value: Any,
+    *,
+    lower: int = 1,
+    remedy: str = "",
+    error: type[CorrDPError] = CorrDPError,
+) -> int:
+    """Return `value` as an int not below `lower`, or raise `error`."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+    if not is_whole or int(value) < lower:
+        raise error(
+            f"{name} must be a whole number of at least {lower}, got {name}={value!r}."
+            + (f" {remedy}" if remedy else "")
+        )
+    return int(value)
+
+
+def check_epsilon(epsilon: Any, *, name: str = "epsilon") -> float:
+    """Return a positive finite epsilon, or raise `BudgetError`."""
+    if epsilon is None:
+        raise BudgetError(
+            f"{name} is None: a budget is chosen, never inherited. "
+            f"Pass one, for example {name}=1.0."
+        )
+    return check_real(
+        name,
+        epsilon,
+        lower=0.0,
+        open_lower=True,
+        remedy=f"Choose a budget, for example {name}=1.0.",
+        error=BudgetError,
+    )
+
+
+def check_delta(delta: Any, *, name: str = "delta", allow_zero: bool = False) -> float:
+    """Return a delta in (0, 1), or [0, 1) if zero is allowed, or raise."""
+    if delta is None:
+        raise BudgetError(
+            f"{name} is None: a budget is chosen, never inherited. "
+            f"Pass one well below 1 / rows, for example {name}=1e-6."
+        )
+    return check_real(
+        name,
+        delta,
+        lower=0.0,
+        upper=1.0,
+        open_lower=not allow_zero,
+        open_upper=True,
+        remedy=f"Choose a small probability, for example {name}=1e-6.",
+        error=BudgetError,
+    )
+
+
+def check_nonnegative_array(
+    name: str,
+    values: Any,
+    *,
+    ndim: int,
+    allow_infinite: bool = False,
+    error: type[CorrDPError] = CorrDPError,
+) -> FloatArray:
+    """Return `values` as a float array without NaN or negative entries, or raise."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise error(
+            f"{name} must be an array of numbers, got {type(values).__name__}. "
+            f"Pass {ndim} dimension(s) of non-negative numbers."
+        ) from None
+    if array.ndim != ndim:
+        raise error(
+            f"{name} must have {ndim} dimension(s), got shape {array.shape}. "
+            f"Reshape it before the call."
+        )
+    wrong = np.isnan(array) | (array < 0) | (np.isinf(array) & (not allow_infinite))
+    if wrong.any():
+        where = tuple(int(index) for index in np.argwhere(wrong)[0])
+        raise error(
+            f"{name} must hold non-negative finite numbers, got "
+            f"{float(array[where])!r} at index {where}. Correct that entry."
+        )
+    return array
