@@ -1,0 +1,45 @@
+# Needs Python >= 3.11 and make; everything else is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_DIR ?= demo-output
+
+.PHONY: demo test lint types layers docs bench check clean
+
+demo: $(VENV)/.demo
+	$(BIN)/corrdp demo --out $(DEMO_DIR)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --cov=corrdp --cov-report=term
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/run_all.py
+
+check: lint types layers docs test
+
+clean:
+	rm -rf $(VENV) docs/_build $(DEMO_DIR)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable ".[test,docs,lint,secure]"
+	touch $@ $(VENV)/.demo

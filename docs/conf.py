@@ -1,0 +1,24 @@
+"""Sphinx configuration."""
+
+from importlib.metadata import version as installed_version
+
+project = "corrdp"
+author = "The corrdp developers"
+version = release = installed_version("corrdp")
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+napoleon_numpy_docstring = True
+napoleon_google_docstring = False
+napoleon_custom_sections = [("Guarantee", "returns_style")]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"corrdp {release}"
