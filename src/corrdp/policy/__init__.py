@@ -1,0 +1,39 @@
+"""Policies: roles, domains, neighbor classes, budgets."""
+
+from corrdp.policy._budget import Budget, class_epsilon
+from corrdp.policy._domains import (
+    BooleanDomain,
+    CategoryDomain,
+    NumberDomain,
+    Refuse,
+    Replace,
+    Slot,
+)
+from corrdp.policy._features import (
+    ColumnRole,
+    Conditioning,
+    Feature,
+    Label,
+    NeighborRelation,
+)
+from corrdp.policy._neighbors import NeighborClass, neighbor_classes
+from corrdp.policy._policy import Policy
+
+__all__ = [
+    "BooleanDomain",
+    "Budget",
+    "CategoryDomain",
+    "ColumnRole",
+    "Conditioning",
+    "Feature",
+    "Label",
+    "NeighborClass",
+    "NeighborRelation",
+    "NumberDomain",
+    "Policy",
+    "Refuse",
+    "Replace",
+    "Slot",
+    "class_epsilon",
+    "neighbor_classes",
+]

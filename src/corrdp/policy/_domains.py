@@ -1,0 +1,308 @@
+"""Declared domains: what a column may hold, known before any row is read."""
+
+import math
+import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+from corrdp._validate import check_count, check_real
+from corrdp.exceptions import PolicyError
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A value that is not in the domain stops the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A missing value is encoded by a flag column of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """A value that is not in the domain becomes one declared value of the domain."""
+
+    value: float | str | bool
+
+
+MissingTreatment: TypeAlias = Refuse | Slot | Replace
+UnknownTreatment: TypeAlias = Refuse | Replace
+
+
+def shown(value: Any) -> str:
+    """Return a short text of a declared value, for messages."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # an integer with too many digits to print
+        return f"a very large {type(value).__name__}"
+
+
+def checked_number(name: str, value: Any, **limits: Any) -> float:
+    """Return a declared number as a float, or raise `PolicyError`."""
+    if isinstance(value, int) and abs(value) > 2**1000:
+        raise PolicyError(
+            f"{name} must be a number that fits in a float, got {name}={shown(value)}. "
+            "Declare a smaller number."
+        )
+    return check_real(name, value, error=PolicyError, **limits)
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return a declared true or false, or raise `PolicyError`."""
+    if not isinstance(value, bool):
+        raise PolicyError(
+            f"{name} must be true or false, got {name}={shown(value)}. Declare one."
+        )
+    return value
+
+
+def checked_text(name: str, value: Any) -> str:
+    """Return a declared non-empty text without control characters, or raise."""
+    if not isinstance(value, str) or not value or not _is_plain(value):
+        raise PolicyError(
+            f"{name} must be a non-empty text without control characters, "
+            f"got {shown(value)}. Declare one."
+        )
+    return value
+
+
+def _is_plain(text: str) -> bool:
+    return not any(
+        code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000
+        for code in map(ord, text)
+    )
+
+
+def canonical_text(value: Any) -> str | None:
+    """Return the text by which a category is compared, or None if it has none.
+
+    Text stands for itself; true and false are written in lower case; a whole number
+    has no decimal point, so that 1 and 1.0 are both ``"1"``.
+
+    Examples
+    --------
+    >>> [canonical_text(value) for value in ("1.0", 1.0, 1, 2.5, True)]
+    ['1.0', '1', '1', '2.5', 'true']
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        number = float(value)
+        return str(int(number)) if number.is_integer() else repr(number)
+    if type(value).__name__ in {"bool", "bool_"}:  # numpy's boolean is no Integral
+        return "true" if value else "false"
+    return None
+
+
+def _declared_category(name: str, value: Any) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and (not math.isfinite(value) or abs(value) > 2**1000):
+        text = None
+    else:
+        text = canonical_text(value)
+    return checked_text(name, value if text is None else text)
+
+
+def _checked_missing(missing: Any) -> None:
+    if not isinstance(missing, Refuse | Slot | Replace):
+        raise PolicyError(
+            "missing must be Refuse(), Slot() or Replace(value), got "
+            f"{shown(missing)}. Declare what happens to a missing value."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NumberDomain:
+    """Numbers between two declared bounds; values outside are clipped to them.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Bounds known without looking at the data, ``lower < upper``.
+    bins : int, optional
+        Equal-width bins over the bounds: the resolution at which leakage is counted.
+    missing : Refuse, Slot or Replace
+        What happens to a missing value; refused unless declared.
+    """
+
+    lower: float
+    upper: float
+    bins: int | None = None
+    missing: MissingTreatment = Refuse()
+
+    def __post_init__(self) -> None:
+        lower = checked_number("bounds[0]", self.lower)
+        upper = checked_number("bounds[1]", self.upper)
+        if not lower < upper or not math.isfinite(upper - lower):
+            raise PolicyError(
+                "bounds must be [lower, upper] with lower < upper and a finite width, "
+                f"got bounds=[{lower:g}, {upper:g}]. Put the smaller bound first."
+            )
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        if self.bins is not None:
+            check_count(
+                "bins",
+                self.bins,
+                remedy="Declare the number of equal-width bins.",
+                error=PolicyError,
+            )
+        _checked_missing(self.missing)
+        if isinstance(self.missing, Replace):
+            value = checked_number(
+                "missing_value",
+                self.missing.value,
+                lower=lower,
+                upper=upper,
+                remedy="Declare a replacement inside the bounds.",
+            )
+            object.__setattr__(self, "missing", Replace(value))
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryDomain:
+    """A declared list of categories, compared by canonical text.
+
+    Parameters
+    ----------
+    categories : tuple of str
+        Every value that is accepted. Numbers and booleans are stored by their
+        canonical text: 1 and 1.0 as ``"1"``, True as ``"true"``.
+    other : bool
+        Whether unknown values have a slot of their own.
+    missing : Refuse, Slot or Replace
+        What happens to a missing value; refused unless declared.
+    unknown : Refuse or Replace
+        What happens to a value that is not declared, unless `other` holds it.
+    groups : tuple of (name, categories) pairs, or a mapping
+        Categories merged into one level, in the model as in leakage estimates.
+    """
+
+    categories: tuple[str, ...]
+    other: bool = False
+    missing: MissingTreatment = Refuse()
+    unknown: UnknownTreatment = Refuse()
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "categories", self._checked_categories())
+        object.__setattr__(self, "groups", self._checked_groups())
+        checked_flag("other", self.other)
+        _checked_missing(self.missing)
+        if isinstance(self.missing, Replace):
+            self._check_replacement("missing", "missing_value")
+        if isinstance(self.unknown, Replace):
+            self._check_replacement("unknown", "unknown")
+            if self.other:
+                raise PolicyError(
+                    "other = true and unknown are both declared, got "
+                    f"unknown={shown(self.unknown.value)}. Keep one of them."
+                )
+        elif not isinstance(self.unknown, Refuse):
+            raise PolicyError(
+                f"unknown must be Refuse() or Replace(category), got "
+                f"{shown(self.unknown)}. Declare what happens to an unknown value."
+            )
+
+    @property
+    def merged(self) -> dict[str, str]:
+        """Level of every declared category: its group's name, or itself."""
+        level = {category: category for category in self.categories}
+        for group, members in self.groups:
+            level.update(dict.fromkeys(members, group))
+        return level
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Distinct levels after merging, in the order of their first category."""
+        merged = self.merged
+        return tuple(dict.fromkeys(merged[category] for category in self.categories))
+
+    def _checked_categories(self) -> tuple[str, ...]:
+        declared: Any = self.categories
+        if not isinstance(declared, list | tuple) or not declared:
+            raise PolicyError(
+                "categories must be a non-empty list, got "
+                f"categories={shown(declared)}. List every value to accept."
+            )
+        texts = tuple(_declared_category("category", c) for c in declared)
+        _refuse_repeats("categories", texts)
+        return texts
+
+    def _checked_groups(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        declared: Any = self.groups
+        pairs = tuple(declared.items() if isinstance(declared, Mapping) else declared)
+        groups = []
+        for name, members in pairs:
+            checked_text("group name", name)
+            if not isinstance(members, list | tuple) or not members:
+                raise PolicyError(
+                    f"groups.{name} must be a non-empty list of categories, got "
+                    f"{shown(members)}. List the categories to merge."
+                )
+            texts = tuple(_declared_category(f"groups.{name}", m) for m in members)
+            for text in texts:
+                if text not in self.categories:
+                    raise PolicyError(
+                        f"groups.{name} names {shown(text)}, which is not among the "
+                        "categories. Add it to categories or remove it."
+                    )
+            groups.append((name, texts))
+        _refuse_repeats("members of groups", [m for _, texts in groups for m in texts])
+        _refuse_repeats("group names", [name for name, _ in groups])
+        members_of = dict(groups)
+        for name in members_of:
+            if name in self.categories and name not in members_of[name]:
+                raise PolicyError(
+                    f"groups.{name} has the name of a category outside the group. "
+                    "Rename the group or add the category to it."
+                )
+        return tuple(groups)
+
+    def _check_replacement(self, field: str, key: str) -> None:
+        text = _declared_category(key, getattr(self, field).value)
+        if text not in self.categories:
+            raise PolicyError(
+                f"{key} must be one of the categories, got {key}={shown(text)}. "
+                "Name a declared category."
+            )
+        object.__setattr__(self, field, Replace(text))
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanDomain:
+    """True or false; data may also write 1 and 0, or the words in any case.
+
+    Parameters
+    ----------
+    missing : Refuse, Slot or Replace
+        What happens to a missing value; refused unless declared.
+    """
+
+    missing: MissingTreatment = Refuse()
+
+    def __post_init__(self) -> None:
+        _checked_missing(self.missing)
+        if isinstance(self.missing, Replace):
+            checked_flag("missing_value", self.missing.value)
+
+
+Domain: TypeAlias = NumberDomain | CategoryDomain | BooleanDomain
+
+
+def _refuse_repeats(what: str, texts: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
+            raise PolicyError(
+                f"{what} must be distinct, got {shown(text)} twice. "
+                "Numbers are compared by canonical text (1.0 is '1'). Remove one."
+            )
+        seen.add(text)

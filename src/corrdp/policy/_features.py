@@ -1,0 +1,166 @@
+"""Columns of a policy: role, domain, and what a change of the column gives away."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from corrdp.exceptions import PolicyError
+from corrdp.policy._domains import (
+    BooleanDomain,
+    CategoryDomain,
+    Domain,
+    NumberDomain,
+    Slot,
+    checked_number,
+    checked_text,
+    shown,
+)
+
+
+class ColumnRole(StrEnum):
+    """What a policy says of a feature."""
+
+    SENSITIVE = "sensitive"
+    INSENSITIVE = "insensitive"
+    PUBLIC = "public"
+
+
+class NeighborRelation(StrEnum):
+    """How many insensitive features of a record may change at once."""
+
+    ONE_INSENSITIVE = "one_insensitive"
+    ALL_INSENSITIVE = "all_insensitive"
+
+
+class Conditioning(StrEnum):
+    """What leakage conditions on: the changed features, or any set (Def. 2.5)."""
+
+    MARGINAL = "marginal"
+    DEFINITION = "definition"
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def checked_choice(name: str, value: Any, choices: type[Choice]) -> Choice:
+    """Return a declared word as a member of `choices`, or raise `PolicyError`."""
+    words = [member.value for member in choices]
+    if not isinstance(value, str) or value not in words:
+        raise PolicyError(
+            f"{name} must be one of {', '.join(words)}, got {name}={shown(value)}. "
+            "Declare one of them."
+        )
+    return choices(value)
+
+
+def _check_domain(owner: str, domain: Any) -> None:
+    if not isinstance(domain, NumberDomain | CategoryDomain | BooleanDomain):
+        raise PolicyError(
+            f"{owner}: domain must be a NumberDomain, CategoryDomain or BooleanDomain, "
+            f"got {shown(domain)}. Declare what the column may hold."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One raw feature.
+
+    Parameters
+    ----------
+    name : str
+        Column name in the table.
+    role : ColumnRole
+        Sensitive features are protected at the full budget, insensitive ones at the
+        budget divided by their distance, public ones not at all.
+    domain : NumberDomain, CategoryDomain or BooleanDomain
+        What the column may hold.
+    leakage : float, optional
+        Declared upper bound in [0, 1] on what the column, taken alone, tells about
+        the sensitive features. Only for insensitive features.
+    score : float
+        Sensitivity in its own right, in [0, 1]; 1 is fully sensitive. Only for
+        insensitive features (a sensitive one may repeat its 1).
+    """
+
+    name: str
+    role: ColumnRole
+    domain: Domain
+    leakage: float | None = None
+    score: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked_text("feature name", self.name)
+        owner = f"features.{self.name}"
+        role = checked_choice(f"{owner}.role", self.role, ColumnRole)
+        object.__setattr__(self, "role", role)
+        _check_domain(owner, self.domain)
+        if self.leakage is not None:
+            leakage = checked_number(
+                f"{owner}.leakage",
+                self.leakage,
+                lower=0.0,
+                upper=1.0,
+                remedy="Declare a total variation distance.",
+            )
+            object.__setattr__(self, "leakage", leakage)
+            if role is not ColumnRole.INSENSITIVE:
+                raise PolicyError(
+                    f"{owner}.leakage={leakage:g} is declared for a {role} feature. "
+                    "Only insensitive features have a leakage: remove it."
+                )
+        score = checked_number(
+            f"{owner}.score",
+            self.score,
+            lower=0.0,
+            upper=1.0,
+            remedy="Declare 0 (insensitive) to 1 (fully sensitive).",
+        )
+        object.__setattr__(self, "score", score)
+        allowed = {ColumnRole.SENSITIVE: {0.0, 1.0}, ColumnRole.PUBLIC: {0.0}}
+        if role in allowed and score not in allowed[role]:
+            raise PolicyError(
+                f"{owner}.score={score:g} contradicts role={role.value!r}. "
+                "Declare the role insensitive, or remove the score."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The target column.
+
+    Parameters
+    ----------
+    name : str
+        Column name in the table.
+    domain : NumberDomain, CategoryDomain or BooleanDomain
+        What the label may hold; a missing slot is refused.
+    score : float
+        Protection of the label in [0, 1]: 0 is public, 1 is fully sensitive. There
+        is no default, because either choice would be a promise nobody made.
+    """
+
+    name: str
+    domain: Domain
+    score: float
+
+    def __post_init__(self) -> None:
+        checked_text("target", self.name)
+        _check_domain("label", self.domain)
+        if isinstance(self.domain.missing, Slot):
+            raise PolicyError(
+                'label.missing="slot" is declared, but a label has no flag column. '
+                "Declare missing_value, or leave missing labels refused."
+            )
+        score = checked_number(
+            "label.score",
+            self.score,
+            lower=0.0,
+            upper=1.0,
+            remedy="Declare 0 (labels are public) to 1 (fully sensitive).",
+        )
+        object.__setattr__(self, "score", score)
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether a change of the label is protected at all."""
+        return self.score > 0.0

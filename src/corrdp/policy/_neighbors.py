@@ -1,0 +1,165 @@
+"""Neighbor classes: which part of one record may change, and at what distance."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corrdp.exceptions import PolicyError
+from corrdp.policy._domains import checked_number, shown
+from corrdp.policy._features import NeighborRelation
+from corrdp.policy._policy import Policy
+
+SENSITIVE = "sensitive"
+INSENSITIVE = "insensitive"
+LABEL = "label"
+WHOLE_RECORD = "whole_record"
+
+
+@dataclass(frozen=True, slots=True)
+class NeighborClass:
+    """Pairs of tables in which one record differs in some of the named columns.
+
+    Parameters
+    ----------
+    name : str
+        ``sensitive``, ``insensitive:<feature>``, ``insensitive``, ``label`` or
+        ``whole_record``.
+    features : tuple of str
+        Features any or all of which may change.
+    label_changes : bool
+        Whether the label may change too.
+    distance : float
+        In [floor, 1]; the class is promised the budget divided by it.
+    promised : bool
+        False for ``whole_record``, which is priced but never promised.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    label_changes: bool
+    distance: float
+    promised: bool
+
+
+def neighbor_classes(
+    policy: Policy, leakage: Mapping[str, float] | float | None = None
+) -> tuple[NeighborClass, ...]:
+    """Return the classes of neighbors that a policy speaks of.
+
+    Parameters
+    ----------
+    policy : Policy
+        Roles, scores, relation, floor.
+    leakage : mapping of str to float, or float, optional
+        Under ``one_insensitive`` one value per insensitive feature, under
+        ``all_insensitive`` one value for the block; the declared ones by default.
+
+    Returns
+    -------
+    classes : tuple of NeighborClass
+        Promised classes first; ``whole_record`` last.
+
+    Guarantee
+    ---------
+    A mechanism that is ``(class_epsilon(distance), delta)``-indistinguishable on every
+    promised class is CorrDP for the policy: the floor and joining the label only
+    strengthen what is asked. Not covered: a change of sensitive and insensitive
+    features together (priced as ``whole_record``), public features, and labels of
+    score 0. Proof: docs/theory/neighbors.md.
+    """
+    label = policy.label
+    label_score = label.score if label is not None else 0.0
+    label_changes = label_score > 0.0
+
+    def joined(name: str, features: tuple[str, ...], distance: float) -> NeighborClass:
+        distance = max(distance, label_score, policy.distance_floor)
+        return NeighborClass(name, features, label_changes, distance, True)
+
+    classes = []
+    if policy.sensitive:
+        classes.append(joined(SENSITIVE, policy.sensitive, 1.0))
+    if policy.relation is NeighborRelation.ONE_INSENSITIVE:
+        of_column = _column_leakages(policy, leakage)
+        classes += [
+            joined(f"{INSENSITIVE}:{name}", (name,), of_column[name])
+            for name in policy.insensitive
+        ]
+    elif policy.insensitive:
+        distance = _block_distance(policy, leakage)
+        classes.append(joined(INSENSITIVE, policy.insensitive, distance))
+    if label_changes:
+        classes.append(joined(LABEL, (), label_score))
+    protected = tuple(f.name for f in policy.features if f.name not in policy.public)
+    classes.append(NeighborClass(WHOLE_RECORD, protected, label_changes, 1.0, False))
+    return tuple(classes)
+
+
+def _scored(leakage: float | None, score: float, *, missing: str) -> float:
+    """Return ``(1 - score) * leakage + score``; leakage is not needed at score 1."""
+    if score == 1.0:
+        return 1.0
+    if leakage is None:
+        raise PolicyError(missing)
+    return (1.0 - score) * leakage + score
+
+
+def _column_leakages(
+    policy: Policy, leakage: Mapping[str, float] | float | None
+) -> dict[str, float]:
+    if leakage is not None and not isinstance(leakage, Mapping):
+        raise PolicyError(
+            f"leakage={shown(leakage)} is one number, but relation=one_insensitive "
+            "needs one per insensitive feature. Pass a mapping from feature to leakage."
+        )
+    given = {} if leakage is None else leakage
+    for name in given:
+        if name not in policy.insensitive:
+            raise PolicyError(
+                f"leakage names {shown(name)}, which is not an insensitive feature. "
+                f"Insensitive features: {', '.join(policy.insensitive) or 'none'}."
+            )
+    distances = {}
+    for name in policy.insensitive:
+        feature = policy.feature(name)
+        value = feature.leakage
+        if leakage is not None:
+            value = _checked_leakage(f"leakage[{name!r}]", given.get(name))
+        distances[name] = _scored(
+            value,
+            feature.score,
+            missing=(
+                f"The leakage of feature {name!r} is not known (leakage=None). Declare "
+                f"features.{name}.leakage, or estimate it and pass it; leakage=1 is "
+                "always valid."
+            ),
+        )
+    return distances
+
+
+def _block_distance(
+    policy: Policy, leakage: Mapping[str, float] | float | None
+) -> float:
+    if isinstance(leakage, Mapping):
+        raise PolicyError(
+            "leakage is a mapping, but relation=all_insensitive needs one number for "
+            "the block: what columns leak one by one does not bound what they leak "
+            "together. Pass the block's leakage."
+        )
+    value = policy.block_leakage
+    if leakage is not None:
+        value = _checked_leakage("leakage", leakage)
+    return _scored(
+        value,
+        max(policy.feature(name).score for name in policy.insensitive),
+        missing=(
+            "The leakage of the insensitive block is not known (block_leakage=None). "
+            "Declare block_leakage, or estimate it and pass it; 1 is always valid."
+        ),
+    )
+
+
+def _checked_leakage(name: str, value: float | None) -> float | None:
+    if value is None:
+        return None
+    return checked_number(
+        name, value, lower=0.0, upper=1.0, remedy="Pass a total variation distance."
+    )

@@ -1,0 +1,190 @@
+"""The policy: every public fact that a privacy promise rests on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from corrdp.exceptions import PolicyError
+from corrdp.policy._domains import checked_number, checked_text, shown
+from corrdp.policy._features import (
+    ColumnRole,
+    Conditioning,
+    Feature,
+    Label,
+    NeighborRelation,
+    checked_choice,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Who is protected from what: features, label, neighbor relation, distances.
+
+    Parameters
+    ----------
+    features : tuple of Feature
+        Raw features in the order in which they are encoded.
+    label : Label, optional
+        The target, if there is one.
+    relation : NeighborRelation
+        Whether insensitive features change one at a time or all together.
+    conditioning : Conditioning
+        What leakage conditions on; stated on certificates.
+    distance_floor : float
+        Distances below it are raised to it; in (0, 1].
+    epsilon_cap : float
+        No class is promised an epsilon above it, unless the budget itself is.
+    block_leakage : float, optional
+        Declared upper bound in [0, 1] on what all insensitive features together tell
+        about the sensitive ones; read under ``all_insensitive`` only.
+    unconfirmed : tuple of str
+        Fields, such as ``features.age.bounds``, that were read from data and that
+        nobody has confirmed yet.
+    """
+
+    features: tuple[Feature, ...]
+    label: Label | None = None
+    relation: NeighborRelation = field(
+        default=NeighborRelation.ONE_INSENSITIVE, kw_only=True
+    )
+    conditioning: Conditioning = field(default=Conditioning.MARGINAL, kw_only=True)
+    distance_floor: float = field(default=0.01, kw_only=True)
+    epsilon_cap: float = field(default=10.0, kw_only=True)
+    block_leakage: float | None = field(default=None, kw_only=True)
+    unconfirmed: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._check_columns()
+        checked: dict[str, Any] = {
+            "features": tuple(self.features),
+            "relation": checked_choice("relation", self.relation, NeighborRelation),
+            "conditioning": checked_choice(
+                "conditioning", self.conditioning, Conditioning
+            ),
+            "distance_floor": checked_number(
+                "distance_floor",
+                self.distance_floor,
+                lower=0.0,
+                open_lower=True,
+                upper=1.0,
+                remedy="Declare a small distance, for example 0.01.",
+            ),
+            "epsilon_cap": checked_number(
+                "epsilon_cap",
+                self.epsilon_cap,
+                lower=0.0,
+                open_lower=True,
+                remedy="Declare the largest epsilon of any class, for example 10.",
+            ),
+        }
+        if self.block_leakage is not None:
+            checked["block_leakage"] = checked_number(
+                "block_leakage",
+                self.block_leakage,
+                lower=0.0,
+                upper=1.0,
+                remedy="Declare a total variation distance.",
+            )
+        if not isinstance(self.unconfirmed, list | tuple):
+            raise PolicyError(
+                "unconfirmed must be a list of field names, got "
+                f"unconfirmed={shown(self.unconfirmed)}. Declare a list, or remove it."
+            )
+        checked["unconfirmed"] = tuple(
+            checked_text("entry of unconfirmed", entry) for entry in self.unconfirmed
+        )
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """Names of the sensitive features."""
+        return self._names(ColumnRole.SENSITIVE)
+
+    @property
+    def insensitive(self) -> tuple[str, ...]:
+        """Names of the insensitive features."""
+        return self._names(ColumnRole.INSENSITIVE)
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """Names of the public features."""
+        return self._names(ColumnRole.PUBLIC)
+
+    @property
+    def label_is_protected(self) -> bool:
+        """Whether there is a label and a change of it is protected."""
+        return self.label is not None and self.label.is_protected
+
+    def feature(self, name: str) -> Feature:
+        """Return the feature of that name, or raise `PolicyError`."""
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        names = ", ".join(feature.name for feature in self.features)
+        raise PolicyError(
+            f"The policy has no feature {shown(name)}. Its features are: {names}."
+        )
+
+    def with_leakage(self, leakage: Mapping[str, float] | float) -> "Policy":
+        """Return a copy that declares other leakages.
+
+        Parameters
+        ----------
+        leakage : mapping of str to float, or float
+            One value per insensitive feature named, or one for the whole block.
+        """
+        if not isinstance(leakage, Mapping):
+            return replace(self, block_leakage=leakage)
+        for name in leakage:
+            self.feature(name)
+        return replace(
+            self,
+            features=tuple(
+                replace(feature, leakage=leakage[feature.name])
+                if feature.name in leakage
+                else feature
+                for feature in self.features
+            ),
+        )
+
+    def require_confirmed(self) -> None:
+        """Raise `PolicyError` if a field read from data awaits confirmation."""
+        if self.unconfirmed:
+            raise PolicyError(
+                "The policy holds values that were read from data and are not "
+                f"confirmed: {', '.join(self.unconfirmed)}. Replace each by a value "
+                "known without the data, then remove it from unconfirmed."
+            )
+
+    def _names(self, role: ColumnRole) -> tuple[str, ...]:
+        return tuple(f.name for f in self.features if f.role is role)
+
+    def _check_columns(self) -> None:
+        features: Any = self.features
+        if not isinstance(features, list | tuple) or not all(
+            isinstance(feature, Feature) for feature in features
+        ):
+            raise PolicyError(
+                f"features must be a tuple of Feature, got {shown(features)}. "
+                "Declare each feature once."
+            )
+        if self.label is not None and not isinstance(self.label, Label):
+            raise PolicyError(
+                f"label must be a Label or None, got {shown(self.label)}. "
+                "Declare the target's domain and score."
+            )
+        names = [feature.name for feature in self.features]
+        if self.label is not None:
+            names.append(self.label.name)
+        for name in names:
+            if names.count(name) > 1:
+                raise PolicyError(
+                    f"Column {name!r} is declared more than once. A column is one "
+                    "feature with one role, or the target: keep one declaration."
+                )
+        if len(self.features) == len(self.public) and not self.label_is_protected:
+            raise PolicyError(
+                "The policy protects nothing: no feature is sensitive or insensitive "
+                "and the label is not protected. Declare a role or a label score."
+            )
