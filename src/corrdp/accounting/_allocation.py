@@ -1,0 +1,389 @@
+"""Noise per group: the least weighted variance that every neighbor class allows.
+
+One release adds Gaussian noise of standard deviation ``noise_scale[group]`` to each
+group of coordinates. What it costs a row of the sensitivity table is linear in the
+precisions ``1 / noise_scale**2``, so the cheapest noise is a convex program, solved
+here by a primal-dual interior-point method and certified by its dual.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp._validate import check_nonnegative_array
+from corrdp.accounting._interior_point import minimize_cost
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    UtilityWarning,
+)
+
+_GAP_ACCEPTED = 1e-6
+_SMALLEST_COST_RATIO = 1e-20  # below it a group weighs nothing in the objective
+_MACHINE_PRECISION = float(np.finfo(np.float64).eps)
+_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseAllocation:
+    """Noise per group, with the evidence that it is feasible and optimal.
+
+    Attributes
+    ----------
+    noise_scale : array of float, shape (n_groups,)
+        Standard deviation per group; exactly 0 where no constrained row moves.
+    precision : array of float, shape (n_groups,)
+        ``1 / noise_scale**2``, infinite where the noise scale is 0.
+    objective : float
+        Total weighted variance, ``sum(weights * sizes * noise_scale**2)``.
+    multipliers : array of float, shape (n_rows,)
+        What one more unit of ``budget_mu**2`` would save; 0 on loose rows.
+    optimality_gap : float
+        Upper bound on ``1 - minimum / objective``, proved by `multipliers`.
+    iterations : int
+        Newton steps taken; 0 for a closed form.
+    """
+
+    noise_scale: FloatArray
+    precision: FloatArray
+    objective: float
+    multipliers: FloatArray
+    optimality_gap: float
+    iterations: int
+
+
+def step_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
+    r"""Return the Gaussian-DP parameter of one release, per row.
+
+    Parameters
+    ----------
+    sensitivity : array of float, shape (n_rows, n_groups)
+        Bound on how far each group moves (2-norm); infinite if there is none.
+    noise_scale : array of float, shape (n_groups,)
+        Standard deviation of the noise on every coordinate of a group.
+
+    Returns
+    -------
+    mu : array of float, shape (n_rows,)
+        Infinite where a group that moves carries no noise.
+
+    Guarantee
+    ---------
+    The release is mu-Gaussian-DP between neighbors that move each group by at most
+    the row's sensitivity: `docs/theory/allocation.md`, section 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrdp.accounting._allocation import step_mu
+    >>> step_mu(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([1.0, 1.0]))
+    array([5., 1.])
+    >>> step_mu(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.0, 2.0]))
+    array([0.5, inf])
+    """
+    sensitivity = check_nonnegative_array(
+        "sensitivity", sensitivity, ndim=2, allow_infinite=True
+    )
+    noise_scale = check_nonnegative_array("noise_scale", noise_scale, ndim=1)
+    _check_length("noise_scale", noise_scale, sensitivity.shape[1], "group")
+    return np.sqrt(_squared_mu(sensitivity, noise_scale))
+
+
+def allocate_noise(
+    sensitivity: FloatArray,
+    *,
+    budget_mu: FloatArray,
+    sizes: FloatArray,
+    weights: FloatArray | None = None,
+) -> NoiseAllocation:
+    r"""Return the least weighted noise that keeps every row within its budget.
+
+    Parameters
+    ----------
+    sensitivity : array of float, shape (n_rows, n_groups)
+        Bound on how far each group moves (2-norm) under each row. A neighbor class
+        may have several rows, and any further linear constraint on the precisions,
+        such as a bound on one record's contribution, is one more row.
+    budget_mu : array of float, shape (n_rows,)
+        Largest mu each row may spend in this release; infinite for no constraint.
+    sizes : array of float, shape (n_groups,)
+        Number of coordinates per group.
+    weights : array of float, shape (n_groups,), optional
+        Cost of a unit of variance on one coordinate of the group. Default 1.
+
+    Returns
+    -------
+    allocation : NoiseAllocation
+
+    Raises
+    ------
+    GuaranteeVoidError
+        A sensitivity is infinite: no noise hides an unbounded change.
+    BudgetError
+        A budget is negative, NaN, or 0 for a row that moves.
+    CorrDPError
+        Shapes disagree, or a sensitivity, size or weight is out of range.
+
+    Guarantee
+    ---------
+    ``step_mu(sensitivity, noise_scale) <= budget_mu`` in every row, in floating point
+    and not merely up to a tolerance, so the release is budget_mu-Gaussian-DP for each
+    row (`docs/theory/allocation.md`). Rows with infinite budget are not protected.
+    Not covered: a `sensitivity` that is not an upper bound.
+
+    Notes
+    -----
+    Minimizes :math:`\sum_G w_G n_G / p_G` subject to
+    :math:`\sum_G \Delta_{rG}^2 p_G \le \kappa_r^2`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrdp.accounting._allocation import allocate_noise
+    >>> allocation = allocate_noise(
+    ...     np.array([[1.0, 0.0], [0.1, 1.0]]), budget_mu=[0.5, 1.0], sizes=[1, 10]
+    ... )
+    >>> allocation.noise_scale.round(3)
+    array([2.   , 1.001])
+    """
+    problem = _check_problem(sensitivity, budget_mu, sizes, weights)
+    rows, groups = problem.binding_rows, problem.moving_groups
+    noise_scale = np.zeros(groups.size)
+    multipliers = np.zeros(rows.size)
+    gap, iterations = 0.0, 0
+    if rows.any():
+        scaled = problem.in_budget_units()
+        peak = scaled.max(axis=0)
+        root_cost = np.sqrt(problem.cost[groups] / problem.cost.max())
+        root_cost *= peak / peak.max()
+        load = (scaled / peak) ** 2
+        precision, dual, iterations = minimize_cost(
+            load, np.maximum(root_cost, root_cost.max() * _SMALLEST_COST_RATIO)
+        )
+        noise_scale[groups] = peak / np.sqrt(precision)
+        noise_scale = _hold_exactly(problem, noise_scale)
+        total = math.fsum((root_cost * (noise_scale[groups] / peak)) ** 2)
+        root_total = math.fsum(root_cost * np.sqrt(dual @ load))
+        gap = max(0.0, 1.0 - root_total**2 / (dual.sum() * total))
+        with np.errstate(over="ignore", under="ignore"):
+            unit = peak.max() * math.sqrt(problem.cost.max())
+            dual *= (root_total / dual.sum()) ** 2
+            multipliers[rows] = dual * (unit / problem.budget_mu[rows]) ** 2
+    if gap > _GAP_ACCEPTED:
+        warnings.warn(
+            f"the noise is within budget but up to {gap:.2g} (relative) above the "
+            "least possible. Bring sensitivities and weights to comparable scales.",
+            UtilityWarning,
+            stacklevel=2,
+        )
+    return _summarize(problem, noise_scale, multipliers, gap, iterations)
+
+
+def isotropic_noise(
+    sensitivity: FloatArray,
+    *,
+    budget_mu: FloatArray,
+    sizes: FloatArray,
+    weights: FloatArray | None = None,
+) -> NoiseAllocation:
+    """Return the least single noise scale, shared by all groups.
+
+    Parameters and errors are those of `allocate_noise`, whose result this is for one
+    group; for more it is the comparison. Every group gets the noise, also one that no
+    row moves, and `optimality_gap` is 0: the optimum among single scales, in closed
+    form.
+
+    Guarantee
+    ---------
+    As `allocate_noise`: ``step_mu(sensitivity, noise_scale) <= budget_mu``, exactly
+    (`docs/theory/allocation.md`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrdp.accounting._allocation import isotropic_noise
+    >>> allocation = isotropic_noise(
+    ...     np.array([[3.0, 4.0]]), budget_mu=[0.5], sizes=[1, 1]
+    ... )
+    >>> allocation.noise_scale.round(9)
+    array([10., 10.])
+    """
+    problem = _check_problem(sensitivity, budget_mu, sizes, weights)
+    rows = problem.binding_rows
+    noise_scale = np.zeros(problem.cost.size)
+    multipliers = np.zeros(rows.size)
+    if rows.any():
+        scaled = problem.in_budget_units()
+        peak = scaled.max()
+        needed = peak * np.sqrt(((scaled / peak) ** 2).sum(axis=1))
+        noise_scale[:] = needed.max()
+        noise_scale = _hold_exactly(problem, noise_scale)
+        tightest = np.flatnonzero(rows)[needed.argmax()]
+        with np.errstate(over="ignore", under="ignore"):
+            ratio = noise_scale[0] / problem.budget_mu[tightest]
+            multipliers[tightest] = problem.cost.sum() * ratio**2
+    return _summarize(problem, noise_scale, multipliers, gap=0.0, iterations=0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """Checked inputs; `cost` is weight times size."""
+
+    sensitivity: FloatArray
+    budget_mu: FloatArray
+    cost: FloatArray
+
+    @property
+    def binding_rows(self) -> Any:
+        return np.isfinite(self.budget_mu) & self.sensitivity.any(axis=1)
+
+    @property
+    def moving_groups(self) -> Any:
+        return self.sensitivity[self.binding_rows].any(axis=0)
+
+    def in_budget_units(self) -> FloatArray:
+        """Return sensitivity / budget of binding rows and moving groups."""
+        rows = self.binding_rows
+        moves = self.sensitivity[np.ix_(rows, self.moving_groups)]
+        with np.errstate(over="ignore", under="ignore"):
+            scaled = moves / self.budget_mu[rows, None]
+        if np.isinf(scaled).any():
+            where = int(np.flatnonzero(rows)[np.isinf(scaled).any(axis=1)][0])
+            raise BudgetError(
+                f"budget_mu[{where}]={float(self.budget_mu[where])!r} needs more noise "
+                "than a float can hold. Raise the budget or rescale the release."
+            )
+        # A change too small to be seen against its budget still needs some noise.
+        return np.where(moves > 0, np.maximum(scaled, _SMALLEST_NORMAL), 0.0)
+
+
+def check_sensitivity(sensitivity: Any) -> FloatArray:
+    """Return finite non-negative sensitivities with at least one row, or raise."""
+    array = check_nonnegative_array(
+        "sensitivity", sensitivity, ndim=2, allow_infinite=True
+    )
+    if not array.size:
+        raise CorrDPError(
+            f"sensitivity must have a row and a group, got shape {array.shape}. "
+            "For a release that protects nothing pass rows with infinite budget_mu."
+        )
+    if np.isinf(array).any():
+        row, group = (int(index) for index in np.argwhere(np.isinf(array))[0])
+        raise GuaranteeVoidError(
+            f"sensitivity is infinite at index {(row, group)}: no noise hides an "
+            "unbounded change. Declare bounds or clip the group."
+        )
+    return array
+
+
+def check_budget_mu(budget_mu: Any) -> FloatArray:
+    """Return non-negative, possibly infinite budgets, or raise `BudgetError`."""
+    return check_nonnegative_array(
+        "budget_mu", budget_mu, ndim=1, allow_infinite=True, error=BudgetError
+    )
+
+
+def check_cost(sizes: Any, weights: Any) -> FloatArray:
+    """Return weight times size per group, all positive, or raise."""
+    sizes = check_nonnegative_array("sizes", sizes, ndim=1)
+    if weights is None:
+        weights = np.ones(sizes.size)
+    weights = check_nonnegative_array("weights", weights, ndim=1)
+    _check_length("weights", weights, sizes.size, "group")
+    for name, values in (("sizes", sizes), ("weights", weights)):
+        if not values.all():
+            raise CorrDPError(
+                f"{name} must be positive, got 0 at index {int(values.argmin())}: its "
+                "noise would be unbounded. Leave the group out or give it a cost."
+            )
+    return np.asarray(sizes * weights)
+
+
+def check_silent_rows(sensitivity: FloatArray, budget_mu: FloatArray) -> None:
+    """Raise `BudgetError` for a row that moves although its budget is 0."""
+    loud = (budget_mu == 0) & sensitivity.any(axis=1)
+    if loud.any():
+        row = int(loud.argmax())
+        raise BudgetError(
+            f"budget_mu[{row}]=0.0 but row {row} of sensitivity is not zero: only "
+            "infinite noise would do. Give the row a positive budget."
+        )
+
+
+def _check_problem(
+    sensitivity: Any, budget_mu: Any, sizes: Any, weights: Any
+) -> _Problem:
+    problem = _Problem(
+        check_sensitivity(sensitivity),
+        check_budget_mu(budget_mu),
+        check_cost(sizes, weights),
+    )
+    n_rows, n_groups = problem.sensitivity.shape
+    _check_length("budget_mu", problem.budget_mu, n_rows, "row", error=BudgetError)
+    _check_length("sizes", problem.cost, n_groups, "group")
+    check_silent_rows(problem.sensitivity, problem.budget_mu)
+    return problem
+
+
+def _check_length(
+    name: str,
+    values: FloatArray,
+    expected: int,
+    unit: str,
+    error: type[CorrDPError] = CorrDPError,
+) -> None:
+    if values.size != expected:
+        raise error(
+            f"{name} must have one entry per {unit}, {expected} in all, got "
+            f"{values.size}. Pass them in the order of the sensitivity table."
+        )
+
+
+def _squared_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
+    ratio = np.zeros(sensitivity.shape)
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        np.divide(sensitivity, noise_scale, out=ratio, where=sensitivity > 0)
+        return np.asarray(np.sum(ratio**2, axis=1))
+
+
+def _hold_exactly(problem: _Problem, noise_scale: FloatArray) -> FloatArray:
+    """Return the noise raised by the rounding of its own price, and no more."""
+    margin = (noise_scale.size + 8) * _MACHINE_PRECISION
+    floor = np.where(noise_scale > 0, _SMALLEST_NORMAL, 0.0)
+    with np.errstate(over="ignore", under="ignore"):
+        allowed = problem.budget_mu**2
+        while True:
+            raised = np.maximum(noise_scale * (1.0 + margin), floor)
+            price = _squared_mu(problem.sensitivity, raised)
+            if np.isinf(raised).any():
+                raise BudgetError(
+                    f"budget_mu={problem.budget_mu.min():g} needs more noise than a "
+                    "float can hold. Raise the budget or rescale the release."
+                )
+            if (price <= allowed).all() and (np.sqrt(price) <= problem.budget_mu).all():
+                return raised
+            margin *= 2.0
+
+
+def _summarize(
+    problem: _Problem,
+    noise_scale: FloatArray,
+    multipliers: FloatArray,
+    gap: float,
+    iterations: int,
+) -> NoiseAllocation:
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        variance = noise_scale**2
+        return NoiseAllocation(
+            noise_scale=noise_scale,
+            precision=1.0 / variance,
+            objective=float(np.sum(problem.cost * variance)),
+            multipliers=multipliers,
+            optimality_gap=gap,
+            iterations=iterations,
+        )
