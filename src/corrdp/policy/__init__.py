@@ -1,4 +1,4 @@
-"""Policies: roles, domains, neighbor classes, budgets."""
+"""Policies: roles, domains, neighbor classes, budgets, and the encoder."""
 
 from corrdp.policy._budget import Budget, class_epsilon
 from corrdp.policy._domains import (
@@ -9,6 +9,7 @@ from corrdp.policy._domains import (
     Replace,
     Slot,
 )
+from corrdp.policy._encoder import Block, BlockKind, PolicyEncoder, policy_blocks
 from corrdp.policy._features import (
     ColumnRole,
     Conditioning,
@@ -20,6 +21,8 @@ from corrdp.policy._neighbors import NeighborClass, neighbor_classes
 from corrdp.policy._policy import Policy
 
 __all__ = [
+    "Block",
+    "BlockKind",
     "BooleanDomain",
     "Budget",
     "CategoryDomain",
@@ -31,9 +34,11 @@ __all__ = [
     "NeighborRelation",
     "NumberDomain",
     "Policy",
+    "PolicyEncoder",
     "Refuse",
     "Replace",
     "Slot",
     "class_epsilon",
     "neighbor_classes",
+    "policy_blocks",
 ]

@@ -278,7 +278,7 @@ class CategoryDomain:
 
 @dataclass(frozen=True, slots=True)
 class BooleanDomain:
-    """True or false; data may also write 1 and 0, or the words in any case.
+    """True or false; data may also write 1 and 0, or true, True, TRUE and so on.
 
     Parameters
     ----------
