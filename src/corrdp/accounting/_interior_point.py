@@ -14,6 +14,8 @@ from corrdp._typing import FloatArray
 GAP_TARGET = 1e-10
 MAX_ITERATIONS = 100
 WARM_START_ITERATIONS = 10
+LARGEST_GROWTH = 2.0
+LARGEST_PULL_CHANGE = 0.9
 
 
 def minimize_cost(
@@ -138,10 +140,17 @@ class _NewtonSystem:
     def _longest(
         self, growth: FloatArray, slack_change: FloatArray, dual_change: FloatArray
     ) -> float:
-        """Return the longest step that keeps everything non-negative."""
+        """Return the longest step that stays positive and near the linear model.
+
+        The logarithm of the stationarity equation is only linear for moderate
+        relative changes of precision and pull; unlimited, the iterates may cycle.
+        """
+        pull_change = 2.0 * (dual_change @ self.spent) / self.curvature
         shrinkage = max(
             -growth.min(),
             (-slack_change / self.slack).max(),
             (-dual_change / self.dual).max(),
+            np.abs(growth).max() / LARGEST_GROWTH,
+            np.abs(pull_change).max() / LARGEST_PULL_CHANGE,
         )
         return float(1.0 / max(shrinkage, 1e-3))
