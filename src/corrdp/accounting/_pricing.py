@@ -1,0 +1,39 @@
+"""Price events against a limit without losing a last digit."""
+
+import math
+from collections.abc import Sequence
+
+from corrdp.accounting._composition import compose_delta, compose_epsilon
+from corrdp.accounting._events import Event
+
+# Calibrating and pricing are two inversions; each may round the last digits.
+ROUND_OFF = 1e-9
+
+
+def epsilon_within(
+    events: Sequence[Event], *, delta: float, allowed_epsilon: float
+) -> float:
+    """Return the epsilon of events at `delta`, exact where it meets a limit.
+
+    Parameters
+    ----------
+    events : sequence of events
+        All fixed before the first of them runs.
+    delta : float
+        Failure probability.
+    allowed_epsilon : float
+        The limit; infinite if there is none.
+
+    Guarantee
+    ---------
+    The result is proved for the composition (`docs/theory/composition.md`). It is
+    the limit itself where inverting the curve lands within round-off above it and
+    the curve read at the limit is within `delta`: a direct evaluation, not a
+    tolerance.
+    """
+    epsilon = compose_epsilon(events, delta=delta)
+    within_round_off = allowed_epsilon < epsilon <= allowed_epsilon * (1 + ROUND_OFF)
+    if math.isfinite(allowed_epsilon) and within_round_off:
+        if compose_delta(events, epsilon=allowed_epsilon) <= delta:
+            return allowed_epsilon
+    return epsilon

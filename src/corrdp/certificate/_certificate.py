@@ -1,0 +1,311 @@
+"""The certificate of a release: every claim, and all that is needed to check it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from corrdp._json import canonical_text, decode_number, digest, encode_number
+from corrdp._typing import JSONObject
+from corrdp.certificate._claims import (
+    Calibration,
+    ClassClaim,
+    Component,
+    LeakageClaim,
+    proved_epsilon,
+)
+from corrdp.certificate._text import certificate_text
+from corrdp.certificate._verify import verify_certificate
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import (
+    Budget,
+    Policy,
+    class_epsilon,
+    neighbor_classes,
+)
+
+SCHEMA = "corrdp.certificate/1"
+
+THEOREM_ASSUMPTION = (
+    "asymptotic: Assumptions 3.1-3.4 of the paper and unstated constants; "
+    "the epsilon shown per class is what the accountant proves for the same noise"
+)
+DOMAIN_ASSUMPTION = (
+    "every record lies in the domain that the policy declares, which the encoder "
+    "enforces; the number of rows is public"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What a release proves for each neighbor class of its policy.
+
+    Build one with `certify`; read one back with `from_json` or `from_file`.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        ``certified`` or ``theorem``.
+    target_epsilon, delta : float
+        The budget that was asked for.
+    relation, conditioning : str
+        The neighbor relation and how leakage is conditioned.
+    distance_floor, epsilon_cap : float
+        Bounds of the policy that only strengthen the promise.
+    label_protected : bool
+        Whether the label may change between neighbors at all.
+    classes : mapping of str to ClassClaim
+        One claim per neighbor class, ``whole_record`` included.
+    leakage : LeakageClaim
+        Where the distances came from.
+    components : tuple of Component
+        Plans or events of everything that was released.
+    assumptions : tuple of str
+        What the proof needs.
+    policy_fingerprint : str
+        SHA-256 of the policy.
+    replayable_noise : bool
+        True if a fixed seed was used: whoever knows it can subtract the noise.
+    software : mapping of str to str
+        Versions of what computed it.
+
+    Guarantee
+    ---------
+    Under ``certified``, outputs on neighbors of class ``c`` are
+    ``(classes[c].epsilon, delta)``-indistinguishable; proofs in `docs/theory/`.
+    """
+
+    calibration: Calibration
+    target_epsilon: float
+    delta: float
+    relation: str
+    conditioning: str
+    distance_floor: float
+    epsilon_cap: float
+    label_protected: bool
+    classes: Mapping[str, ClassClaim]
+    leakage: LeakageClaim
+    components: tuple[Component, ...]
+    assumptions: tuple[str, ...]
+    policy_fingerprint: str
+    replayable_noise: bool
+    software: Mapping[str, str]
+
+    @property
+    def epsilon(self) -> float:
+        """The CorrDP epsilon that is proved: the largest distance times epsilon."""
+        return max(
+            claim.distance * claim.epsilon
+            for claim in self.classes.values()
+            if claim.promised
+        )
+
+    def verify(self, policy: Policy | None = None) -> tuple[str, ...]:
+        """Recompute every number; return the checks made, or raise.
+
+        Raises
+        ------
+        GuaranteeVoidError
+            If any number cannot be reproduced from the plan, or if `policy` is
+            given and is not the one the certificate was issued for.
+        """
+        return verify_certificate(self, policy)
+
+    def to_text(self) -> str:
+        """Return the certificate in plain words."""
+        return certificate_text(self)
+
+    def to_dict(self) -> JSONObject:
+        """Return a JSON-able description, with a digest of all else in it."""
+        document: JSONObject = {
+            "schema": SCHEMA,
+            "calibration": str(self.calibration),
+            "epsilon": encode_number(self.epsilon),
+            "delta": self.delta,
+            "target_epsilon": self.target_epsilon,
+            "relation": self.relation,
+            "conditioning": self.conditioning,
+            "distance_floor": self.distance_floor,
+            "epsilon_cap": self.epsilon_cap,
+            "label_protected": self.label_protected,
+            "classes": {name: c.to_json() for name, c in self.classes.items()},
+            "leakage": self.leakage.to_json(),
+            "components": [component.to_json() for component in self.components],
+            "assumptions": list(self.assumptions),
+            "policy_fingerprint": self.policy_fingerprint,
+            "replayable_noise": self.replayable_noise,
+            "software": dict(self.software),
+        }
+        return document | {"digest": digest(document)}
+
+    def to_json(self) -> str:
+        """Return the certificate as one JSON text."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Certificate":
+        """Read what `to_json` wrote; anything changed since is refused."""
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise CorrDPError(
+                f"the certificate is not JSON (line {error.lineno}, column "
+                f"{error.colno}). Pass a file that corrdp wrote."
+            ) from None
+        return cls.from_dict(document)
+
+    @classmethod
+    def from_dict(cls, document: Any) -> "Certificate":
+        """Read what `to_dict` wrote; anything changed since is refused."""
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != SCHEMA:
+            raise CorrDPError(
+                f"the certificate schema must be {SCHEMA!r}, got {schema!r}. "
+                "Read it with the version of corrdp that wrote it."
+            )
+        rest = {key: value for key, value in document.items() if key != "digest"}
+        if document.get("digest") != digest(rest):
+            raise GuaranteeVoidError(
+                "the certificate was changed after it was issued: its digest does not "
+                "match its content. Ask for the original."
+            )
+        certificate = cls(
+            calibration=Calibration(document["calibration"]),
+            target_epsilon=document["target_epsilon"],
+            delta=document["delta"],
+            relation=document["relation"],
+            conditioning=document["conditioning"],
+            distance_floor=document["distance_floor"],
+            epsilon_cap=document["epsilon_cap"],
+            label_protected=document["label_protected"],
+            classes=MappingProxyType(
+                {n: ClassClaim.from_json(c) for n, c in document["classes"].items()}
+            ),
+            leakage=LeakageClaim.from_json(document["leakage"]),
+            components=tuple(Component.from_json(c) for c in document["components"]),
+            assumptions=tuple(document["assumptions"]),
+            policy_fingerprint=document["policy_fingerprint"],
+            replayable_noise=document["replayable_noise"],
+            software=MappingProxyType(document["software"]),
+        )
+        if decode_number(document["epsilon"]) != certificate.epsilon:
+            raise GuaranteeVoidError(
+                f"the certificate states epsilon={document['epsilon']!r}, its classes "
+                f"imply {certificate.epsilon!r}. Ask for the original."
+            )
+        return certificate
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Certificate":
+        """Read a certificate from a JSON file."""
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise CorrDPError(
+                f"cannot read the certificate {str(path)!r} ({type(error).__name__}). "
+                "Check the path."
+            ) from None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Certificate):
+            return NotImplemented
+        return canonical_text(self.to_dict()) == canonical_text(other.to_dict())
+
+    def __hash__(self) -> int:
+        return hash(canonical_text(self.to_dict()))
+
+
+def certify(
+    policy: Policy,
+    components: Sequence[Component],
+    *,
+    budget: Budget,
+    leakage: LeakageClaim,
+    calibration: Calibration = Calibration.CERTIFIED,
+    assumptions: Sequence[str] = (),
+    replayable_noise: bool = False,
+) -> Certificate:
+    """Price every neighbor class of a policy and issue the certificate.
+
+    Parameters
+    ----------
+    policy : Policy
+        Names the classes; `leakage` gives their distances.
+    components : sequence of Component
+        Everything that is released, each with its plan or events.
+    budget : Budget
+        The epsilon and delta that were asked for.
+    leakage : LeakageClaim
+        Leakage per feature, or of the block, and where it came from.
+    calibration : Calibration
+        Under ``certified`` a class above its allowed epsilon is refused; under
+        ``theorem`` it is shown.
+    assumptions : sequence of str
+        What the proof needs beyond the declared domain.
+    replayable_noise : bool
+        Whether noise came from a fixed seed.
+
+    Raises
+    ------
+    GuaranteeVoidError
+        Under ``certified``, if a promised class exceeds its allowed epsilon.
+
+    Guarantee
+    ---------
+    Each claim is the composition of the components for that class
+    (`docs/theory/composition.md`), so nothing is promised that is not priced.
+    """
+    parts = tuple(components)
+    claims = {}
+    for neighbor in neighbor_classes(policy, leakage.distances()):
+        allowed = (
+            class_epsilon(
+                neighbor.distance,
+                epsilon=budget.epsilon,
+                epsilon_cap=policy.epsilon_cap,
+            )
+            if neighbor.promised
+            else float("inf")
+        )
+        claim = ClassClaim(
+            epsilon=proved_epsilon(
+                parts, neighbor.name, delta=budget.delta, allowed_epsilon=allowed
+            ),
+            allowed_epsilon=allowed,
+            distance=neighbor.distance,
+            features=neighbor.features,
+            label_changes=neighbor.label_changes,
+            promised=neighbor.promised,
+        )
+        if calibration is Calibration.CERTIFIED and not claim.holds:
+            raise GuaranteeVoidError(
+                f"class {neighbor.name!r} has epsilon {claim.epsilon!r}, the policy "
+                f"allows {allowed!r}. Add noise to every group that moves under this "
+                "class, or plan the noise with plan_noise."
+            )
+        claims[neighbor.name] = claim
+    grounds = [DOMAIN_ASSUMPTION, *assumptions]
+    if calibration is Calibration.THEOREM:
+        grounds.insert(0, THEOREM_ASSUMPTION)
+    return Certificate(
+        calibration=calibration,
+        target_epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=str(policy.relation),
+        conditioning=str(policy.conditioning),
+        distance_floor=policy.distance_floor,
+        epsilon_cap=policy.epsilon_cap,
+        label_protected=policy.label is not None and policy.label.score > 0,
+        classes=MappingProxyType(claims),
+        leakage=leakage,
+        components=parts,
+        assumptions=tuple(grounds),
+        policy_fingerprint=policy.fingerprint(),
+        replayable_noise=replayable_noise,
+        software=MappingProxyType(
+            {name: version(name) for name in ("corrdp", "numpy", "scipy")}
+        ),
+    )

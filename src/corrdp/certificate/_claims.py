@@ -1,0 +1,221 @@
+"""The parts of a certificate: what is claimed, per class, and on what grounds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from corrdp._json import decode_number, encode_number
+from corrdp._typing import JSONObject
+from corrdp._validate import check_real
+from corrdp.accounting import (
+    WHOLE_RECORD,
+    Event,
+    NoisePlan,
+    epsilon_within,
+    event_from_json,
+)
+from corrdp.exceptions import CorrDPError, UnsupportedEventError
+from corrdp.policy import NeighborRelation, Policy
+
+
+class Calibration(StrEnum):
+    """How noise was set: proved constants, or the paper's closed forms."""
+
+    CERTIFIED = "certified"
+    THEOREM = "theorem"
+
+
+@dataclass(frozen=True)
+class ClassClaim:
+    """What one neighbor class is promised, and what is proved for it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Epsilon proved at the certificate's delta; infinite if nothing is proved.
+    allowed_epsilon : float
+        Epsilon the policy allows; infinite for a class that is priced only.
+    distance : float
+        Distance of the class, floor applied.
+    features : tuple of str
+        Features that may change.
+    label_changes : bool
+        Whether the label may change too.
+    promised : bool
+        False for the whole-record class: priced, never promised.
+    """
+
+    epsilon: float
+    allowed_epsilon: float
+    distance: float
+    features: tuple[str, ...]
+    label_changes: bool
+    promised: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the proved epsilon stays within the allowed one."""
+        return self.epsilon <= self.allowed_epsilon
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "epsilon": encode_number(self.epsilon),
+            "allowed_epsilon": encode_number(self.allowed_epsilon),
+            "distance": self.distance,
+            "features": list(self.features),
+            "label_changes": self.label_changes,
+            "promised": self.promised,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "ClassClaim":
+        """Read what `to_json` wrote."""
+        return cls(
+            epsilon=decode_number(document["epsilon"]),
+            allowed_epsilon=decode_number(document["allowed_epsilon"]),
+            distance=document["distance"],
+            features=tuple(document["features"]),
+            label_changes=document["label_changes"],
+            promised=document["promised"],
+        )
+
+
+@dataclass(frozen=True)
+class LeakageClaim:
+    """Where the distances came from.
+
+    Parameters
+    ----------
+    source : str
+        ``declared``, ``public``, ``private`` or ``in_sample``.
+    values : mapping of str to float
+        Leakage used per feature, or ``block`` for the whole insensitive block.
+    failure_probability : float
+        Probability beta with which an estimated upper bound may be too small. Shown
+        beside delta, never added to it.
+    """
+
+    source: str
+    values: Mapping[str, float]
+    failure_probability: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_real(
+            "failure_probability", self.failure_probability, lower=0.0, upper=1.0
+        )
+
+    @classmethod
+    def declared(cls, policy: Policy) -> "LeakageClaim":
+        """Return the leakage that a policy declares itself."""
+        if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+            block = policy.block_leakage
+            return cls("declared", {} if block is None else {"block": block})
+        values = {f.name: f.leakage for f in policy.features if f.leakage is not None}
+        return cls("declared", values)
+
+    def distances(self) -> Mapping[str, float] | float:
+        """Return the values as `neighbor_classes` takes them."""
+        return self.values["block"] if set(self.values) == {"block"} else self.values
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "source": self.source,
+            "values": dict(self.values),
+            "failure_probability": self.failure_probability,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "LeakageClaim":
+        """Read what `to_json` wrote."""
+        return cls(
+            document["source"], document["values"], document["failure_probability"]
+        )
+
+
+@dataclass(frozen=True)
+class Component:
+    """One part of a release, with what it costs each class.
+
+    Either a noise plan, from which the cost follows, or the events themselves. A
+    class that the events do not name is charged the whole-record cost.
+
+    Parameters
+    ----------
+    name : str
+        What was released, for example ``training`` or ``leakage``.
+    plan : NoisePlan, optional
+        All noise of the part, decided before data was touched.
+    events : mapping of str to tuple of events, optional
+        Cost per class where no plan applies.
+    """
+
+    name: str
+    plan: NoisePlan | None = None
+    events: Mapping[str, tuple[Event, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.plan is None) == (not self.events):
+            raise CorrDPError(
+                f"component {self.name!r} needs a plan or events, and not both. "
+                "Pass plan=... or events=...."
+            )
+        if self.plan is None and WHOLE_RECORD not in self.events:
+            raise UnsupportedEventError(
+                f"component {self.name!r} does not price {WHOLE_RECORD!r}. "
+                "Add its cost: every certificate shows it."
+            )
+
+    def events_of(self, class_name: str) -> tuple[Event, ...]:
+        """Return the cost of a class; the whole-record cost if it is not named."""
+        if self.plan is None:
+            return self.events.get(class_name, self.events[WHOLE_RECORD])
+        known = class_name in self.plan.table.class_names
+        return (self.plan.event(class_name if known else WHOLE_RECORD),)
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "name": self.name,
+            "plan": None if self.plan is None else self.plan.to_json(),
+            "events": {
+                name: [event.to_json() for event in events]
+                for name, events in self.events.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Component":
+        """Read what `to_json` wrote."""
+        return cls(
+            name=document["name"],
+            plan=(
+                None
+                if document["plan"] is None
+                else NoisePlan.from_json(document["plan"])
+            ),
+            events={
+                name: tuple(event_from_json(event) for event in events)
+                for name, events in document["events"].items()
+            },
+        )
+
+
+def proved_epsilon(
+    components: tuple[Component, ...],
+    class_name: str,
+    *,
+    delta: float,
+    allowed_epsilon: float,
+) -> float:
+    """Return the epsilon that the components together prove for a class.
+
+    Guarantee
+    ---------
+    Composition of releases whose parameters were all fixed in advance
+    (`docs/theory/composition.md`).
+    """
+    events = [e for part in components for e in part.events_of(class_name)]
+    return epsilon_within(events, delta=delta, allowed_epsilon=allowed_epsilon)

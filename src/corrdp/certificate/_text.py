@@ -1,0 +1,96 @@
+"""The certificate in plain words."""
+
+import math
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from corrdp.certificate._claims import Calibration, ClassClaim
+
+if TYPE_CHECKING:
+    from corrdp.certificate._certificate import Certificate
+
+WIDTH = 80
+
+
+def certificate_text(certificate: "Certificate") -> str:
+    """Return what is promised, to whom, on what grounds, and what is not."""
+    paragraphs = [_headline(certificate)]
+    if certificate.replayable_noise:
+        paragraphs.append(
+            "REPLAYABLE NOISE: a fixed seed was used. Whoever knows the seed can "
+            "subtract the noise. Use this result for research only."
+        )
+    paragraphs += [
+        f"- {_class_sentence(name, claim)}"
+        for name, claim in certificate.classes.items()
+    ]
+    paragraphs += [
+        _leakage_sentence(certificate),
+        _label_sentence(certificate),
+        "Assumptions: " + "; ".join(certificate.assumptions) + ".",
+        "Not covered: how well sensitive features can be inferred. Leakage bounds an "
+        "additive shift of a distribution, not an odds ratio.",
+        f"Policy {certificate.policy_fingerprint[:16]}; "
+        + ", ".join(f"{n} {v}" for n, v in certificate.software.items())
+        + ".",
+    ]
+    return "\n\n".join(
+        fill(text, WIDTH, subsequent_indent="  " if text.startswith("- ") else "")
+        for text in paragraphs
+    )
+
+
+def _headline(certificate: "Certificate") -> str:
+    budget = f"epsilon {certificate.target_epsilon:g}, delta {certificate.delta:g}"
+    if certificate.calibration is Calibration.THEOREM:
+        return (
+            f"Theorem calibration, nominal {budget}. This is not a proof: "
+            f"{certificate.assumptions[0]}. Epsilon proved for this noise: "
+            f"{_number(certificate.epsilon)}."
+        )
+    return (
+        f"Certified: correlation-aware differential privacy with epsilon "
+        f"{_number(certificate.epsilon)} and delta {certificate.delta:g} (asked for: "
+        f"{budget}), relation {certificate.relation}, conditioning "
+        f"{certificate.conditioning}."
+    )
+
+
+def _class_sentence(name: str, claim: ClassClaim) -> str:
+    changed = ", ".join(claim.features) or "no feature"
+    if claim.label_changes:
+        changed = f"{changed} and the label" if claim.features else "the label"
+    sentence = (
+        f"{name}: if one record changes in {changed}, outputs are "
+        f"({_number(claim.epsilon)}, delta)-indistinguishable"
+    )
+    if not claim.promised:
+        return sentence + " (a price, not a promise)."
+    return (
+        f"{sentence} (allowed {_number(claim.allowed_epsilon)}, distance "
+        f"{claim.distance:.4g})."
+    )
+
+
+def _leakage_sentence(certificate: "Certificate") -> str:
+    leakage = certificate.leakage
+    if not leakage.values:
+        return "Leakage: no insensitive feature needs a distance."
+    values = ", ".join(f"{n} {v:.4g}" for n, v in leakage.values.items())
+    sentence = f"Leakage ({leakage.source}): {values}."
+    if leakage.failure_probability > 0:
+        sentence += (
+            f" As an upper bound it may fail with probability "
+            f"{leakage.failure_probability:g}, if rows are independent draws."
+        )
+    return sentence
+
+
+def _label_sentence(certificate: "Certificate") -> str:
+    if certificate.label_protected:
+        return "Label: protected; it may change along with every class above."
+    return "Label: not protected. A change of a record's label is not covered."
+
+
+def _number(value: float) -> str:
+    return "infinite" if math.isinf(value) else f"{value:.6g}"

@@ -1,0 +1,89 @@
+"""Recompute every number of a certificate from what it contains."""
+
+import math
+from typing import TYPE_CHECKING
+
+from corrdp.certificate._claims import Calibration, proved_epsilon
+from corrdp.exceptions import GuaranteeVoidError
+from corrdp.policy import Policy, class_epsilon, neighbor_classes
+
+if TYPE_CHECKING:
+    from corrdp.certificate._certificate import Certificate
+
+# Other versions of numpy or scipy may round the last digits differently.
+RELATIVE_TOLERANCE = 1e-9
+
+
+def verify_certificate(
+    certificate: "Certificate", policy: Policy | None
+) -> tuple[str, ...]:
+    """Return the checks that passed, or raise `GuaranteeVoidError` at the first."""
+    checks = []
+    for name, claim in certificate.classes.items():
+        if claim.distance < certificate.distance_floor:
+            _refuse(name, "distance", claim.distance, certificate.distance_floor)
+        allowed = (
+            class_epsilon(
+                claim.distance,
+                epsilon=certificate.target_epsilon,
+                epsilon_cap=certificate.epsilon_cap,
+            )
+            if claim.promised
+            else math.inf
+        )
+        if not _same(claim.allowed_epsilon, allowed):
+            _refuse(name, "allowed_epsilon", claim.allowed_epsilon, allowed)
+        proved = proved_epsilon(
+            certificate.components,
+            name,
+            delta=certificate.delta,
+            allowed_epsilon=claim.allowed_epsilon,
+        )
+        if not _same(claim.epsilon, proved):
+            _refuse(name, "epsilon", claim.epsilon, proved)
+        if certificate.calibration is Calibration.CERTIFIED and not claim.holds:
+            _refuse(name, "epsilon above its limit", claim.epsilon, allowed)
+        checks.append(f"class {name}: epsilon {claim.epsilon:.6g} recomputed")
+    if policy is not None:
+        checks.append(_check_policy(certificate, policy))
+    checks.append(f"implied CorrDP epsilon {certificate.epsilon:.6g} recomputed")
+    return tuple(checks)
+
+
+def _check_policy(certificate: "Certificate", policy: Policy) -> str:
+    if policy.fingerprint() != certificate.policy_fingerprint:
+        raise GuaranteeVoidError(
+            f"the certificate was issued for policy "
+            f"{certificate.policy_fingerprint[:12]}, got {policy.fingerprint()[:12]}. "
+            "Verify it with the policy it names."
+        )
+    expected = neighbor_classes(policy, certificate.leakage.distances())
+    claimed = {
+        name: (claim.features, claim.label_changes, claim.distance, claim.promised)
+        for name, claim in certificate.classes.items()
+    }
+    derived = {
+        c.name: (c.features, c.label_changes, c.distance, c.promised) for c in expected
+    }
+    if claimed != derived:
+        differing = sorted(
+            name
+            for name in claimed.keys() | derived.keys()
+            if claimed.get(name) != derived.get(name)
+        )
+        raise GuaranteeVoidError(
+            f"the certificate's classes {differing} are not those of its policy. "
+            "Issue it again."
+        )
+    return "neighbor classes derived again from the policy"
+
+
+def _same(left: float, right: float) -> bool:
+    return left == right or math.isclose(left, right, rel_tol=RELATIVE_TOLERANCE)
+
+
+def _refuse(class_name: str, quantity: str, stated: float, recomputed: float) -> None:
+    raise GuaranteeVoidError(
+        f"class {class_name!r}: {quantity} is stated as {stated!r}, recomputed as "
+        f"{recomputed!r}. Do not rely on this certificate; issue it again."
+    )

@@ -1,0 +1,9 @@
+"""The ``corrdp`` command: one file per command, no mathematics.
+
+Exit codes: 0 success, 2 wrong command line, 3 input refused (policy, data, budget),
+4 guarantee void (a certificate or release that cannot be trusted).
+"""
+
+from corrdp.cli._app import main
+
+__all__ = ["main"]

@@ -1,0 +1,49 @@
+"""``corrdp account``: the accountant as a calculator."""
+
+from typing import Annotated
+
+import typer
+
+from corrdp.cli._output import JsonOption, show_epsilon
+
+app = typer.Typer(
+    no_args_is_help=True, help="Price a mechanism: numbers in, epsilon out."
+)
+
+DeltaOption = Annotated[float, typer.Option(help="Failure probability.")]
+
+
+@app.command()
+def gaussian(
+    mu: Annotated[float, typer.Option(help="Movement in units of the noise.")],
+    delta: DeltaOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Epsilon of a Gaussian mechanism, or of any full-batch training run."""
+    from corrdp.accounting import gaussian_epsilon
+
+    show_epsilon(gaussian_epsilon(mu=mu, delta=delta), as_json=as_json)
+
+
+@app.command()
+def sampled(
+    rate: Annotated[float, typer.Option(help="Poisson sampling rate.")],
+    contribution: Annotated[
+        float,
+        typer.Option(help="Largest norm of a record's part, in units of the noise."),
+    ],
+    change: Annotated[
+        float,
+        typer.Option(help="Largest movement within the class, in units of the noise."),
+    ],
+    steps: Annotated[int, typer.Option(help="Number of steps.")],
+    delta: DeltaOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Epsilon of noisy steps on Poisson samples, replace-one neighbors."""
+    from corrdp.accounting import sampled_epsilon
+
+    epsilon = sampled_epsilon(
+        rate=rate, contribution=contribution, change=change, n_steps=steps, delta=delta
+    )
+    show_epsilon(epsilon, as_json=as_json)
