@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import narwhals.stable.v1 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from corrdp.exceptions import PolicyError
@@ -53,15 +54,13 @@ def read_series(values: Any, name: str) -> Column:
             )
         return _from_array(values)
     try:
-        series = nw.from_native(values, series_only=True)
+        return _from_series(nw.from_native(values, series_only=True))
     except TypeError:
-        series = None
-    if series is None:
-        raise PolicyError(
-            f"Column {name!r} must be a series, an array or a list, got "
-            f"{type(values).__name__}. Pass one value per row."
-        )
-    return _from_series(series)
+        kind = type(values).__name__
+    raise PolicyError(
+        f"Column {name!r} must be a series, an array or a list, got {kind}. "
+        "Pass one value per row."
+    )
 
 
 def _opened(table: Any, names: Sequence[str]) -> Any:
@@ -72,34 +71,22 @@ def _opened(table: Any, names: Sequence[str]) -> Any:
                 f"got shape {table.shape[1:]} per row. Order: {', '.join(names)}."
             )
         return table
+    problem = ""
     try:
         frame = nw.from_native(table, eager_only=True)
     except TypeError:
-        frame = None
-    if frame is None:
-        raise PolicyError(f"The table is a {type(table).__name__}. {_REMEDY}")
-    present = _column_names(frame)
-    absent = [name for name in names if name not in present]
+        problem = f"The table is a {type(table).__name__}. {_REMEDY}"
+    except DuplicateError:
+        problem = "The table has two columns of the same name. Rename one of them."
+    if problem:
+        raise PolicyError(problem)
+    absent = [name for name in names if name not in frame.columns]
     if absent:
         raise PolicyError(
             f"The table lacks the columns {', '.join(map(repr, absent))}. "
             "Add them, or remove them from the policy."
         )
-    repeated = [name for name in names if present.count(name) > 1]
-    if repeated:
-        raise PolicyError(
-            f"The table has the columns {', '.join(map(repr, repeated))} more than "
-            "once. Keep one of each."
-        )
     return frame
-
-
-def _column_names(frame: Any) -> list[Any]:
-    return list(nw.to_native(frame).columns) if _is_pandas(frame) else frame.columns
-
-
-def _is_pandas(frame: Any) -> bool:
-    return bool(nw.get_native_namespace(frame).__name__ == "pandas")
 
 
 def _from_series(series: Any) -> Column:

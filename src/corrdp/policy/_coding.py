@@ -4,6 +4,7 @@ A refusal names the column and the declared facts, never what the column held; i
 raised outside of `except` blocks so that no traceback carries a value either.
 """
 
+from contextlib import suppress
 from decimal import Decimal
 from itertools import repeat
 from numbers import Real
@@ -201,11 +202,14 @@ def _is_missing(value: Any) -> bool:
 def _as_floats(name: str, column: Column) -> FloatArray:
     if not isinstance(column, list):
         return column.astype(np.float64, copy=False)
+    if set(map(type, column)) <= {float, int, bool}:
+        with suppress(OverflowError):
+            return np.asarray(column, dtype=np.float64)
     floats = np.empty(len(column), dtype=np.float64)
     for row, value in enumerate(column):
         if _is_missing(value):
             floats[row] = np.nan
-        elif isinstance(value, Real | Decimal | np.bool_):
+        elif isinstance(value, Real | Decimal):
             floats[row] = _to_float(value)
         else:
             raise PolicyError(

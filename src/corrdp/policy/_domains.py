@@ -47,7 +47,8 @@ def checked_number(name: str, value: Any, **limits: Any) -> float:
             f"{name} must be a number that fits in a float, got {name}={shown(value)}. "
             "Declare a smaller number."
         )
-    return check_real(name, value, error=PolicyError, **limits)
+    # adding zero turns -0.0 into 0.0, so that equal policies have equal fingerprints
+    return check_real(name, value, error=PolicyError, **limits) + 0.0
 
 
 def checked_flag(name: str, value: Any) -> bool:
@@ -148,12 +149,13 @@ class NumberDomain:
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         if self.bins is not None:
-            check_count(
+            bins = check_count(
                 "bins",
                 self.bins,
                 remedy="Declare the number of equal-width bins.",
                 error=PolicyError,
             )
+            object.__setattr__(self, "bins", bins)
         _checked_missing(self.missing)
         if isinstance(self.missing, Replace):
             value = checked_number(

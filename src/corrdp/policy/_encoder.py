@@ -22,7 +22,7 @@ from corrdp.policy._coding import (
     coded_numbers,
     level_count,
 )
-from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot
+from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot, canonical_text
 from corrdp.policy._features import ColumnRole, Feature, Label
 from corrdp.policy._policy import Policy
 
@@ -321,7 +321,8 @@ def _columns(feature: Feature) -> Iterator[tuple[str, str]]:
         if domain.other:
             yield f"{name}=(other)", f"{name} = any other value"
     elif isinstance(domain, NumberDomain):
-        yield name, f"{name} ({domain.lower:g} to {domain.upper:g})"
+        lower, upper = canonical_text(domain.lower), canonical_text(domain.upper)
+        yield name, f"{name} ({lower} to {upper})"
     else:
         yield name, f"{name} (false to true)"
     if isinstance(domain.missing, Slot):

@@ -1,10 +1,21 @@
 """The policy: every public fact that a privacy promise rests on."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+from corrdp._typing import JSONObject
 from corrdp.exceptions import PolicyError
+from corrdp.policy._document import (
+    canonical_json,
+    parse_toml,
+    policy_arguments,
+    policy_document,
+    read_text,
+    write_toml,
+)
 from corrdp.policy._domains import checked_number, checked_text, shown
 from corrdp.policy._features import (
     ColumnRole,
@@ -125,6 +136,38 @@ class Policy:
         raise PolicyError(
             f"The policy has no feature {shown(name)}. Its features are: {names}."
         )
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Policy":
+        """Read a policy from a TOML file."""
+        return cls.from_toml(read_text(path))
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Policy":
+        """Read a policy from TOML text."""
+        return cls.from_dict(parse_toml(text))
+
+    @classmethod
+    def from_dict(cls, document: JSONObject) -> "Policy":
+        """Read a policy from the nested table that `to_dict` returns."""
+        return cls(**policy_arguments(document))
+
+    def to_file(self, path: str | Path) -> None:
+        """Write the policy as a TOML file; an existing file is replaced."""
+        Path(path).write_text(self.to_toml(), encoding="utf-8")
+
+    def to_toml(self) -> str:
+        """Return the policy as TOML text, equal after a round trip."""
+        return write_toml(self.to_dict())
+
+    def to_dict(self) -> JSONObject:
+        """Return the policy as a nested table of JSON values."""
+        return policy_document(self)
+
+    def fingerprint(self) -> str:
+        """Return a SHA-256 of the policy that ignores the order of features."""
+        text = canonical_json(self.to_dict())
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def with_leakage(self, leakage: Mapping[str, float] | float) -> "Policy":
         """Return a copy that declares other leakages.

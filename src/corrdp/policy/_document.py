@@ -1,0 +1,270 @@
+"""The written form of a policy: one nested table, as in TOML and JSON.
+
+Reading is strict: a key that is not known is refused, since a misspelt key would
+otherwise be a promise silently dropped.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tomlkit
+
+from corrdp._typing import JSONObject
+from corrdp.exceptions import PolicyError
+from corrdp.policy._domains import (
+    BooleanDomain,
+    CategoryDomain,
+    Domain,
+    MissingTreatment,
+    NumberDomain,
+    Refuse,
+    Replace,
+    Slot,
+    checked_text,
+    shown,
+)
+from corrdp.policy._features import Feature, Label
+
+if TYPE_CHECKING:
+    from corrdp.policy._policy import Policy
+
+_SETTINGS = (
+    "relation",
+    "conditioning",
+    "distance_floor",
+    "epsilon_cap",
+    "block_leakage",
+    "unconfirmed",
+)
+_DOMAIN_KEYS = {
+    "number": {"bounds", "bins"},
+    "category": {"categories", "other", "unknown", "groups"},
+    "boolean": set[str](),
+}
+_MISSING_KEYS = {"missing", "missing_value"}
+
+
+def parse_toml(text: str) -> JSONObject:
+    """Return the tables of a TOML text, or raise `PolicyError`."""
+    if not isinstance(text, str):
+        raise PolicyError(
+            f"A policy is read from text, got {type(text).__name__}. Pass a str."
+        )
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        reason = "its tables are nested too deeply"
+    except ValueError as error:  # TOMLDecodeError, or a number with too many digits
+        reason = str(error)
+    raise PolicyError(
+        f"The policy is not TOML: {reason}. Correct that place; docs/policy.md shows "
+        "a whole file."
+    )
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a policy file, or raise `PolicyError`."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except ValueError:  # not UTF-8, or a null character in the path
+        reason = "it is not UTF-8 text"
+    raise PolicyError(
+        f"The policy file {str(path)!r} cannot be read: {reason}. "
+        "Check the path, or write one with `corrdp init`."
+    )
+
+
+def policy_arguments(document: Any) -> dict[str, Any]:
+    """Return the arguments of `Policy` that a document spells out."""
+    document = _table("policy", document)
+    _refuse_unknown_keys(
+        "policy", document, {"target", "features", "label", *_SETTINGS}
+    )
+    features = _table("features", document.get("features", {}))
+    if ("target" in document) != ("label" in document):
+        present, absent = ("target", "[label]")
+        if "label" in document:
+            present, absent = ("[label]", "target")
+        raise PolicyError(
+            f"The policy has {present} but no {absent}. Declare both, or neither."
+        )
+    label = None
+    if "label" in document:
+        label = _label(document["target"], _table("label", document["label"]))
+    settings = {key: document[key] for key in _SETTINGS if key in document}
+    return {
+        "features": tuple(_feature(name, features[name]) for name in features),
+        "label": label,
+        **settings,
+    }
+
+
+def policy_document(policy: "Policy") -> JSONObject:
+    """Return the document that `policy_arguments` reads back."""
+    document: JSONObject = {}
+    if policy.label is not None:
+        document["target"] = policy.label.name
+    document |= {
+        "relation": policy.relation.value,
+        "conditioning": policy.conditioning.value,
+        "distance_floor": policy.distance_floor,
+        "epsilon_cap": policy.epsilon_cap,
+    }
+    if policy.block_leakage is not None:
+        document["block_leakage"] = policy.block_leakage
+    if policy.unconfirmed:
+        document["unconfirmed"] = list(policy.unconfirmed)
+    document["features"] = {f.name: _feature_table(f) for f in policy.features}
+    if policy.label is not None:
+        table = _domain_table(policy.label.domain)
+        document["label"] = {**table, "score": policy.label.score}
+    return document
+
+
+def write_toml(document: JSONObject) -> str:
+    """Return a document as TOML text."""
+    return tomlkit.dumps(document)
+
+
+def canonical_json(document: JSONObject) -> str:
+    """Return one text for all documents that differ in the order of keys only."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _table(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise PolicyError(
+            f"{name} must be a table of named fields, got {shown(value)}. "
+            "docs/policy.md lists them."
+        )
+    return value
+
+
+def _refuse_unknown_keys(owner: str, table: Mapping[str, Any], known: set[str]) -> None:
+    for key in table:
+        if key not in known:
+            raise PolicyError(
+                f"{owner} has a field {shown(key)} that is not known here. "
+                f"Known fields: {', '.join(sorted(known))}."
+            )
+
+
+def _required(owner: str, table: Mapping[str, Any], key: str) -> Any:
+    if key not in table:
+        raise PolicyError(
+            f"{owner}.{key} is not declared. Declare it; docs/policy.md shows how."
+        )
+    return table[key]
+
+
+def _feature(name: str, value: Any) -> Feature:
+    owner = f"features.{checked_text('feature name', name)}"
+    table = _table(owner, value)
+    return Feature(
+        name=name,
+        role=_required(owner, table, "role"),
+        domain=_domain(owner, table, {"role", "leakage", "score"}),
+        leakage=table.get("leakage"),
+        score=table.get("score", 0.0),
+    )
+
+
+def _label(target: Any, table: Mapping[str, Any]) -> Label:
+    return Label(
+        name=target,
+        domain=_domain("label", table, {"score"}),
+        score=_required("label", table, "score"),
+    )
+
+
+def _domain(owner: str, table: Mapping[str, Any], others: set[str]) -> Domain:
+    kind = _required(owner, table, "type")
+    if not isinstance(kind, str) or kind not in _DOMAIN_KEYS:
+        raise PolicyError(
+            f"{owner}.type must be one of {', '.join(_DOMAIN_KEYS)}, got "
+            f"type={shown(kind)}. Declare one of them."
+        )
+    known = {"type", *_DOMAIN_KEYS[kind], *_MISSING_KEYS, *others}
+    _refuse_unknown_keys(f"{owner} ({kind})", table, known)
+    try:
+        missing = _missing(table)
+        if kind == "number":
+            lower, upper = _bounds(_required(owner, table, "bounds"))
+            return NumberDomain(lower, upper, table.get("bins"), missing)
+        if kind == "boolean":
+            return BooleanDomain(missing)
+        return CategoryDomain(
+            categories=_required(owner, table, "categories"),
+            other=table.get("other", False),
+            missing=missing,
+            unknown=Replace(table["unknown"]) if "unknown" in table else Refuse(),
+            groups=tuple(_table("groups", table.get("groups", {})).items()),
+        )
+    except PolicyError as error:
+        message = str(error)
+    raise PolicyError(message if message.startswith(owner) else f"{owner}: {message}")
+
+
+def _bounds(value: Any) -> tuple[Any, Any]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise PolicyError(
+            f"bounds must be a list of two numbers, got bounds={shown(value)}. "
+            "Declare [lower, upper]."
+        )
+    return value[0], value[1]
+
+
+def _missing(table: Mapping[str, Any]) -> MissingTreatment:
+    if "missing" in table and "missing_value" in table:
+        raise PolicyError(
+            f"missing={shown(table['missing'])} and missing_value="
+            f"{shown(table['missing_value'])} are both declared. Keep one of them."
+        )
+    if "missing_value" in table:
+        return Replace(table["missing_value"])
+    word = table.get("missing", "refuse")
+    if word == "slot":
+        return Slot()
+    if word == "refuse":
+        return Refuse()
+    raise PolicyError(
+        f'missing must be "refuse" or "slot", got missing={shown(word)}. '
+        "Declare one of them, or a missing_value."
+    )
+
+
+def _feature_table(feature: Feature) -> JSONObject:
+    table = {"role": feature.role.value, **_domain_table(feature.domain)}
+    if feature.leakage is not None:
+        table["leakage"] = feature.leakage
+    if feature.score:
+        table["score"] = feature.score
+    return table
+
+
+def _domain_table(domain: Domain) -> JSONObject:
+    table: JSONObject
+    if isinstance(domain, NumberDomain):
+        table = {"type": "number", "bounds": [domain.lower, domain.upper]}
+        if domain.bins is not None:
+            table["bins"] = domain.bins
+    elif isinstance(domain, CategoryDomain):
+        table = {"type": "category", "categories": list(domain.categories)}
+        if domain.groups:
+            table["groups"] = {name: list(members) for name, members in domain.groups}
+        if domain.other:
+            table["other"] = True
+        if isinstance(domain.unknown, Replace):
+            table["unknown"] = domain.unknown.value
+    else:
+        table = {"type": "boolean"}
+    if isinstance(domain.missing, Slot):
+        table["missing"] = "slot"
+    elif isinstance(domain.missing, Replace):
+        table["missing_value"] = domain.missing.value
+    return table
