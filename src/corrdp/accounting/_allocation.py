@@ -9,9 +9,10 @@ here by a primal-dual interior-point method and certified by its dual.
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_nonnegative_array
@@ -23,9 +24,10 @@ from corrdp.exceptions import (
     UtilityWarning,
 )
 
+BoolArray: TypeAlias = NDArray[np.bool_]
+
 _GAP_ACCEPTED = 1e-6
-_SMALLEST_COST_RATIO = 1e-20  # below it a group weighs nothing in the objective
-_MACHINE_PRECISION = float(np.finfo(np.float64).eps)
+SMALLEST_COST_RATIO = 1e-20  # below it a group weighs nothing in the objective
 _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
@@ -163,7 +165,7 @@ def allocate_noise(
         root_cost *= peak / peak.max()
         load = (scaled / peak) ** 2
         precision, dual, iterations = minimize_cost(
-            load, np.maximum(root_cost, root_cost.max() * _SMALLEST_COST_RATIO)
+            load, np.maximum(root_cost, root_cost.max() * SMALLEST_COST_RATIO)
         )
         noise_scale[groups] = peak / np.sqrt(precision)
         noise_scale = _hold_exactly(problem, noise_scale)
@@ -239,12 +241,12 @@ class _Problem:
     cost: FloatArray
 
     @property
-    def binding_rows(self) -> Any:
+    def binding_rows(self) -> BoolArray:
         return np.isfinite(self.budget_mu) & self.sensitivity.any(axis=1)
 
     @property
-    def moving_groups(self) -> Any:
-        return self.sensitivity[self.binding_rows].any(axis=0)
+    def moving_groups(self) -> BoolArray:
+        return np.asarray(self.sensitivity[self.binding_rows].any(axis=0))
 
     def in_budget_units(self) -> FloatArray:
         """Return sensitivity / budget of binding rows and moving groups."""
@@ -351,23 +353,35 @@ def _squared_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
         return np.asarray(np.sum(ratio**2, axis=1))
 
 
+def rounding_margin(n_groups: int) -> float:
+    """Return a relative margin above the rounding error of any row's price."""
+    return (n_groups + 8) * float(np.finfo(np.float64).eps)
+
+
+def largest_price(budget_mu: FloatArray) -> FloatArray:
+    """Return the largest floats not above budget_mu**2 whose roots fit the budget."""
+    with np.errstate(over="ignore", under="ignore"):
+        squared = budget_mu**2
+    # Only subnormal squares can round so far up that their root exceeds the budget.
+    return np.where(np.sqrt(squared) > budget_mu, np.nextafter(squared, 0.0), squared)
+
+
 def _hold_exactly(problem: _Problem, noise_scale: FloatArray) -> FloatArray:
     """Return the noise raised by the rounding of its own price, and no more."""
-    margin = (noise_scale.size + 8) * _MACHINE_PRECISION
+    allowed = largest_price(problem.budget_mu)
     floor = np.where(noise_scale > 0, _SMALLEST_NORMAL, 0.0)
-    with np.errstate(over="ignore", under="ignore"):
-        allowed = problem.budget_mu**2
-        while True:
+    margin = rounding_margin(noise_scale.size)
+    while True:
+        with np.errstate(over="ignore"):
             raised = np.maximum(noise_scale * (1.0 + margin), floor)
-            price = _squared_mu(problem.sensitivity, raised)
-            if np.isinf(raised).any():
-                raise BudgetError(
-                    f"budget_mu={problem.budget_mu.min():g} needs more noise than a "
-                    "float can hold. Raise the budget or rescale the release."
-                )
-            if (price <= allowed).all() and (np.sqrt(price) <= problem.budget_mu).all():
-                return raised
-            margin *= 2.0
+        if np.isinf(raised).any():
+            raise BudgetError(
+                f"budget_mu={problem.budget_mu.min():g} needs more noise than a float "
+                "can hold. Raise the budget or rescale the release."
+            )
+        if (_squared_mu(problem.sensitivity, raised) <= allowed).all():
+            return raised
+        margin *= 2.0
 
 
 def _summarize(

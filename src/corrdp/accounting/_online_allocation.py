@@ -1,0 +1,176 @@
+"""Noise re-allocated at every training step, from where the last step left off.
+
+During training the sensitivity table changes with the public iterate while every
+budget per step stays fixed. A few multiplicative updates of the dual variables follow
+the moving optimum; a common factor then makes the noise fit *this* step's table.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp._validate import check_count
+from corrdp.accounting._allocation import (
+    SMALLEST_COST_RATIO,
+    allocate_noise,
+    check_budget_mu,
+    check_cost,
+    check_sensitivity,
+    check_silent_rows,
+    largest_price,
+    rounding_margin,
+)
+from corrdp.exceptions import CorrDPError
+
+MULTIPLIER_FLOOR = 1e-6  # relative to the largest: a loose row must be able to return
+_LARGEST_PEAK = 1e100  # above it precisions may overflow
+_PULL_FLOOR = 1e-200  # keeps the precision of a group that no row moves finite
+
+
+class OnlineAllocator:
+    r"""Re-allocate noise at every step, a few cheap updates at a time.
+
+    Parameters
+    ----------
+    sizes : array of float, shape (n_groups,)
+        Number of coordinates per group.
+    budget_mu : array of float, shape (n_rows,)
+        Largest mu each row may spend in one step, fixed for the whole training;
+        infinite for no constraint.
+    weights : array of float, shape (n_groups,), optional
+        Cost of a unit of variance on one coordinate of the group. Default 1.
+    n_iterations : int, default 3
+        Multiplicative updates per step. More follow a fast-moving table more closely;
+        the guarantee does not depend on it.
+
+    Guarantee
+    ---------
+    Whatever came before, the noise that `update` returns satisfies
+    ``step_mu(sensitivity, noise_scale) <= budget_mu`` in every row, in floating point.
+    If every table is computed from what was released before and budgets are fixed in
+    advance, ``n_steps`` steps are ``sqrt(n_steps) * budget_mu``-Gaussian-DP:
+    `docs/theory/allocation.md`, section 6.
+    Not covered: noise of an earlier step used again with a later table (a group that
+    did not move then may move now, and would get no noise at all).
+
+    Notes
+    -----
+    With :math:`A_{rG} = \Delta_{rG}^2 / \kappa_r^2` one iteration is
+    :math:`p_G = \sqrt{w_G n_G / \sum_r \lambda_r A_{rG}}`,
+    :math:`\lambda_r \leftarrow \lambda_r (A p)_r^2`; it never lowers the dual bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrdp.accounting._online_allocation import OnlineAllocator
+    >>> allocator = OnlineAllocator([1, 10], budget_mu=[0.5, 1.0])
+    >>> for _ in range(50):
+    ...     noise_scale = allocator.update(np.array([[1.0, 0.0], [0.1, 1.0]]))
+    >>> noise_scale.round(3)
+    array([2.   , 1.001])
+    """
+
+    def __init__(
+        self,
+        sizes: Any,
+        *,
+        budget_mu: Any,
+        weights: Any = None,
+        n_iterations: int = 3,
+    ) -> None:
+        self.n_iterations = check_count("n_iterations", n_iterations)
+        self._cost = check_cost(sizes, weights)
+        self._budget_mu = check_budget_mu(budget_mu)
+        self._shape = (self._budget_mu.size, self._cost.size)
+        self._has_silent_rows = bool((self._budget_mu == 0).any())
+        self._rows = np.flatnonzero(
+            np.isfinite(self._budget_mu) & (self._budget_mu > 0)
+        )
+        self._all_rows_bind = self._rows.size == self._budget_mu.size
+        budget = self._budget_mu[self._rows]
+        self._budget_column = budget[:, None].copy()
+        self._allowed = largest_price(budget)
+        self._margin = 1.0 + rounding_margin(self._cost.size)
+        root_cost = np.sqrt(self._cost / self._cost.max())
+        self._root_cost = np.maximum(root_cost, SMALLEST_COST_RATIO)
+        self._dual = np.ones(budget.size)
+        self._load = np.empty((budget.size, self._cost.size))
+        self._pull = np.empty(self._cost.size)
+        self._precision = np.empty(self._cost.size)
+        self._spent = np.empty(budget.size)
+
+    def update(self, sensitivity: FloatArray) -> FloatArray:
+        """Return this step's noise scale per group for this step's sensitivity.
+
+        Parameters
+        ----------
+        sensitivity : array of float, shape (n_rows, n_groups)
+            Bound on how far each group moves (2-norm) under each row, now.
+
+        Returns
+        -------
+        noise_scale : array of float, shape (n_groups,)
+            Standard deviation per group; exactly 0 where no constrained row moves.
+
+        Guarantee
+        ---------
+        ``step_mu(sensitivity, noise_scale) <= budget_mu`` in every row, in floating
+        point: `docs/theory/allocation.md`, section 5.
+        """
+        sensitivity = self._check(sensitivity)
+        moves = sensitivity if self._all_rows_bind else sensitivity[self._rows]
+        if not moves.any():
+            return np.zeros(self._cost.size)
+        with np.errstate(all="ignore"):
+            self._iterate(moves)
+            peak = self._spent.max()
+            noise_scale = np.sqrt(peak / self._precision)
+            noise_scale *= self._margin
+            np.divide(moves, noise_scale, out=self._load)
+            np.multiply(self._load, self._load, out=self._load)
+            price = np.add.reduce(self._load, axis=1)
+        if not (peak < _LARGEST_PEAK and (price <= self._allowed).all()):
+            return self._start_over(sensitivity)
+        noise_scale *= moves.any(axis=0)
+        return noise_scale
+
+    def _iterate(self, moves: FloatArray) -> None:
+        """Update the dual variables, leaving the last precision and its price."""
+        load, dual, pull = self._load, self._dual, self._pull
+        precision, spent = self._precision, self._spent
+        np.divide(moves, self._budget_column, out=load)
+        np.multiply(load, load, out=load)
+        np.divide(dual, dual.max(), out=dual)
+        np.maximum(dual, MULTIPLIER_FLOOR, out=dual)
+        for _ in range(self.n_iterations):
+            np.dot(dual, load, out=pull)
+            np.add(pull, _PULL_FLOOR, out=pull)
+            np.sqrt(pull, out=pull)
+            np.divide(self._root_cost, pull, out=precision)
+            np.dot(load, precision, out=spent)
+            np.multiply(dual, spent, out=dual)
+            np.multiply(dual, spent, out=dual)
+
+    def _start_over(self, sensitivity: FloatArray) -> FloatArray:
+        """Solve from scratch what the fast path cannot represent in floating point."""
+        allocation = allocate_noise(
+            sensitivity, budget_mu=self._budget_mu, sizes=self._cost
+        )
+        self._dual.fill(1.0)
+        return allocation.noise_scale
+
+    def _check(self, sensitivity: Any) -> FloatArray:
+        array = np.asarray(sensitivity, dtype=np.float64)
+        # One comparison each way also catches NaN; the slow check words the error.
+        if array.shape != self._shape or not (
+            array.min() >= 0 and array.max() < np.inf
+        ):
+            array = check_sensitivity(sensitivity)
+            raise CorrDPError(
+                f"sensitivity must have shape {self._shape}, one row per budget and "
+                f"one column per size, got {array.shape}. Keep the table's layout."
+            )
+        if self._has_silent_rows:
+            check_silent_rows(array, self._budget_mu)
+        return array
