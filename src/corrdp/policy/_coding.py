@@ -170,7 +170,7 @@ def _number_of(text: str, kind: type[np.float64] | type[np.int64]) -> Any:
         number = float(text) if kind is np.float64 else int(text)
     except ValueError:
         return None
-    if abs(number) >= (2.0**1000 if kind is np.float64 else 2**63):
+    if number != number or (kind is np.int64 and abs(number) >= 2**63):
         return None
     return number if canonical_text(number) == text else None
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from corrdp._validate import check_count, check_real
 from corrdp.exceptions import PolicyError
 
@@ -30,6 +32,8 @@ class Replace:
 
 MissingTreatment: TypeAlias = Refuse | Slot | Replace
 UnknownTreatment: TypeAlias = Refuse | Replace
+
+_MOST_BINS = 1_000_000
 
 
 def shown(value: Any) -> str:
@@ -90,21 +94,20 @@ def canonical_text(value: Any) -> str | None:
     """
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, Real):
         number = float(value)
         return str(int(number)) if number.is_integer() else repr(number)
-    if type(value).__name__ in {"bool", "bool_"}:  # numpy's boolean is no Integral
-        return "true" if value else "false"
     return None
 
 
 def _declared_category(name: str, value: Any) -> str:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and (not math.isfinite(value) or abs(value) > 2**1000):
+    if (
+        isinstance(value, int | float) and not abs(value) <= 2**1000
+    ):  # NaN, infinite, huge
         text = None
     else:
         text = canonical_text(value)
@@ -149,12 +152,9 @@ class NumberDomain:
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         if self.bins is not None:
-            bins = check_count(
-                "bins",
-                self.bins,
-                remedy="Declare the number of equal-width bins.",
-                error=PolicyError,
-            )
+            remedy = "Declare the number of equal-width bins."
+            checked_number("bins", self.bins, lower=1, upper=_MOST_BINS, remedy=remedy)
+            bins = check_count("bins", self.bins, remedy=remedy, error=PolicyError)
             object.__setattr__(self, "bins", bins)
         _checked_missing(self.missing)
         if isinstance(self.missing, Replace):

@@ -168,10 +168,9 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the encoded matrix, one row per row of the table."""
         columns = read_columns(X, self._names())
-        n_rows = len(columns[0]) if columns else 0
         blocks = self.blocks_
-        width = blocks[-1].stop if blocks else 0
-        matrix = np.zeros((n_rows, width), dtype=self._float_type())
+        shape = (len(columns[0]), blocks[-1].stop)
+        matrix = np.zeros(shape, dtype=self._float_type())
         blocks_of: dict[str, list[Block]] = {}
         for block in blocks:
             blocks_of.setdefault(block.feature, []).append(block)
@@ -208,7 +207,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         coded = [
             _resolved(f, column) for f, column in zip(chosen, columns, strict=True)
         ]
-        return np.stack(coded, axis=1) if coded else np.empty((0, 0), dtype=np.int64)
+        return np.stack(coded, axis=1)
 
     def encode_label(self, y: Any) -> FloatArray | IntArray:
         """Return labels: numbers in [-1/2, 1/2], categories and booleans as indices."""

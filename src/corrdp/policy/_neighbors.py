@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from corrdp.exceptions import PolicyError
 from corrdp.policy._domains import checked_number, shown
-from corrdp.policy._features import NeighborRelation
+from corrdp.policy._features import ColumnRole, NeighborRelation
 from corrdp.policy._policy import Policy
 
 SENSITIVE = "sensitive"
@@ -78,7 +78,7 @@ def neighbor_classes(
     if policy.sensitive:
         classes.append(joined(SENSITIVE, policy.sensitive, 1.0))
     if policy.relation is NeighborRelation.ONE_INSENSITIVE:
-        of_column = _column_leakages(policy, leakage)
+        of_column = _column_distances(policy, leakage)
         classes += [
             joined(f"{INSENSITIVE}:{name}", (name,), of_column[name])
             for name in policy.insensitive
@@ -88,7 +88,9 @@ def neighbor_classes(
         classes.append(joined(INSENSITIVE, policy.insensitive, distance))
     if label_changes:
         classes.append(joined(LABEL, (), label_score))
-    protected = tuple(f.name for f in policy.features if f.name not in policy.public)
+    protected = tuple(
+        f.name for f in policy.features if f.role is not ColumnRole.PUBLIC
+    )
     classes.append(NeighborClass(WHOLE_RECORD, protected, label_changes, 1.0, False))
     return tuple(classes)
 
@@ -102,7 +104,7 @@ def _scored(leakage: float | None, score: float, *, missing: str) -> float:
     return (1.0 - score) * leakage + score
 
 
-def _column_leakages(
+def _column_distances(
     policy: Policy, leakage: Mapping[str, float] | float | None
 ) -> dict[str, float]:
     if leakage is not None and not isinstance(leakage, Mapping):
@@ -110,21 +112,20 @@ def _column_leakages(
             f"leakage={shown(leakage)} is one number, but relation=one_insensitive "
             "needs one per insensitive feature. Pass a mapping from feature to leakage."
         )
-    given = {} if leakage is None else leakage
+    features = [f for f in policy.features if f.role is ColumnRole.INSENSITIVE]
+    declared = {feature.name: feature.leakage for feature in features}
+    given: Mapping[str, float | None] = declared if leakage is None else leakage
     for name in given:
-        if name not in policy.insensitive:
+        if name not in declared:
             raise PolicyError(
                 f"leakage names {shown(name)}, which is not an insensitive feature. "
-                f"Insensitive features: {', '.join(policy.insensitive) or 'none'}."
+                f"Insensitive features: {', '.join(declared) or 'none'}."
             )
     distances = {}
-    for name in policy.insensitive:
-        feature = policy.feature(name)
-        value = feature.leakage
-        if leakage is not None:
-            value = _checked_leakage(f"leakage[{name!r}]", given.get(name))
+    for feature in features:
+        name = feature.name
         distances[name] = _scored(
-            value,
+            _checked_leakage(f"leakage[{name!r}]", given.get(name)),
             feature.score,
             missing=(
                 f"The leakage of feature {name!r} is not known (leakage=None). Declare "
@@ -144,12 +145,10 @@ def _block_distance(
             "the block: what columns leak one by one does not bound what they leak "
             "together. Pass the block's leakage."
         )
-    value = policy.block_leakage
-    if leakage is not None:
-        value = _checked_leakage("leakage", leakage)
+    value = policy.block_leakage if leakage is None else leakage
     return _scored(
-        value,
-        max(policy.feature(name).score for name in policy.insensitive),
+        _checked_leakage("leakage", value),
+        max(f.score for f in policy.features if f.role is ColumnRole.INSENSITIVE),
         missing=(
             "The leakage of the insensitive block is not known (block_leakage=None). "
             "Declare block_leakage, or estimate it and pass it; 1 is always valid."

@@ -1,6 +1,7 @@
 """The policy: every public fact that a privacy promise rests on."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -205,12 +206,14 @@ class Policy:
 
     def _check_columns(self) -> None:
         features: Any = self.features
-        if not isinstance(features, list | tuple) or not all(
-            isinstance(feature, Feature) for feature in features
+        if (
+            not isinstance(features, list | tuple)
+            or not features
+            or not all(isinstance(feature, Feature) for feature in features)
         ):
             raise PolicyError(
-                f"features must be a tuple of Feature, got {shown(features)}. "
-                "Declare each feature once."
+                "features must be a non-empty tuple of Feature, got "
+                f"features={shown(features)}. Declare each feature once."
             )
         if self.label is not None and not isinstance(self.label, Label):
             raise PolicyError(
@@ -220,8 +223,8 @@ class Policy:
         names = [feature.name for feature in self.features]
         if self.label is not None:
             names.append(self.label.name)
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(names).items():
+            if count > 1:
                 raise PolicyError(
                     f"Column {name!r} is declared more than once. A column is one "
                     "feature with one role, or the target: keep one declaration."
