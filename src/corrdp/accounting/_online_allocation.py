@@ -26,6 +26,7 @@ from corrdp.exceptions import CorrDPError
 MULTIPLIER_FLOOR = 1e-6  # relative to the largest: a loose row must be able to return
 _LARGEST_PEAK = 1e100  # above it precisions may overflow
 _PULL_FLOOR = 1e-200  # keeps the precision of a group that no row moves finite
+_STILL = 2e-100  # the root of a pull that may be nothing but its floor
 
 
 class OnlineAllocator:
@@ -83,22 +84,24 @@ class OnlineAllocator:
         self._cost = check_cost(sizes, weights)
         self._budget_mu = check_budget_mu(budget_mu)
         self._shape = (self._budget_mu.size, self._cost.size)
-        self._has_silent_rows = bool((self._budget_mu == 0).any())
-        self._rows = np.flatnonzero(
-            np.isfinite(self._budget_mu) & (self._budget_mu > 0)
-        )
-        self._all_rows_bind = self._rows.size == self._budget_mu.size
-        budget = self._budget_mu[self._rows]
-        self._budget_column = budget[:, None].copy()
-        self._allowed = largest_price(budget)
-        self._margin = 1.0 + rounding_margin(self._cost.size)
+        binds = np.isfinite(self._budget_mu) & (self._budget_mu > 0)
+        self._rows = np.flatnonzero(binds)
+        self._all_rows_bind = bool(binds.all())
+        budget = self._budget_mu[binds]
+        n_rows, n_groups = budget.size, self._cost.size
         root_cost = np.sqrt(self._cost / self._cost.max())
         self._root_cost = np.maximum(root_cost, SMALLEST_COST_RATIO)
-        self._dual = np.ones(budget.size)
-        self._load = np.empty((budget.size, self._cost.size))
-        self._pull = np.empty(self._cost.size)
-        self._precision = np.empty(self._cost.size)
-        self._spent = np.empty(budget.size)
+        self._allowed = largest_price(budget)
+        self._margin = (1.0 + rounding_margin(n_groups)) ** 2
+        # Constants as full arrays: broadcasting a scalar costs twice the arithmetic.
+        self._budget_table = np.repeat(budget[:, None], n_groups, axis=1)
+        self._dual_floor = np.full(n_rows, MULTIPLIER_FLOOR)
+        self._pull_floor = np.full(n_groups, _PULL_FLOOR)
+        self._dual = np.ones(n_rows)
+        self._spent = np.empty(n_rows)
+        self._pull = np.empty(n_groups)
+        self._precision = np.empty(n_groups)
+        self._table = np.empty((n_rows, n_groups))
 
     def update(self, sensitivity: FloatArray) -> FloatArray:
         """Return this step's noise scale per group for this step's sensitivity.
@@ -120,32 +123,31 @@ class OnlineAllocator:
         """
         sensitivity = self._check(sensitivity)
         moves = sensitivity if self._all_rows_bind else sensitivity[self._rows]
-        if not moves.any():
-            return np.zeros(self._cost.size)
+        table = self._table
         with np.errstate(all="ignore"):
             self._iterate(moves)
-            peak = self._spent.max()
-            noise_scale = np.sqrt(peak / self._precision)
-            noise_scale *= self._margin
-            np.divide(moves, noise_scale, out=self._load)
-            np.multiply(self._load, self._load, out=self._load)
-            price = np.add.reduce(self._load, axis=1)
-        if not (peak < _LARGEST_PEAK and (price <= self._allowed).all()):
+            peak = max(self._spent.tolist(), default=0.0)
+            noise_scale = np.sqrt(peak * self._margin / self._precision)
+            np.divide(moves, noise_scale, out=table)
+            np.multiply(table, table, out=table)
+            fits = np.add.reduce(table, axis=1) <= self._allowed
+        if not 0.0 < peak < _LARGEST_PEAK or False in fits.tolist():
             return self._start_over(sensitivity)
-        noise_scale *= moves.any(axis=0)
+        if min(self._pull.tolist()) <= _STILL:
+            noise_scale[~moves.any(axis=0)] = 0.0
         return noise_scale
 
     def _iterate(self, moves: FloatArray) -> None:
-        """Update the dual variables, leaving the last precision and its price."""
-        load, dual, pull = self._load, self._dual, self._pull
+        """Update the dual variables, leaving the last precision and what it spends."""
+        load, dual, pull = self._table, self._dual, self._pull
         precision, spent = self._precision, self._spent
-        np.divide(moves, self._budget_column, out=load)
+        np.divide(moves, self._budget_table, out=load)
         np.multiply(load, load, out=load)
-        np.divide(dual, dual.max(), out=dual)
-        np.maximum(dual, MULTIPLIER_FLOOR, out=dual)
+        np.divide(dual, max(dual.tolist(), default=1.0), out=dual)
+        np.maximum(dual, self._dual_floor, out=dual)
         for _ in range(self.n_iterations):
             np.dot(dual, load, out=pull)
-            np.add(pull, _PULL_FLOOR, out=pull)
+            np.add(pull, self._pull_floor, out=pull)
             np.sqrt(pull, out=pull)
             np.divide(self._root_cost, pull, out=precision)
             np.dot(load, precision, out=spent)
@@ -153,24 +155,23 @@ class OnlineAllocator:
             np.multiply(dual, spent, out=dual)
 
     def _start_over(self, sensitivity: FloatArray) -> FloatArray:
-        """Solve from scratch what the fast path cannot represent in floating point."""
+        """Solve from scratch a table that the updates cannot hold, such as zero."""
+        self._dual.fill(1.0)
         allocation = allocate_noise(
             sensitivity, budget_mu=self._budget_mu, sizes=self._cost
         )
-        self._dual.fill(1.0)
         return allocation.noise_scale
 
     def _check(self, sensitivity: Any) -> FloatArray:
         array = np.asarray(sensitivity, dtype=np.float64)
-        # One comparison each way also catches NaN; the slow check words the error.
-        if array.shape != self._shape or not (
-            array.min() >= 0 and array.max() < np.inf
-        ):
+        # False for NaN too. An infinite entry that binds is refused by the solver.
+        if array.shape != self._shape or not array.min() >= 0.0:
             array = check_sensitivity(sensitivity)
             raise CorrDPError(
                 f"sensitivity must have shape {self._shape}, one row per budget and "
                 f"one column per size, got {array.shape}. Keep the table's layout."
             )
-        if self._has_silent_rows:
+        if not self._all_rows_bind:
+            check_sensitivity(array)
             check_silent_rows(array, self._budget_mu)
         return array
