@@ -1,0 +1,118 @@
+"""Calculators for what the paper states: bounds, lemmas, assumptions, as numbers.
+
+Every function cites the theorem it computes and the errata row that applies; statements
+and proofs are in `docs/theory/paper_bounds.md`. Nothing here releases or certifies
+anything: `corrdp.accounting` does.
+"""
+
+from corrdp.theory._distances import (
+    bounded_wasserstein,
+    critic_total_variation_lower,
+    discrete_total_variation,
+    gaussian_total_variation,
+)
+from corrdp.theory._in_sample import (
+    EstimationConstants,
+    discrete_estimation_constants,
+    gaussian_estimation_constants,
+    histogram_bin_width,
+    histogram_estimation_constants,
+)
+from corrdp.theory._laplace import (
+    correlated_sensitivity,
+    laplace_error_upper,
+)
+from corrdp.theory.gradients import (
+    AssumptionReport,
+    BoxModel,
+    GradientConstants,
+    check_gradient_assumption,
+    check_relaxed_assumption,
+    gradient_constants,
+    printed_least_squares_constants,
+    printed_logistic_constants,
+)
+from corrdp.theory.privacy import (
+    AmplificationClaim,
+    CorrDPGuarantee,
+    amplification_claim,
+    amplified_epsilon,
+    composed,
+    gaussian_log_moment,
+    gaussian_renyi_divergence,
+    high_probability_composed,
+    moments_epsilon,
+    post_processed,
+    proof_noise_variance,
+    proof_order,
+    subsampled,
+    tail_delta,
+    variability_loss,
+    variability_loss_upper,
+    whole_record,
+)
+from corrdp.theory.utility import (
+    UtilityBound,
+    convex_utility_upper,
+    dimension_upper,
+    improvement_factor,
+    network_dimension,
+    network_improvement_factor,
+    network_utility_rate,
+    noise_dimension,
+    nonconvex_utility_upper,
+    pl_utility_upper,
+    printed_dimension,
+    utility_lower_rate,
+)
+
+__all__ = [
+    "AmplificationClaim",
+    "AssumptionReport",
+    "BoxModel",
+    "CorrDPGuarantee",
+    "EstimationConstants",
+    "GradientConstants",
+    "UtilityBound",
+    "amplification_claim",
+    "amplified_epsilon",
+    "bounded_wasserstein",
+    "check_gradient_assumption",
+    "check_relaxed_assumption",
+    "composed",
+    "convex_utility_upper",
+    "correlated_sensitivity",
+    "critic_total_variation_lower",
+    "dimension_upper",
+    "discrete_estimation_constants",
+    "discrete_total_variation",
+    "gaussian_estimation_constants",
+    "gaussian_log_moment",
+    "gaussian_renyi_divergence",
+    "gaussian_total_variation",
+    "gradient_constants",
+    "high_probability_composed",
+    "histogram_bin_width",
+    "histogram_estimation_constants",
+    "improvement_factor",
+    "laplace_error_upper",
+    "moments_epsilon",
+    "network_dimension",
+    "network_improvement_factor",
+    "network_utility_rate",
+    "noise_dimension",
+    "nonconvex_utility_upper",
+    "pl_utility_upper",
+    "post_processed",
+    "printed_dimension",
+    "printed_least_squares_constants",
+    "printed_logistic_constants",
+    "proof_noise_variance",
+    "proof_order",
+    "subsampled",
+    "tail_delta",
+    "utility_lower_rate",
+    "variability_loss",
+    "variability_loss_upper",
+    "whole_record",
+]

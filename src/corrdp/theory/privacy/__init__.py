@@ -1,0 +1,44 @@
+"""The privacy lemmas of the paper as numbers."""
+
+from corrdp.theory.privacy._amplification import (
+    AmplificationClaim,
+    amplification_claim,
+    amplified_epsilon,
+)
+from corrdp.theory.privacy._guarantees import (
+    CorrDPGuarantee,
+    composed,
+    high_probability_composed,
+    post_processed,
+    subsampled,
+    whole_record,
+)
+from corrdp.theory.privacy._moments import (
+    gaussian_log_moment,
+    moments_epsilon,
+    proof_noise_variance,
+    proof_order,
+    tail_delta,
+)
+from corrdp.theory.privacy._renyi import gaussian_renyi_divergence
+from corrdp.theory.privacy._variability import variability_loss, variability_loss_upper
+
+__all__ = [
+    "AmplificationClaim",
+    "CorrDPGuarantee",
+    "amplification_claim",
+    "amplified_epsilon",
+    "composed",
+    "gaussian_log_moment",
+    "gaussian_renyi_divergence",
+    "high_probability_composed",
+    "moments_epsilon",
+    "post_processed",
+    "proof_noise_variance",
+    "proof_order",
+    "subsampled",
+    "tail_delta",
+    "variability_loss",
+    "variability_loss_upper",
+    "whole_record",
+]

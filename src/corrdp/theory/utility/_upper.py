@@ -1,0 +1,311 @@
+r"""Upper bounds on the loss of utility, with the paper's steps and step sizes.
+
+Each bound has an explicit value `upper`, proved for the noise of Eq. (4) in
+`docs/theory/paper_bounds.md`, and the `rate` of the paper, without constants and
+powers of log n.
+"""
+
+import math
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from corrdp._validate import check_count, check_delta, check_epsilon, check_real
+from corrdp.theory._checks import check_positive
+from corrdp.theory.utility._dimension import (
+    dimension_upper,
+    network_dimension,
+    noise_dimension,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UtilityBound:
+    """Loss of utility under the noise of Eq. (4), and how to run to get it.
+
+    Attributes
+    ----------
+    upper : float
+        Explicit bound on `measure`, in units of the loss (or its squared gradient).
+    rate : float
+        The paper's rate, constants and powers of log n left out.
+    n_steps : int
+        T.
+    initial_step_size : float
+        alpha_1.
+    decaying : bool
+        Whether the step size falls like 1 / sqrt(t).
+    measure : str
+        What is bounded.
+    theorem : str
+        Where the paper states it.
+    """
+
+    upper: float
+    rate: float
+    n_steps: int
+    initial_step_size: float
+    decaying: bool
+    measure: str
+    theorem: str
+
+    def step_size(self, step: int) -> float:
+        """Return alpha_t for step t = 1, 2, ..."""
+        step = check_count("step", step)
+        return self.initial_step_size / (math.sqrt(step) if self.decaying else 1.0)
+
+
+def convex_utility_upper(
+    leakage: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    parameter_radius: float,
+    n_rows: int,
+    n_sensitive: int,
+    n_steps: int | None = None,
+) -> UtilityBound:
+    r"""Return the bound of Theorem 3.9: convex loss, last iterate.
+
+    Parameters
+    ----------
+    leakage : array of float, shape (n_insensitive,)
+        TV(i) of the insensitive columns only.
+    epsilon, delta : float
+        Nominal budget of Eq. (4).
+    lipschitz, parameter_radius : float
+        L and D; coefficients are projected on the ball of radius D.
+    n_rows, n_sensitive : int
+        n and m_s.
+    n_steps : int, optional
+        T; n^2 as in the theorem by default.
+
+    Returns
+    -------
+    bound : UtilityBound
+        :math:`5 D G (2 + \log T) / \sqrt{T}` with
+        :math:`G^2 = L^2 + \sum_i \sigma_i^2` and steps :math:`D / (G \sqrt{t})`.
+
+    Notes
+    -----
+    Theorem 2 of Shamir and Zhang (2013) is stated for the diameter of the domain,
+    here 2 D: hence 5 and not 2. The rate uses the sum of E16, not the printed ``min``.
+    """
+    rows = check_count("n_rows", n_rows)
+    steps = check_count("n_steps", rows**2 if n_steps is None else n_steps)
+    radius = check_positive("parameter_radius", parameter_radius)
+    lipschitz = check_positive("lipschitz", lipschitz)
+    total = _total_variance(
+        noise_dimension(leakage, n_sensitive=n_sensitive),
+        epsilon=epsilon,
+        delta=delta,
+        lipschitz=lipschitz,
+        n_steps=steps,
+        n_rows=rows,
+    )
+    size = math.sqrt(lipschitz**2 + total)  # G
+    dimension = dimension_upper(leakage, n_sensitive=n_sensitive)
+    return UtilityBound(
+        upper=5 * radius * size * (2 + math.log(steps)) / math.sqrt(steps),
+        rate=math.sqrt(dimension * -math.log(delta)) / (rows * epsilon),
+        n_steps=steps,
+        initial_step_size=radius / size,
+        decaying=True,
+        measure="expected excess empirical risk",
+        theorem="3.9",
+    )
+
+
+def pl_utility_upper(
+    leakage: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    smoothness: float,
+    pl_constant: float,
+    initial_gap: float,
+    n_rows: int,
+    n_sensitive: int,
+) -> UtilityBound:
+    r"""Return the bound of Corollary C.1 under the Polyak-Lojasiewicz condition.
+
+    Parameters
+    ----------
+    leakage : array of float, shape (n_insensitive,)
+        TV(i) of the insensitive columns only.
+    epsilon, delta : float
+        Nominal budget of Eq. (4).
+    lipschitz, smoothness, pl_constant : float
+        L, G and mu, with mu at most G.
+    initial_gap : float
+        Bound on R(theta_1).
+    n_rows, n_sensitive : int
+        n and m_s.
+
+    Returns
+    -------
+    bound : UtilityBound
+        :math:`q^T R_1 + \frac{\sum_i \sigma_i^2}{2 G} \frac{1 - q^T}{1 - q}`,
+        :math:`q = 1 - \mu/G`, after
+        :math:`T = \lceil (G/\mu) \log(n^2 \epsilon^2 / (d \log(1/\delta))) \rceil`
+        steps of size 1/G, d being `noise_dimension`.
+
+    Notes
+    -----
+    The paper sums the noise T times where the geometric series is smaller, and hides
+    G/mu in its choice of T. It also forgets the projection: the bound assumes that
+    iterates stay inside the parameter ball.
+    """
+    smoothness = check_positive("smoothness", smoothness)
+    pl_constant = check_real(
+        "pl_constant", pl_constant, lower=0.0, upper=smoothness, open_lower=True
+    )
+    gap = check_real("initial_gap", initial_gap, lower=0.0)
+    rows = check_count("n_rows", n_rows)
+    dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
+    rate = _squared_rate(dimension, epsilon=epsilon, delta=delta, n_rows=rows)
+    steps = max(1, math.ceil(smoothness / pl_constant * -math.log(rate)))
+    total = _total_variance(
+        dimension,
+        epsilon=epsilon,
+        delta=delta,
+        lipschitz=lipschitz,
+        n_steps=steps,
+        n_rows=rows,
+    )
+    shrink = (1 - pl_constant / smoothness) ** steps  # q^T
+    return UtilityBound(
+        upper=shrink * gap + total * (1 - shrink) / (2 * pl_constant),
+        rate=rate,
+        n_steps=steps,
+        initial_step_size=1 / smoothness,
+        decaying=False,
+        measure="expected excess empirical risk",
+        theorem="C.1, first part",
+    )
+
+
+def nonconvex_utility_upper(
+    leakage: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    smoothness: float,
+    initial_gap: float,
+    n_rows: int,
+    n_sensitive: int,
+) -> UtilityBound:
+    r"""Return the bound of Corollary C.1 for general smooth losses.
+
+    Parameters
+    ----------
+    leakage : array of float, shape (n_insensitive,)
+        TV(i) of the insensitive columns only.
+    epsilon, delta : float
+        Nominal budget of Eq. (4).
+    lipschitz, smoothness : float
+        L and G.
+    initial_gap : float
+        Bound on R(theta_1).
+    n_rows, n_sensitive : int
+        n and m_s.
+
+    Returns
+    -------
+    bound : UtilityBound
+        :math:`2 G R_1 / T + \sum_i \sigma_i^2` on the squared gradient norm at a step
+        drawn at random among :math:`T = \lceil n \epsilon /
+        \sqrt{d \log(1/\delta)} \rceil` steps of size 1/G, d being `noise_dimension`.
+
+    Notes
+    -----
+    As in `pl_utility_upper`, iterates are assumed to stay inside the parameter ball.
+    """
+    smoothness = check_positive("smoothness", smoothness)
+    gap = check_real("initial_gap", initial_gap, lower=0.0)
+    rows = check_count("n_rows", n_rows)
+    dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
+    rate = math.sqrt(
+        _squared_rate(dimension, epsilon=epsilon, delta=delta, n_rows=rows)
+    )
+    steps = max(1, math.ceil(1 / rate))
+    total = _total_variance(
+        dimension,
+        epsilon=epsilon,
+        delta=delta,
+        lipschitz=lipschitz,
+        n_steps=steps,
+        n_rows=rows,
+    )
+    return UtilityBound(
+        upper=2 * smoothness * gap / steps + total,
+        rate=rate,
+        n_steps=steps,
+        initial_step_size=1 / smoothness,
+        decaying=False,
+        measure="expected squared gradient norm",
+        theorem="C.1, second part",
+    )
+
+
+def network_utility_rate(
+    *,
+    epsilon: float,
+    n_rows: int,
+    n_parameters: int,
+    n_columns: int,
+    n_sensitive: int,
+    first_layer_width: int,
+) -> float:
+    """Return the rate sqrt(m_theta - (m - m_s) d_0) / (n epsilon) of Section 3.1.
+
+    A rate without constants. It instantiates Theorem 3.9, which is about convex
+    losses; a network's is not, so read it as the growth of the noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        Nominal budget of Eq. (5).
+    n_rows, n_parameters, n_columns, n_sensitive, first_layer_width : int
+        n, m_theta, m, m_s and d_0.
+
+    Returns
+    -------
+    rate : float
+        Constants and logarithms left out.
+    """
+    dimension = network_dimension(
+        n_parameters=n_parameters,
+        n_columns=n_columns,
+        n_sensitive=n_sensitive,
+        first_layer_width=first_layer_width,
+    )
+    return math.sqrt(dimension) / (
+        check_count("n_rows", n_rows) * check_epsilon(epsilon)
+    )
+
+
+def _squared_rate(
+    dimension: float, *, epsilon: float, delta: float, n_rows: int
+) -> float:
+    """Return dimension * log(1/delta) / (n epsilon)^2."""
+    log_inverse_delta = -math.log(check_delta(delta))
+    return dimension * log_inverse_delta / (n_rows * check_epsilon(epsilon)) ** 2
+
+
+def _total_variance(
+    dimension: float,
+    *,
+    epsilon: float,
+    delta: float,
+    lipschitz: float,
+    n_steps: int,
+    n_rows: int,
+) -> float:
+    """Return the sum over columns of the variances of Eq. (4)."""
+    factor = (1 - math.log(check_delta(delta))) / check_epsilon(epsilon) ** 2
+    squared = check_positive("lipschitz", lipschitz) ** 2
+    return factor * squared * n_steps / n_rows**2 * dimension
