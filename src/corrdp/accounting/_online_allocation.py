@@ -24,9 +24,8 @@ from corrdp.accounting._allocation import (
 from corrdp.exceptions import CorrDPError
 
 MULTIPLIER_FLOOR = 1e-6  # relative to the largest: a loose row must be able to return
-_LARGEST_PEAK = 1e100  # above it precisions may overflow
-_PULL_FLOOR = 1e-200  # keeps the precision of a group that no row moves finite
-_STILL = 2e-100  # the root of a pull that may be nothing but its floor
+_LARGEST = 1e30  # sensitivities and budgets within [1 / _LARGEST, _LARGEST] are safe
+_LOAD_FLOOR = 1e-130  # keeps the precision of a group that no row moves finite
 
 
 class OnlineAllocator:
@@ -41,7 +40,7 @@ class OnlineAllocator:
         infinite for no constraint.
     weights : array of float, shape (n_groups,), optional
         Cost of a unit of variance on one coordinate of the group. Default 1.
-    n_iterations : int, default 3
+    n_iterations : int, default 2
         Multiplicative updates per step. More follow a fast-moving table more closely;
         the guarantee does not depend on it.
 
@@ -78,7 +77,7 @@ class OnlineAllocator:
         *,
         budget_mu: Any,
         weights: Any = None,
-        n_iterations: int = 3,
+        n_iterations: int = 2,
     ) -> None:
         self.n_iterations = check_count("n_iterations", n_iterations)
         self._cost = check_cost(sizes, weights)
@@ -88,6 +87,9 @@ class OnlineAllocator:
         self._rows = np.flatnonzero(binds)
         self._all_rows_bind = bool(binds.all())
         budget = self._budget_mu[binds]
+        self._in_range = bool(
+            budget.size and budget.min() >= 1 / _LARGEST and budget.max() <= _LARGEST
+        )
         n_rows, n_groups = budget.size, self._cost.size
         root_cost = np.sqrt(self._cost / self._cost.max())
         self._root_cost = np.maximum(root_cost, SMALLEST_COST_RATIO)
@@ -96,7 +98,7 @@ class OnlineAllocator:
         # Constants as full arrays: broadcasting a scalar costs twice the arithmetic.
         self._budget_table = np.repeat(budget[:, None], n_groups, axis=1)
         self._dual_floor = np.full(n_rows, MULTIPLIER_FLOOR)
-        self._pull_floor = np.full(n_groups, _PULL_FLOOR)
+        self._ones = np.ones(n_rows)
         self._dual = np.ones(n_rows)
         self._spent = np.empty(n_rows)
         self._pull = np.empty(n_groups)
@@ -123,39 +125,45 @@ class OnlineAllocator:
         """
         sensitivity = self._check(sensitivity)
         moves = sensitivity if self._all_rows_bind else sensitivity[self._rows]
-        table = self._table
-        with np.errstate(all="ignore"):
-            self._iterate(moves)
-            peak = max(self._spent.tolist(), default=0.0)
-            noise_scale = np.sqrt(peak * self._margin / self._precision)
-            np.divide(moves, noise_scale, out=table)
-            np.multiply(table, table, out=table)
-            fits = np.add.reduce(table, axis=1) <= self._allowed
-        if not 0.0 < peak < _LARGEST_PEAK or False in fits.tolist():
+        totals = np.dot(self._ones, moves).tolist()
+        some_still = 0.0 in totals
+        smallest = min(filter(None, totals), default=0.0) if some_still else min(totals)
+        if not (
+            self._in_range and smallest >= 1 / _LARGEST and max(totals) <= _LARGEST
+        ):
             return self._start_over(sensitivity)
-        if min(self._pull.tolist()) <= _STILL:
-            noise_scale[~moves.any(axis=0)] = 0.0
+        self._iterate(moves, some_still)
+        peak = max(self._spent.tolist())
+        noise_scale = np.sqrt(peak * self._margin / self._precision)
+        table = self._table
+        np.divide(moves, noise_scale, table)
+        np.multiply(table, table, table)
+        if False in (np.add.reduce(table, axis=1) <= self._allowed).tolist():
+            return self._start_over(sensitivity)
+        if some_still:
+            noise_scale[np.equal(totals, 0.0)] = 0.0
         return noise_scale
 
-    def _iterate(self, moves: FloatArray) -> None:
+    def _iterate(self, moves: FloatArray, some_still: bool) -> None:
         """Update the dual variables, leaving the last precision and what it spends."""
         load, dual, pull = self._table, self._dual, self._pull
-        precision, spent = self._precision, self._spent
-        np.divide(moves, self._budget_table, out=load)
-        np.multiply(load, load, out=load)
-        np.divide(dual, max(dual.tolist(), default=1.0), out=dual)
+        root_cost, precision, spent = self._root_cost, self._precision, self._spent
+        np.divide(moves, self._budget_table, load)
+        np.multiply(load, load, load)
+        if some_still:
+            np.maximum(load, _LOAD_FLOOR, out=load)
+        np.divide(dual, max(dual.tolist()), dual)
         np.maximum(dual, self._dual_floor, out=dual)
         for _ in range(self.n_iterations):
-            np.dot(dual, load, out=pull)
-            np.add(pull, self._pull_floor, out=pull)
-            np.sqrt(pull, out=pull)
-            np.divide(self._root_cost, pull, out=precision)
-            np.dot(load, precision, out=spent)
-            np.multiply(dual, spent, out=dual)
-            np.multiply(dual, spent, out=dual)
+            np.dot(dual, load, pull)
+            np.sqrt(pull, pull)
+            np.divide(root_cost, pull, precision)
+            np.dot(load, precision, spent)
+            np.multiply(dual, spent, dual)
+            np.multiply(dual, spent, dual)
 
     def _start_over(self, sensitivity: FloatArray) -> FloatArray:
-        """Solve from scratch a table that the updates cannot hold, such as zero."""
+        """Solve from scratch where the updates could overflow or nothing moves."""
         self._dual.fill(1.0)
         allocation = allocate_noise(
             sensitivity, budget_mu=self._budget_mu, sizes=self._cost
