@@ -1,3 +1,66 @@
 """Privacy accounting: curves, events and composition, from numbers alone."""
 
-__all__: list[str] = []
+from corrdp.accounting._composition import compose_delta, compose_epsilon
+from corrdp.accounting._events import (
+    ApproximateEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+    event_from_json,
+)
+from corrdp.accounting._gaussian import (
+    composed_mu,
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    gaussian_noise_multiplier,
+    gaussian_steps,
+    noise_multiplier_mu,
+)
+from corrdp.accounting._loss_distribution import PrivacyLossDistribution
+from corrdp.accounting._plan import NoisePlan
+from corrdp.accounting._planning import plan_noise
+from corrdp.accounting._pricing import epsilon_within
+from corrdp.accounting._sampled import sampled_delta
+from corrdp.accounting._sampled_conversions import (
+    sampled_change,
+    sampled_epsilon,
+    sampled_noise_multiplier,
+    sampled_steps,
+)
+from corrdp.accounting._sensitivity import (
+    WHOLE_RECORD,
+    Group,
+    SensitivityTable,
+)
+
+__all__ = [
+    "ApproximateEvent",
+    "GaussianEvent",
+    "Group",
+    "LaplaceEvent",
+    "NoisePlan",
+    "PrivacyEvent",
+    "PrivacyLossDistribution",
+    "SampledGaussianEvent",
+    "SensitivityTable",
+    "WHOLE_RECORD",
+    "compose_delta",
+    "compose_epsilon",
+    "composed_mu",
+    "epsilon_within",
+    "event_from_json",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "gaussian_noise_multiplier",
+    "gaussian_steps",
+    "noise_multiplier_mu",
+    "plan_noise",
+    "sampled_change",
+    "sampled_delta",
+    "sampled_epsilon",
+    "sampled_noise_multiplier",
+    "sampled_steps",
+]

@@ -10,7 +10,7 @@ from corrdp._validate import check_count, check_delta
 from corrdp.accounting._allocation import NoiseAllocation, allocate_noise, step_mu
 from corrdp.accounting._gaussian import gaussian_mu
 from corrdp.accounting._plan import NoisePlan, check_allowed, check_rate
-from corrdp.accounting._sampled import sampled_change
+from corrdp.accounting._sampled_conversions import sampled_change
 from corrdp.accounting._sensitivity import SensitivityTable
 from corrdp.exceptions import BudgetError
 

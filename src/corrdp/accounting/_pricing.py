@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 
 from corrdp.accounting._composition import compose_delta, compose_epsilon
-from corrdp.accounting._events import Event
+from corrdp.accounting._events import PrivacyEvent
 
 # Calibrating and pricing are two inversions; each may round the last digits.
 ROUND_OFF = 1e-9
 
 
 def epsilon_within(
-    events: Sequence[Event], *, delta: float, allowed_epsilon: float
+    events: Sequence[PrivacyEvent], *, delta: float, allowed_epsilon: float
 ) -> float:
     """Return the epsilon of events at `delta`, exact where it meets a limit.
 

@@ -10,7 +10,7 @@ from corrdp._typing import JSONObject
 from corrdp._validate import check_real
 from corrdp.accounting import (
     WHOLE_RECORD,
-    Event,
+    PrivacyEvent,
     NoisePlan,
     epsilon_within,
     event_from_json,
@@ -154,7 +154,7 @@ class Component:
 
     name: str
     plan: NoisePlan | None = None
-    events: Mapping[str, tuple[Event, ...]] = field(default_factory=dict)
+    events: Mapping[str, tuple[PrivacyEvent, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.plan is None) == (not self.events):
@@ -168,7 +168,7 @@ class Component:
                 "Add its cost: every certificate shows it."
             )
 
-    def events_of(self, class_name: str) -> tuple[Event, ...]:
+    def events_of(self, class_name: str) -> tuple[PrivacyEvent, ...]:
         """Return the cost of a class; the whole-record cost if it is not named."""
         if self.plan is None:
             return self.events.get(class_name, self.events[WHOLE_RECORD])
