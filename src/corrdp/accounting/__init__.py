@@ -22,6 +22,7 @@ from corrdp.accounting._loss_distribution import PrivacyLossDistribution
 from corrdp.accounting._plan import NoisePlan
 from corrdp.accounting._planning import plan_noise
 from corrdp.accounting._pricing import epsilon_within
+from corrdp.accounting._renyi import renyi_divergence, renyi_epsilon
 from corrdp.accounting._sampled import sampled_delta
 from corrdp.accounting._sampled_conversions import (
     sampled_change,
@@ -36,6 +37,7 @@ from corrdp.accounting._sensitivity import (
 )
 
 __all__ = [
+    "WHOLE_RECORD",
     "ApproximateEvent",
     "GaussianEvent",
     "Group",
@@ -45,7 +47,6 @@ __all__ = [
     "PrivacyLossDistribution",
     "SampledGaussianEvent",
     "SensitivityTable",
-    "WHOLE_RECORD",
     "compose_delta",
     "compose_epsilon",
     "composed_mu",
@@ -58,6 +59,8 @@ __all__ = [
     "gaussian_steps",
     "noise_multiplier_mu",
     "plan_noise",
+    "renyi_divergence",
+    "renyi_epsilon",
     "sampled_change",
     "sampled_delta",
     "sampled_epsilon",

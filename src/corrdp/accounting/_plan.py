@@ -94,6 +94,8 @@ class NoisePlan:
                 delta=self.delta,
                 allowed_epsilon=self.allowed_epsilon[name],
             )
+            if self.covers(name)
+            else math.inf
             for name in self.table.class_names
         }
 
@@ -110,6 +112,11 @@ class NoisePlan:
     def step_change(self, class_name: str) -> float:
         """Return how far one step moves under a class, in units of the noise."""
         return self._step_mu[class_name]
+
+    def covers(self, class_name: str) -> bool:
+        """Return whether every group that moves under a class has noise."""
+        moves = math.isfinite(self.step_change(class_name))
+        return moves and (self.rate is None or math.isfinite(self.step_contribution))
 
     def event(self, class_name: str) -> GaussianEvent | SampledGaussianEvent:
         """Return what the whole release costs a class."""
@@ -139,7 +146,9 @@ class NoisePlan:
     @property
     def weighted_variance(self) -> float:
         """Total noise variance per step, weighted by the groups' weights."""
-        return float(np.sum(self.table.weights * self.table.sizes * self.noise_scale**2))
+        return float(
+            np.sum(self.table.weights * self.table.sizes * self.noise_scale**2)
+        )
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description that `from_json` reads back equal."""

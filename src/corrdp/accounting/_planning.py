@@ -129,9 +129,11 @@ def _allocate_sampled(
     low, high = math.log(1e-4), math.log(50.0)
     fixed_point = high if excess(high) > 0 else brentq(excess, low, high, xtol=0.02)
     best = minimize_scalar(
-        lambda log_bound: _allocate(
-            table, changes(math.exp(log_bound), coarse), math.exp(log_bound)
-        ).objective,
+        lambda log_bound: (
+            _allocate(
+                table, changes(math.exp(log_bound), coarse), math.exp(log_bound)
+            ).objective
+        ),
         bounds=(fixed_point - math.log(8.0), fixed_point + 0.05),
         method="bounded",
         options={"xatol": 0.02, "maxiter": 20},

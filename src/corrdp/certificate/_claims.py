@@ -1,5 +1,6 @@
 """The parts of a certificate: what is claimed, per class, and on what grounds."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,8 +11,8 @@ from corrdp._typing import JSONObject
 from corrdp._validate import check_real
 from corrdp.accounting import (
     WHOLE_RECORD,
-    PrivacyEvent,
     NoisePlan,
+    PrivacyEvent,
     epsilon_within,
     event_from_json,
 )
@@ -168,12 +169,16 @@ class Component:
                 "Add its cost: every certificate shows it."
             )
 
-    def events_of(self, class_name: str) -> tuple[PrivacyEvent, ...]:
-        """Return the cost of a class; the whole-record cost if it is not named."""
+    def events_of(self, class_name: str) -> tuple[PrivacyEvent, ...] | None:
+        """Return the cost of a class, or None if some of it is without noise.
+
+        A class that the part does not name pays the whole-record cost.
+        """
         if self.plan is None:
             return self.events.get(class_name, self.events[WHOLE_RECORD])
         known = class_name in self.plan.table.class_names
-        return (self.plan.event(class_name if known else WHOLE_RECORD),)
+        priced = class_name if known else WHOLE_RECORD
+        return (self.plan.event(priced),) if self.plan.covers(priced) else None
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
@@ -217,5 +222,10 @@ def proved_epsilon(
     Composition of releases whose parameters were all fixed in advance
     (`docs/theory/composition.md`).
     """
-    events = [e for part in components for e in part.events_of(class_name)]
+    events: list[PrivacyEvent] = []
+    for part in components:
+        cost = part.events_of(class_name)
+        if cost is None:
+            return math.inf
+        events.extend(cost)
     return epsilon_within(events, delta=delta, allowed_epsilon=allowed_epsilon)

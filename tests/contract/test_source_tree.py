@@ -1,0 +1,104 @@
+"""What every file of the package must obey."""
+
+import ast
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import corrdp
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src" / "corrdp").rglob("*.py"))
+PACKAGES = [
+    name
+    for _, name, is_package in pkgutil.iter_modules(corrdp.__path__, "corrdp.")
+    if is_package
+]
+# Functions and classes whose names say that they add noise, clip, sample or price.
+GUARANTEED = re.compile(
+    r"noise|clip|epsilon|certif|sensitivity|allocat|mechanism", re.IGNORECASE
+)
+LONGEST_FILE = 600
+
+
+def public_definitions(path: Path) -> list[ast.FunctionDef | ast.ClassDef]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+    ]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_file_outgrows_the_limit(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_FILE
+
+
+@pytest.mark.parametrize("package", ["corrdp", *PACKAGES])
+def test_exports_exist_and_are_documented(package):
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    assert module.__doc__
+
+
+def test_theory_notes_that_docstrings_cite_exist():
+    cited = set()
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        cited |= set(re.findall(r"docs/theory/\w+\.md", text))
+    assert cited
+    missing = sorted(note for note in cited if not (ROOT / note).is_file())
+    assert missing == []
+
+
+def test_guarantee_sections_cite_a_theory_note_or_the_paper():
+    incomplete = []
+    for path in SOURCES:
+        for node in public_definitions(path):
+            doc = ast.get_docstring(node) or ""
+            if "Guarantee\n" not in doc:
+                continue
+            section = doc.split("Guarantee\n", 1)[1]
+            if not re.search(r"docs/theory/|Theorem|asymptotic", section):
+                incomplete.append(f"{path.name}:{node.name}")
+    assert incomplete == []
+
+
+def test_functions_that_price_or_add_noise_state_their_guarantee():
+    missing = []
+    for package in ("accounting", "mechanisms", "certificate", "training"):
+        for path in SOURCES:
+            if path.parent.name != package:
+                continue
+            missing += [
+                f"{package}/{path.name}:{node.name}"
+                for node in public_definitions(path)
+                if isinstance(node, ast.FunctionDef)
+                and GUARANTEED.search(node.name)
+                and not node.name.startswith("check_")
+                and "Guarantee\n" not in (ast.get_docstring(node) or "")
+            ]
+    assert missing == []
+
+
+def test_every_theory_note_is_in_the_documentation():
+    index = (ROOT / "docs" / "theory" / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^(\w+)$", index, re.MULTILINE))
+    notes = {path.stem for path in (ROOT / "docs" / "theory").glob("*.md")} - {"index"}
+    assert notes <= listed
+
+
+@pytest.mark.parametrize("word", ["eps", "tol_eps"])
+def test_no_parameter_is_called_eps(word):
+    offenders = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.arg) and node.arg == word:
+                offenders.append(f"{path.name}:{node.lineno}")
+    assert offenders == []
