@@ -1,0 +1,280 @@
+"""Which coordinates of a gradient share a clipping norm and a noise scale."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp._validate import check_real
+from corrdp.accounting import Group
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import Block, BlockKind, ColumnRole
+
+INTERCEPT = "intercept"
+
+
+class GroupRole(StrEnum):
+    """What the features of a group have in common."""
+
+    SENSITIVE = "sensitive"
+    INSENSITIVE = "insensitive"
+    PUBLIC = "public"
+    INTERCEPT = "intercept"
+    MIXED = "mixed"
+
+
+@dataclass(frozen=True, slots=True)
+class GradientGroup:
+    """Raw features whose coordinates of the gradient are treated together.
+
+    Parameters
+    ----------
+    name : str
+        Name shown in plans.
+    features : tuple of str
+        Raw features; ``"intercept"`` stands for the constant column.
+    clip_norm : float
+        One record's part of the group is scaled down to this norm; infinite for none.
+    influence_bound : float
+        How far the sensitive features of a record may pull its part of the group away
+        from the part computed with the sensitive features at their reference: in
+        the norm of the group if `clip_norm` is finite, else in units of the residual.
+        Infinite for no bound, 0 if the group must not see the sensitive features.
+    feature_radius : float
+        Features of the group are projected on a ball of this radius before they
+        are multiplied by the residual; infinite for none.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    clip_norm: float = math.inf
+    influence_bound: float = math.inf
+    feature_radius: float = math.inf
+
+    def __post_init__(self) -> None:
+        owner = f"of group {self.name!r}"
+        for key, open_lower in (
+            ("clip_norm", True),
+            ("influence_bound", False),
+            ("feature_radius", True),
+        ):
+            check_real(
+                f"{key} {owner}",
+                getattr(self, key),
+                lower=0.0,
+                open_lower=open_lower,
+                allow_infinite=True,
+                remedy="Pass a public number, or infinity for none.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class GradientLayout:
+    """Groups of a gradient, and the public map from codes to features.
+
+    A row of codes becomes ``codes * column_scale - column_offset``, followed by a
+    constant 1 if a group holds the intercept.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        Blocks of the encoder.
+    groups : tuple of GradientGroup
+        Every feature in exactly one group; the intercept in at most one.
+    column_scale, column_offset : array of float, shape (n_codes,), optional
+        Public numbers per encoded column: 1 and 0 by default. An offset may be a mean
+        that was released with noise; its price is the caller's.
+    """
+
+    blocks: tuple[Block, ...]
+    groups: tuple[GradientGroup, ...]
+    column_scale: FloatArray = field(default=None)  # type: ignore[assignment]
+    column_offset: FloatArray = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        n_codes = self.blocks[-1].stop
+        for name, default in (("column_scale", 1.0), ("column_offset", 0.0)):
+            given = getattr(self, name)
+            array = (
+                np.full(n_codes, default) if given is None else np.array(given, float)
+            )
+            if array.shape != (n_codes,) or not np.isfinite(array).all():
+                raise CorrDPError(
+                    f"{name} must hold one finite number per encoded column, "
+                    f"{n_codes} in all, got shape {array.shape}. Pass them all."
+                )
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        declared = {block.feature for block in self.blocks}
+        named = [feature for group in self.groups for feature in group.features]
+        if sorted(named) != sorted(declared | ({INTERCEPT} & set(named))):
+            raise CorrDPError(
+                f"groups must name every feature once, got {named} for the features "
+                f"{sorted(declared)}. List each in one group."
+            )
+        for group in self.groups:
+            bounded = math.isfinite(group.influence_bound)
+            if bounded and ColumnRole.SENSITIVE in self._roles(group):
+                raise GuaranteeVoidError(
+                    f"influence_bound={group.influence_bound!r} of group "
+                    f"{group.name!r} cannot hold: the group contains sensitive "
+                    "features. Bound the influence on other groups only."
+                )
+
+    @classmethod
+    def by_role(
+        cls,
+        blocks: Sequence[Block],
+        *,
+        joint_insensitive: bool = False,
+        intercept: bool = True,
+        clip_norms: Mapping[str, float] | None = None,
+        influence_bounds: Mapping[str, float] | None = None,
+        feature_radii: Mapping[str, float] | None = None,
+        column_scale: FloatArray | None = None,
+        column_offset: FloatArray | None = None,
+    ) -> "GradientLayout":
+        """Return groups by role: sensitive features jointly, then the others.
+
+        Groups are ``sensitive``; ``insensitive``, or one per insensitive feature
+        under its own name; ``public``; ``intercept``. The mappings give numbers by
+        group name; groups left out have none.
+        """
+        by_role: dict[ColumnRole, list[str]] = {role: [] for role in ColumnRole}
+        for block in blocks:
+            if block.feature not in by_role[block.role]:
+                by_role[block.role].append(block.feature)
+        members: dict[str, tuple[str, ...]] = {}
+        for role, names in by_role.items():
+            if role is ColumnRole.INSENSITIVE and not joint_insensitive:
+                members |= {name: (name,) for name in names}
+            elif names:
+                members[role.value] = tuple(names)
+        if intercept:
+            members[INTERCEPT] = (INTERCEPT,)
+        groups = tuple(
+            GradientGroup(
+                name,
+                features,
+                clip_norm=(clip_norms or {}).get(name, math.inf),
+                influence_bound=(influence_bounds or {}).get(name, math.inf),
+                feature_radius=(feature_radii or {}).get(name, math.inf),
+            )
+            for name, features in members.items()
+        )
+        return cls(tuple(blocks), groups, column_scale, column_offset)  # type: ignore[arg-type]
+
+    @classmethod
+    def flat(
+        cls,
+        blocks: Sequence[Block],
+        *,
+        clip_norm: float,
+        intercept: bool = True,
+        feature_radius: float = math.inf,
+        column_scale: FloatArray | None = None,
+        column_offset: FloatArray | None = None,
+    ) -> "GradientLayout":
+        """Return one group of everything: ordinary clipping of the whole gradient."""
+        features = tuple(dict.fromkeys(block.feature for block in blocks))
+        group = GradientGroup(
+            "all",
+            (*features, INTERCEPT) if intercept else features,
+            clip_norm=clip_norm,
+            feature_radius=feature_radius,
+        )
+        return cls(tuple(blocks), (group,), column_scale, column_offset)  # type: ignore[arg-type]
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether a constant column follows the encoded ones."""
+        return any(INTERCEPT in group.features for group in self.groups)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of coefficients (per output): encoded columns, then the intercept."""
+        return self.blocks[-1].stop + self.has_intercept
+
+    @property
+    def column_groups(self) -> IntArray:
+        """Index of the group of every column, shape (n_columns,)."""
+        index = {f: i for i, group in enumerate(self.groups) for f in group.features}
+        columns = [
+            index[b.feature] for b in self.blocks for _ in range(b.start, b.stop)
+        ]
+        if self.has_intercept:
+            columns.append(index[INTERCEPT])
+        return np.array(columns, dtype=np.int64)
+
+    @property
+    def sensitive_columns(self) -> Any:
+        """Mask of the encoded columns of sensitive features, shape (n_codes,)."""
+        mask = np.zeros(self.blocks[-1].stop, dtype=bool)
+        for block in self.blocks:
+            mask[block.columns] = block.role is ColumnRole.SENSITIVE
+        return mask
+
+    @property
+    def roles(self) -> tuple[GroupRole, ...]:
+        """Role of every group."""
+        roles = []
+        for group in self.groups:
+            own = self._roles(group)
+            if len(own) != 1 or (own and INTERCEPT in group.features):
+                roles.append(GroupRole.MIXED if own else GroupRole.INTERCEPT)
+            else:
+                roles.append(GroupRole(own.pop().value))
+        return tuple(roles)
+
+    def table_groups(self, n_outputs: int = 1) -> tuple[Group, ...]:
+        """Return the groups as columns of a sensitivity table."""
+        sizes = np.bincount(self.column_groups, minlength=len(self.groups))
+        return tuple(
+            Group(
+                group.name,
+                int(size) * n_outputs,
+                tuple(f for f in group.features if f != INTERCEPT),
+            )
+            for group, size in zip(self.groups, sizes, strict=True)
+        )
+
+    def features(self, codes: FloatArray) -> FloatArray:
+        """Return scaled and centered rows with the constant, shape (n, n_columns)."""
+        rows = np.empty((codes.shape[0], self.n_columns))
+        rows[:, : codes.shape[1]] = codes * self.column_scale - self.column_offset
+        rows[:, codes.shape[1] :] = 1.0
+        return rows
+
+    def with_groups(self, **numbers: Any) -> "GradientLayout":
+        """Return the layout with numbers of all groups replaced (`GradientGroup`)."""
+        groups = tuple(replace(group, **numbers) for group in self.groups)
+        return replace(self, groups=groups)
+
+    def _roles(self, group: GradientGroup) -> set[ColumnRole]:
+        return {b.role for b in self.blocks if b.feature in group.features}
+
+
+def standardizing_scale(blocks: Sequence[Block]) -> FloatArray:
+    """Return scales under which a uniform number has standard deviation 1.
+
+    Codes of numbers span an interval of length 1, hence the factor ``sqrt(12)``;
+    one-hot codes and flags keep their scale.
+    """
+    scale = np.ones(blocks[-1].stop)
+    for block in blocks:
+        if block.kind is BlockKind.NUMBER:
+            scale[block.columns] = math.sqrt(12.0)
+    return scale
+
+
+def central_reference(blocks: Sequence[Block]) -> FloatArray:
+    """Return one row of codes: numbers at their center, one-hot codes uniform."""
+    reference = np.zeros(blocks[-1].stop)
+    for block in blocks:
+        if block.kind is BlockKind.ONE_HOT:
+            reference[block.columns] = 1.0 / (block.stop - block.start)
+    return reference
