@@ -13,9 +13,9 @@ from corrdp.mechanisms._column_sums import column_sum_sensitivity
 from corrdp.policy import (
     Budget,
     Policy,
-    PolicyEncoder,
     class_epsilon,
     neighbor_classes,
+    policy_blocks,
 )
 
 
@@ -94,8 +94,7 @@ def plan_means(policy: Policy, *, budget: Budget, n_rows: int) -> MeanPlan:
     check_count("n_rows", n_rows)
     budget.warn_if_large_delta(n_rows)
     classes = neighbor_classes(policy)
-    encoder = PolicyEncoder(policy).fit()
-    table = column_sum_sensitivity(encoder.blocks_, classes)
+    table = column_sum_sensitivity(policy_blocks(policy), classes)
     allowed = {
         c.name: class_epsilon(
             c.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
