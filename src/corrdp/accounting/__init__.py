@@ -19,6 +19,15 @@ from corrdp.accounting._gaussian import (
     noise_multiplier_mu,
 )
 from corrdp.accounting._loss_distribution import PrivacyLossDistribution
+from corrdp.accounting._paper_noise import (
+    NetworkNoiseVariance,
+    experiment_leakage,
+    experiment_noise_variance,
+    in_sample_leakage_upper,
+    paper_network_noise_variance,
+    paper_noise_variance,
+    scored_leakage,
+)
 from corrdp.accounting._plan import NoisePlan
 from corrdp.accounting._planning import plan_noise
 from corrdp.accounting._pricing import epsilon_within
@@ -37,27 +46,33 @@ from corrdp.accounting._sensitivity import (
 )
 
 __all__ = [
-    "WHOLE_RECORD",
     "ApproximateEvent",
     "GaussianEvent",
     "Group",
     "LaplaceEvent",
+    "NetworkNoiseVariance",
     "NoisePlan",
     "PrivacyEvent",
     "PrivacyLossDistribution",
     "SampledGaussianEvent",
     "SensitivityTable",
+    "WHOLE_RECORD",
     "compose_delta",
     "compose_epsilon",
     "composed_mu",
     "epsilon_within",
     "event_from_json",
+    "experiment_leakage",
+    "experiment_noise_variance",
     "gaussian_delta",
     "gaussian_epsilon",
     "gaussian_mu",
     "gaussian_noise_multiplier",
     "gaussian_steps",
+    "in_sample_leakage_upper",
     "noise_multiplier_mu",
+    "paper_network_noise_variance",
+    "paper_noise_variance",
     "plan_noise",
     "renyi_divergence",
     "renyi_epsilon",
@@ -66,4 +81,5 @@ __all__ = [
     "sampled_epsilon",
     "sampled_noise_multiplier",
     "sampled_steps",
+    "scored_leakage",
 ]
