@@ -1,0 +1,195 @@
+"""What was released, in numbers: the events that can be priced.
+
+An event describes and never prices. The meaning of a kind that has been released is
+frozen; a new meaning gets a new kind.
+"""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+from corrdp._typing import JSONObject
+from corrdp._validate import check_count, check_delta, check_real
+from corrdp.accounting._sampled import check_step
+from corrdp.exceptions import CorrDPError, UnsupportedEventError
+
+Sampling: TypeAlias = Literal["fixed_size", "poisson"]
+
+
+def check_sampling(sampling: str) -> str:
+    """Return the name of a sampling scheme, or raise."""
+    if sampling not in get_args(Sampling):
+        raise CorrDPError(
+            f"sampling must be 'poisson' or 'fixed_size', got sampling={sampling!r}. "
+            "Prefer 'poisson': it costs less."
+        )
+    return sampling
+
+
+class PrivacyEvent(ABC):
+    """A release whose parameters were fixed before it began."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> JSONObject:
+        """Return the event as an object of JSON types, with its kind."""
+        return {"kind": self.kind} | asdict(self)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class GaussianEvent(PrivacyEvent):
+    """Gaussian noise: `count` releases of mu-Gaussian DP each.
+
+    Parameters
+    ----------
+    mu : float
+        How far one release moves, in units of its noise.
+    count : int
+        Number of such releases.
+    """
+
+    kind: ClassVar[str] = "gaussian"
+    mu: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _set(self, "mu", check_real("mu", self.mu, lower=0.0, remedy=_NOISE_FIRST))
+        _set(self, "count", check_count("count", self.count))
+
+
+@dataclass(frozen=True)
+class SampledGaussianEvent(PrivacyEvent):
+    """Gaussian noise on sampled records: `n_steps` steps of one kind.
+
+    Parameters
+    ----------
+    rate : float
+        Probability that a record takes part in a step.
+    contribution : float
+        Largest norm of one record's contribution, in units of the noise.
+    change : float
+        Largest norm by which the contribution changes, in units of the noise.
+    n_steps : int
+        Number of steps.
+    sampling : {"poisson", "fixed_size"}
+        Each record by its own coin, or a batch of fixed size without replacement.
+    """
+
+    kind: ClassVar[str] = "sampled_gaussian"
+    rate: float
+    contribution: float
+    change: float
+    n_steps: int
+    sampling: str = "poisson"
+
+    def __post_init__(self) -> None:
+        rate, contribution, change = check_step(
+            self.rate, self.contribution, self.change
+        )
+        _set(self, "rate", rate)
+        _set(self, "contribution", contribution)
+        _set(self, "change", change)
+        _set(self, "n_steps", check_count("n_steps", self.n_steps))
+        _set(self, "sampling", check_sampling(self.sampling))
+
+    @property
+    def count(self) -> int:
+        """Number of steps."""
+        return self.n_steps
+
+
+@dataclass(frozen=True)
+class LaplaceEvent(PrivacyEvent):
+    """Laplace noise: `count` releases.
+
+    Parameters
+    ----------
+    epsilon : float
+        How far one release moves in the 1-norm, in units of its noise scale.
+    count : int
+        Number of such releases.
+    """
+
+    kind: ClassVar[str] = "laplace"
+    epsilon: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        epsilon = check_real("epsilon", self.epsilon, lower=0.0, remedy=_NOISE_FIRST)
+        _set(self, "epsilon", epsilon)
+        _set(self, "count", check_count("count", self.count))
+
+
+@dataclass(frozen=True)
+class ApproximateEvent(PrivacyEvent):
+    """Any mechanism known only to be (epsilon, delta)-indistinguishable.
+
+    Parameters
+    ----------
+    epsilon : float
+        Non-negative.
+    delta : float
+        In [0, 1).
+    count : int
+        Number of such releases.
+    """
+
+    kind: ClassVar[str] = "approximate"
+    epsilon: float
+    delta: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        epsilon = check_real("epsilon", self.epsilon, lower=0.0, remedy=_NOISE_FIRST)
+        _set(self, "epsilon", epsilon)
+        _set(self, "delta", check_delta(self.delta, allow_zero=True))
+        _set(self, "count", check_count("count", self.count))
+
+
+_NOISE_FIRST = "A release without noise cannot be priced; add noise first."
+_KINDS: dict[str, type[Any]] = {
+    event.kind: event
+    for event in (ApproximateEvent, GaussianEvent, LaplaceEvent, SampledGaussianEvent)
+}
+
+
+def event_from_json(data: Mapping[str, Any]) -> PrivacyEvent:
+    """Return the event that `PrivacyEvent.to_json` described.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If the kind, or a field of it, is not known to this version.
+
+    Examples
+    --------
+    >>> event_from_json({"kind": "gaussian", "mu": 0.5, "count": 2})
+    GaussianEvent(mu=0.5, count=2)
+    """
+    if not isinstance(data, Mapping) or "kind" not in data:
+        raise UnsupportedEventError(
+            "an event must be a JSON object with a field 'kind', got "
+            f"{type(data).__name__} without one. Pass what to_json() returned."
+        )
+    kind = data["kind"]
+    event_type = _KINDS.get(kind) if isinstance(kind, str) else None
+    if event_type is None:
+        raise UnsupportedEventError(
+            f"kind must be one of {', '.join(_KINDS)}, got kind={kind!r}. "
+            "Use the version of corrdp that wrote it, or charge it by hand as an "
+            "'approximate' event."
+        )
+    known = {field.name for field in fields(event_type)}
+    given = set(data) - {"kind"}
+    if given != known:
+        raise UnsupportedEventError(
+            f"an event of kind {kind!r} has the fields {sorted(known)}, got "
+            f"{sorted(map(str, given))}. Pass what to_json() returned."
+        )
+    event: PrivacyEvent = event_type(**{name: data[name] for name in known})
+    return event
+
+
+def _set(event: PrivacyEvent, name: str, value: object) -> None:
+    object.__setattr__(event, name, value)

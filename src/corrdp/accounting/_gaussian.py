@@ -1,0 +1,305 @@
+r"""The exact curve of Gaussian differential privacy, and its inverses.
+
+A release is mu-Gaussian-DP when telling two neighbors apart is no easier than telling
+N(0, 1) from N(mu, 1). Theory: ``docs/theory/gaussian.md``.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from scipy.special import erfinv, ndtri
+
+from corrdp._validate import check_count, check_delta, check_real
+from corrdp.accounting._normal import log_density, log_gap, log_mills_ratio
+from corrdp.exceptions import BudgetError, CorrDPError
+
+_UNIT = 2.0**-52
+_MAXIMAL_ITERATIONS = 100
+
+
+def gaussian_delta(epsilon: float, *, mu: float) -> float:
+    r"""Return the smallest delta of a mu-Gaussian-DP release at `epsilon`.
+
+    Parameters
+    ----------
+    epsilon : float
+        Any real number; a negative one is answered by the symmetry of the curve.
+    mu : float
+        Distance of the two means in units of the noise; 0 and infinity are allowed.
+
+    Returns
+    -------
+    delta : float
+        In [0, 1].
+
+    Guarantee
+    ---------
+    Exact (Balle and Wang 2018, Theorem 8): no smaller delta holds for all neighbors at
+    distance `mu`. Floating-point relative error below 1e-12. Theory:
+    ``docs/theory/gaussian.md``.
+
+    Notes
+    -----
+    :math:`\delta(\varepsilon) = \Phi(-\varepsilon/\mu + \mu/2) -
+    e^{\varepsilon}\Phi(-\varepsilon/\mu - \mu/2)`, evaluated as a difference of Mills
+    ratios, so that neither term over- nor underflows.
+
+    Examples
+    --------
+    >>> round(gaussian_delta(1.0, mu=1.0), 6)
+    0.126937
+    """
+    epsilon = check_real("epsilon", epsilon, allow_infinite=True, error=BudgetError)
+    mu = _check_mu("mu", mu)
+    if epsilon < 0.0:
+        positive = gaussian_delta(-epsilon, mu=mu)
+        return -math.expm1(epsilon) + math.exp(epsilon) * positive
+    if mu == 0.0 or epsilon == math.inf:
+        return 0.0
+    if mu == math.inf:
+        return 1.0
+    return math.exp(_log_delta(epsilon, mu))
+
+
+def gaussian_epsilon(*, mu: float, delta: float) -> float:
+    """Return the smallest epsilon of a mu-Gaussian-DP release at `delta`.
+
+    Parameters
+    ----------
+    mu : float
+        Distance of the two means in units of the noise; 0 gives 0, infinity infinity.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    epsilon : float
+        Rounded up: ``gaussian_delta(epsilon, mu=mu) <= delta`` holds in floating point.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-indistinguishable, and no smaller epsilon is, to about 1e-12
+    relative. Theory: ``docs/theory/gaussian.md``.
+
+    Examples
+    --------
+    >>> round(gaussian_epsilon(mu=1.0, delta=1e-5), 4)
+    4.3772
+    """
+    mu = _check_mu("mu", mu)
+    delta = check_delta(delta)
+    if mu == math.inf:
+        return math.inf
+    if gaussian_delta(0.0, mu=mu) <= delta:
+        return 0.0
+    # delta(epsilon) <= P(loss > epsilon), so this start lies right of the root; log
+    # delta is concave in epsilon, so Newton's method stays there and descends to it.
+    epsilon = mu * (0.5 * mu - float(ndtri(delta)))
+    log_target = math.log(delta)
+    for _ in range(_MAXIMAL_ITERATIONS):
+        if epsilon == math.inf:
+            return math.inf
+        log_delta = _log_delta(epsilon, mu)
+        point = 0.5 * mu - epsilon / mu
+        log_slope = float(log_density(point) + log_mills_ratio(mu - point)) - log_delta
+        step = (log_delta - log_target) / math.exp(log_slope)
+        epsilon = max(epsilon + step, 0.0)
+        if abs(step) <= 4.0 * _UNIT * epsilon:
+            break
+    return _nudge(epsilon, 1.0, lambda value: gaussian_delta(value, mu=mu) <= delta)
+
+
+def gaussian_mu(*, epsilon: float, delta: float) -> float:
+    """Return the largest mu whose Gaussian-DP curve passes below a budget.
+
+    Parameters
+    ----------
+    epsilon : float
+        Non-negative; infinity gives infinity.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    mu : float
+        Rounded down: ``gaussian_delta(epsilon, mu=mu) <= delta`` and
+        ``gaussian_epsilon(mu=mu, delta=delta) <= epsilon`` hold in floating point.
+
+    Guarantee
+    ---------
+    Noise of one `mu`-th of the sensitivity is (epsilon, delta)-indistinguishable.
+    Theory: ``docs/theory/gaussian.md``.
+
+    Examples
+    --------
+    >>> round(gaussian_mu(epsilon=1.0, delta=1e-5), 6)
+    0.268017
+    """
+    epsilon = check_real(
+        "epsilon",
+        epsilon,
+        lower=0.0,
+        allow_infinite=True,
+        remedy="Choose a budget, for example epsilon=1.0.",
+        error=BudgetError,
+    )
+    delta = check_delta(delta)
+    if epsilon == math.inf:
+        return math.inf
+    # Two lower bounds: delta(epsilon) <= P(loss > epsilon) and delta(epsilon) <=
+    # delta(0). The second is the answer when epsilon is 0.
+    quantile = -float(ndtri(delta))
+    root = math.sqrt(quantile * quantile + 2.0 * epsilon)
+    tail_bound = 2.0 * epsilon / (quantile + root) if quantile > 0 else root - quantile
+    mu = max(tail_bound, 2.0 * math.sqrt(2.0) * float(erfinv(delta)))
+    log_target = math.log(delta)
+    for _ in range(_MAXIMAL_ITERATIONS):
+        log_delta = _log_delta(epsilon, mu)
+        # d delta / d mu is the density at the likelihood-ratio threshold.
+        log_slope = float(log_density(0.5 * mu - epsilon / mu)) - log_delta
+        step = (log_target - log_delta) / (mu * math.exp(log_slope))
+        mu *= math.exp(min(max(step, -1.0), 1.0))
+        if abs(step) <= 4.0 * _UNIT:
+            break
+    return _nudge(
+        mu,
+        -1.0,
+        lambda value: (
+            gaussian_delta(epsilon, mu=value) <= delta
+            and gaussian_epsilon(mu=value, delta=delta) <= epsilon
+        ),
+    )
+
+
+def composed_mu(mus: Iterable[float]) -> float:
+    """Return the mu of a sequence of Gaussian-DP releases, adaptive or not.
+
+    Guarantee
+    ---------
+    Exact: Gaussian DP composes to the root of the sum of squares, even if each release
+    is chosen after seeing the answers before it. Theory: ``docs/theory/gaussian.md``.
+
+    Examples
+    --------
+    >>> composed_mu([3.0, 4.0])
+    5.0
+    """
+    return math.hypot(*(_check_mu("mu", mu) for mu in mus))
+
+
+def gaussian_steps(*, epsilon: float, delta: float, step_mu: float) -> int:
+    """Return the largest number of `step_mu`-Gaussian-DP steps within a budget.
+
+    Guarantee
+    ---------
+    That many steps, adaptive or not, are (epsilon, delta)-indistinguishable; one more
+    step is not, up to rounding. Theory: ``docs/theory/gaussian.md``.
+
+    Examples
+    --------
+    >>> gaussian_steps(epsilon=1.0, delta=1e-5, step_mu=0.01)
+    718
+    """
+    step_mu = check_real(
+        "step_mu",
+        step_mu,
+        lower=0.0,
+        open_lower=True,
+        remedy="A step that reveals nothing may be repeated without end.",
+        error=BudgetError,
+    )
+    if epsilon == math.inf:
+        raise BudgetError(
+            "epsilon must be finite, got epsilon=inf. "
+            "Choose a budget, for example epsilon=1.0."
+        )
+    mu = gaussian_mu(epsilon=epsilon, delta=delta)
+    n_steps = math.floor((mu / step_mu) ** 2)
+    while n_steps > 0 and step_mu * math.sqrt(n_steps) > mu:
+        n_steps -= 1
+    return n_steps
+
+
+def gaussian_noise_multiplier(
+    *, epsilon: float, delta: float, n_steps: int = 1
+) -> float:
+    """Return the least noise, in units of the sensitivity, for `n_steps` releases.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget of all steps together.
+    n_steps : int
+        Number of releases with the same noise.
+
+    Returns
+    -------
+    noise_multiplier : float
+        Standard deviation of the noise divided by the sensitivity (for replace-one
+        neighbors: by how far the released value moves).
+
+    Guarantee
+    ---------
+    ``noise_multiplier_mu`` of the result is within ``gaussian_mu`` of the budget in
+    floating point. Theory: ``docs/theory/gaussian.md``.
+
+    Examples
+    --------
+    >>> round(gaussian_noise_multiplier(epsilon=1.0, delta=1e-5), 4)
+    3.7311
+    """
+    n_steps = check_count("n_steps", n_steps)
+    mu = gaussian_mu(epsilon=epsilon, delta=delta)
+    if mu == math.inf:
+        return 0.0
+    return _nudge(
+        math.sqrt(n_steps) / mu,
+        1.0,
+        lambda value: noise_multiplier_mu(value, n_steps=n_steps) <= mu,
+    )
+
+
+def noise_multiplier_mu(noise_multiplier: float, *, n_steps: int = 1) -> float:
+    """Return the mu of `n_steps` releases with noise given per unit of sensitivity.
+
+    Guarantee
+    ---------
+    Exact, adaptive or not; no noise gives infinity. Theory:
+    ``docs/theory/gaussian.md``.
+
+    Examples
+    --------
+    >>> noise_multiplier_mu(2.0, n_steps=16)
+    2.0
+    """
+    noise_multiplier = check_real("noise_multiplier", noise_multiplier, lower=0.0)
+    n_steps = check_count("n_steps", n_steps)
+    if noise_multiplier == 0.0:
+        return math.inf
+    return math.sqrt(n_steps) / noise_multiplier
+
+
+def _check_mu(name: str, mu: float) -> float:
+    return check_real(
+        name,
+        mu,
+        lower=0.0,
+        allow_infinite=True,
+        remedy="It is the change of the release in units of its noise.",
+        error=CorrDPError,
+    )
+
+
+def _log_delta(epsilon: float, mu: float) -> float:
+    with np.errstate(divide="ignore", over="ignore"):
+        return float(log_gap(np.float64(0.5 * mu - epsilon / mu), mu))
+
+
+def _nudge(value: float, sign: float, holds: Callable[[float], bool]) -> float:
+    """Move `value` by a few units in the last place until `holds` is true."""
+    step = _UNIT
+    while not holds(value):
+        value *= 1.0 + sign * step
+        step *= 2.0
+    return value

@@ -1,0 +1,154 @@
+"""The privacy profile of each kind of event: delta as a function of epsilon.
+
+Every profile holds in both directions and is convex in exp(epsilon); proofs are in
+``docs/theory/composition.md``, "Profiles of the events".
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.accounting._events import (
+    ApproximateEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+)
+from corrdp.accounting._gaussian import gaussian_epsilon
+from corrdp.accounting._sampled import log_sampled_delta
+from corrdp.exceptions import UnsupportedEventError
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The curve of one release, how often it occurs, and where its loss ends.
+
+    `log_delta` maps non-negative epsilons; `loss_bound` maps a tail mass to the epsilon
+    at which the curve is that close to its limit; `pure_epsilon` and `pure_delta` are
+    the pair that basic composition adds up.
+    """
+
+    log_delta: Callable[[FloatArray], FloatArray]
+    loss_bound: Callable[[float], float]
+    count: int
+    pure_epsilon: float = math.inf
+    pure_delta: float = 0.0
+
+    def delta(self, epsilons: FloatArray) -> FloatArray:
+        """Return the curve at non-negative epsilons."""
+        return np.exp(self.log_delta(epsilons))
+
+    @property
+    def distance(self) -> float:
+        """Total variation distance: the curve at 0."""
+        return float(self.delta(np.zeros(1))[0])
+
+
+def event_profile(event: PrivacyEvent, count: int) -> Profile:
+    """Return the profile of one release of `event`, to occur `count` times."""
+    return replace(_profile(event), count=count)
+
+
+@singledispatch
+def single_release(event: object) -> tuple[PrivacyEvent, int]:
+    """Return one release of an event, in its simplest form, and the number of them."""
+    raise UnsupportedEventError(
+        f"events must hold events that can be priced, got {type(event).__name__}. "
+        "Use one of corrdp.accounting's events."
+    )
+
+
+@single_release.register
+def _(event: GaussianEvent) -> tuple[PrivacyEvent, int]:
+    return replace(event, count=1), event.count
+
+
+@single_release.register
+def _(event: LaplaceEvent) -> tuple[PrivacyEvent, int]:
+    return replace(event, count=1), event.count
+
+
+@single_release.register
+def _(event: ApproximateEvent) -> tuple[PrivacyEvent, int]:
+    return replace(event, count=1), event.count
+
+
+@single_release.register
+def _(event: SampledGaussianEvent) -> tuple[PrivacyEvent, int]:
+    change = min(event.change, 2.0 * event.contribution)
+    if event.rate == 1.0:
+        return GaussianEvent(mu=change), event.n_steps
+    contribution = event.contribution
+    if event.sampling == "fixed_size":
+        # The record takes another's place in the batch, so presence itself moves the
+        # sum by up to two contributions.
+        contribution *= 2.0
+    return SampledGaussianEvent(event.rate, contribution, change, 1), event.n_steps
+
+
+@singledispatch
+def _profile(event: object) -> Profile:
+    raise UnsupportedEventError(
+        f"event must be one that has a privacy profile, got {type(event).__name__}. "
+        "Use one of corrdp.accounting's events."
+    )
+
+
+@_profile.register
+def _(event: GaussianEvent) -> Profile:
+    def log_delta(epsilons: FloatArray) -> FloatArray:
+        return log_sampled_delta(
+            epsilons, rate=1.0, contribution=event.mu, change=event.mu
+        )
+
+    def loss_bound(tail: float) -> float:
+        return gaussian_epsilon(mu=event.mu, delta=tail)
+
+    return Profile(log_delta, loss_bound, 1)
+
+
+@_profile.register
+def _(event: SampledGaussianEvent) -> Profile:
+    def log_delta(epsilons: FloatArray) -> FloatArray:
+        return log_sampled_delta(
+            epsilons,
+            rate=event.rate,
+            contribution=event.contribution,
+            change=event.change,
+        )
+
+    def loss_bound(tail: float) -> float:
+        # Sampling only helps, so the unsampled step bounds the loss from above.
+        unsampled = gaussian_epsilon(mu=event.change, delta=tail)
+        candidates = unsampled * np.geomspace(1e-9, 1.0, 257)
+        within = log_delta(candidates) <= math.log(tail)
+        return float(candidates[np.argmax(within)]) if within.any() else unsampled
+
+    return Profile(log_delta, loss_bound, 1)
+
+
+@_profile.register
+def _(event: LaplaceEvent) -> Profile:
+    def log_delta(epsilons: FloatArray) -> FloatArray:
+        # 1 - exp((epsilon - bound) / 2), and 0 from the bound on
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(np.minimum(epsilons - event.epsilon, 0.0) / 2.0))
+
+    return Profile(log_delta, lambda _: event.epsilon, 1, event.epsilon)
+
+
+@_profile.register
+def _(event: ApproximateEvent) -> Profile:
+    def log_delta(epsilons: FloatArray) -> FloatArray:
+        # Randomized response that fails openly with probability delta.
+        distinguishing = -np.expm1(np.minimum(epsilons - event.epsilon, 0.0))
+        share = (1.0 - event.delta) / (1.0 + math.exp(-event.epsilon))
+        with np.errstate(divide="ignore"):
+            return np.log(event.delta + share * distinguishing)
+
+    return Profile(log_delta, lambda _: event.epsilon, 1, event.epsilon, event.delta)
