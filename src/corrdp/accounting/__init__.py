@@ -46,6 +46,7 @@ from corrdp.accounting._sensitivity import (
 )
 
 __all__ = [
+    "WHOLE_RECORD",
     "ApproximateEvent",
     "GaussianEvent",
     "Group",
@@ -56,7 +57,6 @@ __all__ = [
     "PrivacyLossDistribution",
     "SampledGaussianEvent",
     "SensitivityTable",
-    "WHOLE_RECORD",
     "compose_delta",
     "compose_epsilon",
     "composed_mu",
