@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from corrdp.accounting._paper_noise import (
+from corrdp.accounting import (
     experiment_leakage,
     experiment_noise_variance,
     paper_noise_variance,

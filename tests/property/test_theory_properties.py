@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corrdp.accounting._paper_noise import (
+from corrdp.accounting import (
     in_sample_leakage_upper,
     paper_noise_variance,
     scored_leakage,

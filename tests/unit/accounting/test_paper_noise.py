@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from corrdp.accounting._paper_noise import (
+from corrdp.accounting import (
     experiment_leakage,
     experiment_noise_variance,
     in_sample_leakage_upper,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from corrdp.accounting._paper_noise import (
+from corrdp.accounting import (
     paper_network_noise_variance,
     paper_noise_variance,
 )
