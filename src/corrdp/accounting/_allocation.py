@@ -167,11 +167,12 @@ def allocate_noise(
         precision, dual, iterations = minimize_cost(
             load, np.maximum(root_cost, root_cost.max() * SMALLEST_COST_RATIO)
         )
-        noise_scale[groups] = peak / np.sqrt(precision)
+        with np.errstate(over="ignore"):
+            noise_scale[groups] = peak / np.sqrt(precision)
         noise_scale = _hold_exactly(problem, noise_scale)
         total = math.fsum((root_cost * (noise_scale[groups] / peak)) ** 2)
         root_total = math.fsum(root_cost * np.sqrt(dual @ load))
-        gap = max(0.0, 1.0 - root_total**2 / (dual.sum() * total))
+        gap = max(0.0, 1.0 - root_total**2 / (float(dual.sum()) * total))
         with np.errstate(over="ignore", under="ignore"):
             unit = peak.max() * math.sqrt(problem.cost.max())
             dual *= (root_total / dual.sum()) ** 2
@@ -222,7 +223,8 @@ def isotropic_noise(
     if rows.any():
         scaled = problem.in_budget_units()
         peak = scaled.max()
-        needed = peak * np.sqrt(((scaled / peak) ** 2).sum(axis=1))
+        with np.errstate(over="ignore"):
+            needed = peak * np.sqrt(((scaled / peak) ** 2).sum(axis=1))
         noise_scale[:] = needed.max()
         noise_scale = _hold_exactly(problem, noise_scale)
         tightest = np.flatnonzero(rows)[needed.argmax()]

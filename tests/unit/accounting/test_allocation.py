@@ -1,0 +1,334 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from corrdp.accounting import _allocation, _interior_point
+from corrdp.accounting._allocation import allocate_noise, isotropic_noise, step_mu
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    UtilityWarning,
+)
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # the oracle's own deprecations are not ours
+    import cvxpy
+
+
+def random_instance(seed, *, largest=50):
+    """Return a table with zero entries, a zero column and mixed budgets."""
+    rng = np.random.default_rng(seed)
+    n_rows, n_groups = rng.integers(1, largest + 1, size=2)
+    sensitivity = rng.random((n_rows, n_groups)) * (
+        rng.random((n_rows, n_groups)) < 0.7
+    )
+    sensitivity[:, rng.integers(n_groups)] = 0.0
+    return {
+        "sensitivity": sensitivity,
+        "budget_mu": rng.uniform(0.05, 1.0, n_rows),
+        "sizes": rng.integers(1, 40, n_groups),
+        "weights": rng.uniform(0.5, 2.0, n_groups),
+    }
+
+
+def oracle_objective(sensitivity, budget_mu, sizes, weights):
+    """Return the optimum found by a general convex solver, in units it likes."""
+    load = (sensitivity / budget_mu[:, None]) ** 2
+    load, cost = load[:, load.any(axis=0)], (sizes * weights)[load.any(axis=0)]
+    if not cost.size:
+        return 0.0
+    unit = np.sqrt(load.max(axis=0) / cost)
+    unit *= (load / unit).sum(axis=1).max()
+    cost = cost * unit
+    precision = cvxpy.Variable(cost.size)
+    total = cvxpy.sum(cvxpy.multiply(cost / cost.sum(), cvxpy.inv_pos(precision)))
+    problem = cvxpy.Problem(cvxpy.Minimize(total), [(load / unit) @ precision <= 1.0])
+    problem.solve(
+        solver=cvxpy.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9
+    )
+    return float(problem.value) * cost.sum()
+
+
+def plain_price(sensitivity, noise_scale):
+    """Return squared mu per row the way a reader would write it."""
+    safe = np.where(noise_scale > 0, noise_scale, 1.0)
+    return np.sum((sensitivity / safe) ** 2, axis=1)
+
+
+class TestStepMu:
+    def test_adds_groups_in_squares(self):
+        table = np.array([[3.0, 4.0], [0.0, 2.0]])
+        np.testing.assert_array_equal(step_mu(table, np.array([1.0, 1.0])), [5.0, 2.0])
+        np.testing.assert_array_equal(step_mu(table, np.array([2.0, 2.0])), [2.5, 1.0])
+
+    def test_a_group_without_noise_is_free_only_if_it_never_moves(self):
+        table = np.array([[0.0, 1.0], [1e-300, 1.0]])
+        np.testing.assert_array_equal(step_mu(table, np.array([0.0, 1.0])), [1, np.inf])
+
+    def test_an_unbounded_change_has_no_price(self):
+        assert step_mu(np.array([[np.inf, 0.0]]), np.array([1.0, 1.0]))[0] == np.inf
+
+    @pytest.mark.parametrize(
+        ("table", "noise_scale", "message"),
+        [
+            ([[1.0, 2.0]], [1.0], "noise_scale must have one entry per group, 2"),
+            ([[np.nan, 2.0]], [1.0, 1.0], r"got nan at index \(0, 0\)"),
+            ([[1.0, 2.0]], [1.0, -1.0], r"got -1.0 at index \(1,\)"),
+            ([[1.0, 2.0]], [1.0, np.inf], r"got inf at index \(1,\)"),
+        ],
+    )
+    def test_refuses_what_has_no_meaning(self, table, noise_scale, message):
+        with pytest.raises(CorrDPError, match=message):
+            step_mu(table, noise_scale)
+
+
+class TestOptimum:
+    @pytest.mark.parametrize("seed", range(30))
+    def test_agrees_with_a_general_convex_solver(self, seed):
+        instance = random_instance(seed)
+        allocation = allocate_noise(**instance)
+        assert allocation.objective == pytest.approx(
+            oracle_objective(**instance), rel=1e-6
+        )
+        assert allocation.optimality_gap <= 1e-9
+
+    def test_the_comparison_catches_a_suboptimal_allocation(self):
+        for seed in range(5):
+            instance = random_instance(seed)
+            caught = isotropic_noise(**instance).objective
+            assert caught > oracle_objective(**instance) * (1 + 1e-3)
+
+    def test_one_row_has_a_closed_form(self):
+        sensitivity = np.array([[0.1, 2.0, 0.7]])
+        sizes, weights = np.array([1, 8, 30]), np.array([1.0, 0.5, 3.0])
+        allocation = allocate_noise(
+            sensitivity, budget_mu=[0.4], sizes=sizes, weights=weights
+        )
+        shape = np.sqrt(sizes * weights) / sensitivity[0]
+        expected = shape * 0.4**2 / np.sum(sensitivity[0] ** 2 * shape)
+        np.testing.assert_allclose(allocation.precision, expected, rtol=1e-6)
+        least = np.sum(np.sqrt(sizes * weights) * sensitivity[0]) ** 2 / 0.4**2
+        assert allocation.objective == pytest.approx(least, rel=1e-9)
+
+    def test_one_class_and_one_group_is_isotropic(self):
+        arguments = {"budget_mu": [0.25], "sizes": [7]}
+        allocation = allocate_noise([[2.0]], **arguments)
+        assert allocation.noise_scale[0] == pytest.approx(8.0, rel=1e-12)
+        isotropic = isotropic_noise([[2.0]], **arguments)
+        assert allocation.objective == pytest.approx(isotropic.objective, rel=1e-12)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_badly_scaled_tables_are_solved_to_the_same_gap(self, seed):
+        rng = np.random.default_rng(seed)
+        shape = rng.integers(1, 40, size=2)
+        sensitivity = 10.0 ** rng.uniform(-6, 6, shape) * (rng.random(shape) < 0.5)
+        allocation = allocate_noise(
+            sensitivity,
+            budget_mu=10.0 ** rng.uniform(-3, 1, shape[0]),
+            sizes=rng.integers(1, 100, shape[1]),
+            weights=10.0 ** rng.uniform(-3, 3, shape[1]),
+        )
+        assert allocation.optimality_gap <= 1e-9
+        assert allocation.iterations <= 30
+
+    def test_repeated_rows_change_nothing(self):
+        instance = random_instance(3)
+        once = allocate_noise(**instance)
+        instance["sensitivity"] = np.repeat(instance["sensitivity"], 3, axis=0)
+        instance["budget_mu"] = np.repeat(instance["budget_mu"], 3)
+        thrice = allocate_noise(**instance)
+        assert thrice.objective == pytest.approx(once.objective, rel=1e-9)
+
+    def test_an_extra_linear_row_is_just_a_row(self):
+        sensitivity = np.array([[0.2, 0.1]])
+        contribution = np.array([[1.0, 1.0]])
+        without = allocate_noise(sensitivity, budget_mu=[1.0], sizes=[1, 1])
+        both = allocate_noise(
+            np.vstack([sensitivity, contribution]), budget_mu=[1.0, 2.0], sizes=[1, 1]
+        )
+        assert step_mu(contribution, without.noise_scale)[0] > 2.0
+        assert step_mu(contribution, both.noise_scale)[0] <= 2.0
+
+
+class TestCertificateOfOptimality:
+    def test_multipliers_prove_the_gap(self):
+        instance = random_instance(11)
+        allocation = allocate_noise(**instance)
+        dual = allocation.multipliers
+        cost = instance["sizes"] * instance["weights"]
+        pull = dual @ instance["sensitivity"] ** 2
+        lower = np.sum(np.sqrt(cost * pull)) ** 2 / (dual @ instance["budget_mu"] ** 2)
+        assert np.all(dual >= 0)
+        assert lower >= allocation.objective * (1 - allocation.optimality_gap - 1e-12)
+        assert lower <= allocation.objective * (1 + 1e-12)
+
+    def test_a_multiplier_is_what_more_budget_would_save(self):
+        instance = random_instance(4, largest=8)
+        before = allocate_noise(**instance)
+        row = int(before.multipliers.argmax())
+        more = instance["budget_mu"].copy()
+        more[row] = np.sqrt(more[row] ** 2 + 1e-6)
+        after = allocate_noise(**{**instance, "budget_mu": more})
+        saved = (before.objective - after.objective) / 1e-6
+        assert saved == pytest.approx(before.multipliers[row], rel=1e-2)
+
+    @pytest.mark.parametrize("failure", ["iterations", "factorization"])
+    def test_a_solver_that_stops_early_is_feasible_and_says_so(
+        self, failure, monkeypatch
+    ):
+        if failure == "iterations":
+            monkeypatch.setattr(_interior_point, "MAX_ITERATIONS", 0)
+        else:
+            monkeypatch.setattr(
+                _interior_point, "dpotrf", lambda matrix, **_: (matrix, 1)
+            )
+        instance = random_instance(5)
+        with pytest.warns(UtilityWarning, match="above the least possible"):
+            allocation = allocate_noise(**instance)
+        true_gap = 1 - oracle_objective(**instance) / allocation.objective
+        assert allocation.iterations == 0
+        assert allocation.optimality_gap >= true_gap > 0
+        mu = step_mu(instance["sensitivity"], allocation.noise_scale)
+        assert np.all(mu <= instance["budget_mu"])
+
+
+class TestFeasibility:
+    @staticmethod
+    def violations(n_instances=60):
+        """Count instances whose price exceeds the budget by as little as one bit."""
+        count = 0
+        for seed in range(n_instances):
+            instance = random_instance(seed, largest=30)
+            noise_scale = allocate_noise(**instance).noise_scale
+            price = plain_price(instance["sensitivity"], noise_scale)
+            mu = step_mu(instance["sensitivity"], noise_scale)
+            fits = (price <= instance["budget_mu"] ** 2) & (mu <= instance["budget_mu"])
+            count += not fits.all()
+        return count
+
+    def test_holds_to_the_last_bit(self):
+        assert self.violations() == 0
+
+    def test_rounding_left_alone_is_caught(self, monkeypatch):
+        monkeypatch.setattr(
+            _allocation, "_hold_exactly", lambda problem, noise_scale: noise_scale
+        )
+        assert self.violations() > 0
+
+    def test_the_noise_is_raised_by_rounding_only(self):
+        allocation = isotropic_noise([[3.0, 4.0]], budget_mu=[0.5], sizes=[1, 1])
+        assert 10.0 <= allocation.noise_scale[0] <= 10.0 * (1 + 1e-14)
+
+    @pytest.mark.parametrize("budget", [1e-158, 1e-162, 1e-170, 1e-300, 1e200])
+    def test_budgets_whose_square_is_not_a_normal_float(self, budget):
+        sensitivity = np.array([[3.0, 4.0, 1.0], [1.0, 0.0, 9.0]]) * 1e-20
+        for solve in (allocate_noise, isotropic_noise):
+            with warnings.catch_warnings():
+                # Exactness is bought with noise where squares lose their digits.
+                warnings.simplefilter("ignore", UtilityWarning)
+                noise_scale = solve(
+                    sensitivity, budget_mu=[budget, 3 * budget], sizes=[1, 2, 3]
+                ).noise_scale
+            assert np.all(noise_scale > 0)
+            assert np.all(step_mu(sensitivity, noise_scale) <= [budget, 3 * budget])
+
+    def test_a_change_too_small_to_square_still_gets_noise(self):
+        sensitivity = np.array([[1e-200, 1.0], [5e-324, 0.0]])
+        allocation = allocate_noise(sensitivity, budget_mu=[1.0, 1e10], sizes=[1, 1])
+        assert np.all(allocation.noise_scale > 0)
+        assert np.all(step_mu(sensitivity, allocation.noise_scale) <= [1.0, 1e10])
+
+    @pytest.mark.parametrize("solve", [allocate_noise, isotropic_noise])
+    @pytest.mark.parametrize(("largest", "budget"), [(1e300, 1e-300), (1e308, 1.0)])
+    def test_noise_beyond_floats_is_refused(self, solve, largest, budget):
+        with pytest.raises(BudgetError, match="more noise than a float can hold"):
+            solve(np.full((1, 4), largest), budget_mu=[budget], sizes=[1] * 4)
+
+
+class TestZerosAndInfinities:
+    def test_a_column_that_never_moves_gets_exactly_no_noise(self):
+        allocation = allocate_noise(
+            [[1.0, 0.0, 0.5], [0.2, 0.0, 1.0]], budget_mu=[1.0, 1.0], sizes=[1, 5, 1]
+        )
+        assert allocation.noise_scale[1] == 0.0
+        assert allocation.precision[1] == np.inf
+        assert np.all(allocation.noise_scale[[0, 2]] > 0.0)
+
+    def test_an_unconstrained_row_asks_for_nothing_and_is_priced_honestly(self):
+        sensitivity = np.array([[1.0, 0.0], [5.0, 5.0]])
+        allocation = allocate_noise(sensitivity, budget_mu=[1.0, np.inf], sizes=[1, 1])
+        assert allocation.noise_scale[1] == 0.0
+        assert step_mu(sensitivity, allocation.noise_scale)[1] == np.inf
+
+    def test_nothing_to_protect_needs_nothing(self):
+        for table, budget in (([[0.0, 0.0]], 1.0), ([[1.0, 2.0]], np.inf)):
+            for solve in (allocate_noise, isotropic_noise):
+                allocation = solve(table, budget_mu=[budget], sizes=[1, 1])
+                np.testing.assert_array_equal(allocation.noise_scale, [0.0, 0.0])
+                assert allocation.objective == 0.0
+                assert allocation.optimality_gap == 0.0
+
+    def test_a_zero_budget_suits_a_row_that_never_moves(self):
+        allocation = allocate_noise(
+            [[0.0, 0.0], [1.0, 1.0]], budget_mu=[0.0, 1.0], sizes=[1, 1]
+        )
+        assert np.all(allocation.noise_scale > 0)
+
+    def test_a_single_scale_covers_every_group(self):
+        allocation = isotropic_noise(
+            [[1.0, 0.0], [0.0, 0.0]], budget_mu=[0.5, 0.1], sizes=[1, 3]
+        )
+        assert allocation.noise_scale == pytest.approx([2.0, 2.0])
+        assert allocation.objective == pytest.approx(16.0)
+        assert allocation.multipliers == pytest.approx([64.0, 0.0])
+
+
+GOOD = {"budget_mu": [1.0, 1.0], "sizes": [1, 1], "weights": [1.0, 1.0]}
+TABLE = [[1.0, 0.5], [0.5, 1.0]]
+
+
+@pytest.mark.parametrize("solve", [allocate_noise, isotropic_noise])
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("table", "error", "message"),
+        [
+            (
+                [[1.0, np.inf], [1, 1]],
+                GuaranteeVoidError,
+                r"infinite at index \(0, 1\)",
+            ),
+            ([[1.0, 1.0], [np.nan, 1]], CorrDPError, r"got nan at index \(1, 0\)"),
+            ([[1.0, -2.0], [1, 1]], CorrDPError, r"got -2.0 at index \(0, 1\)"),
+            ([1.0, 2.0], CorrDPError, "sensitivity must have 2 dimension"),
+            (np.empty((0, 2)), CorrDPError, r"a row and a group, got shape \(0, 2\)"),
+            ("table", CorrDPError, "sensitivity must be an array of numbers"),
+        ],
+    )
+    def test_sensitivity(self, solve, table, error, message):
+        with pytest.raises(error, match=message):
+            solve(table, **GOOD)
+
+    @pytest.mark.parametrize(
+        ("name", "value", "error", "message"),
+        [
+            ("budget_mu", [1.0, 0.0], BudgetError, r"budget_mu\[1\]=0.0 but row 1"),
+            ("budget_mu", [1.0, -1.0], BudgetError, r"got -1.0 at index \(1,\)"),
+            ("budget_mu", [np.nan, 1.0], BudgetError, r"got nan at index \(0,\)"),
+            ("budget_mu", [1.0], BudgetError, "one entry per row, 2 in all, got 1"),
+            ("budget_mu", None, BudgetError, "budget_mu must have 1 dimension"),
+            ("sizes", [1, 0], CorrDPError, "sizes must be positive, got 0 at index 1"),
+            ("sizes", [1, 2, 3], CorrDPError, "one entry per group"),
+            ("sizes", [1, np.inf], CorrDPError, r"got inf at index \(1,\)"),
+            ("weights", [0.0, 1.0], CorrDPError, "weights must be positive, got 0"),
+            ("weights", [1.0], CorrDPError, "weights must have one entry per group"),
+        ],
+    )
+    def test_other_arguments(self, solve, name, value, error, message):
+        with pytest.raises(error, match=message):
+            solve(TABLE, **{**GOOD, name: value})
+
+    def test_weights_of_the_wrong_length_alone_are_refused(self, solve):
+        with pytest.raises(CorrDPError, match="sizes must have one entry per group, 2"):
+            solve(TABLE, budget_mu=[1.0, 1.0], sizes=[1, 1, 1])
