@@ -1,7 +1,8 @@
 """Find the noise of least variance that keeps every class within its epsilon."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -13,6 +14,10 @@ from corrdp.accounting._plan import NoisePlan, check_allowed, check_rate
 from corrdp.accounting._sampled_conversions import sampled_change
 from corrdp.accounting._sensitivity import SensitivityTable
 from corrdp.exceptions import BudgetError
+
+# Bounds the cost of a search of some twenty compositions; every grid is pessimistic.
+PLANNING_GRID = 1e-3
+LOG_SMALLEST, LOG_LARGEST = -14.0, 4.0
 
 
 def plan_noise(
@@ -100,43 +105,52 @@ def _allocate_sampled(
     Above the fixed point at which the bound equals what the plan needs, a smaller
     bound is free; below it, the search trades the bound against the changes.
     """
+    assert table.contribution is not None  # checked by check_rate
+    contribution_row = table.contribution[None, :]
 
-    def changes(contribution: float, grid: float) -> dict[str, float]:
+    @cache
+    def changes(log_bound: float) -> dict[str, float]:
         by_epsilon = {
             value: sampled_change(
                 rate=rate,
-                contribution=contribution,
+                contribution=math.exp(log_bound),
                 n_steps=n_steps,
                 epsilon=value,
                 delta=delta,
-                grid=grid,
+                grid=PLANNING_GRID,
             )
             for value in set(allowed.values())
             if math.isfinite(value)
         }
         return {n: by_epsilon[v] for n, v in allowed.items() if v in by_epsilon}
 
-    smallest = min(allowed.values())
-    coarse = min(1e-2, smallest / 100)
+    def excess(log_bound: float) -> float:
+        allocation = _allocate(table, changes(log_bound))
+        needed = float(step_mu(contribution_row, allocation.noise_scale)[0])
+        return math.log(max(needed, math.exp(LOG_SMALLEST))) - log_bound
 
-    def excess(log_contribution: float) -> float:
-        bound = math.exp(log_contribution)
-        allocation = _allocate(table, changes(bound, coarse))
-        assert table.contribution is not None  # checked by check_rate
-        needed = step_mu(table.contribution[None, :], allocation.noise_scale)[0]
-        return math.log(max(float(needed), 1e-300)) - log_contribution
+    def bounded(log_bound: float) -> NoiseAllocation:
+        return _allocate(table, changes(log_bound), math.exp(log_bound))
 
-    low, high = math.log(1e-4), math.log(50.0)
-    fixed_point = high if excess(high) > 0 else brentq(excess, low, high, xtol=0.02)
+    fixed_point = _decreasing_root(excess)
     best = minimize_scalar(
-        lambda log_bound: (
-            _allocate(
-                table, changes(math.exp(log_bound), coarse), math.exp(log_bound)
-            ).objective
-        ),
-        bounds=(fixed_point - math.log(8.0), fixed_point + 0.05),
+        lambda log_bound: bounded(log_bound).objective,
+        bounds=(fixed_point - math.log(8.0), fixed_point),
         method="bounded",
-        options={"xatol": 0.02, "maxiter": 20},
+        options={"xatol": 0.05, "maxiter": 10},
     )
-    bound = math.exp(best.x)
-    return _allocate(table, changes(bound, min(1e-4, smallest / 100)), bound)
+    return min((bounded(x) for x in (best.x, fixed_point)), key=lambda a: a.objective)
+
+
+def _decreasing_root(function: Callable[[float], float]) -> float:
+    """Return a root by doubling outward from 0: large contributions cost most."""
+    low = high = 0.0
+    if function(0.0) > 0:
+        while function(high) > 0 and high < LOG_LARGEST:
+            low, high = high, high + 1.0
+        if high >= LOG_LARGEST:
+            return high
+    else:
+        while function(low) <= 0 and low > LOG_SMALLEST:
+            low, high = low - 1.0, low
+    return float(brentq(function, low, high, xtol=0.05))

@@ -1,6 +1,5 @@
 """Price events against a limit without losing a last digit."""
 
-import math
 from collections.abc import Sequence
 
 from corrdp.accounting._composition import compose_delta, compose_epsilon
@@ -32,8 +31,7 @@ def epsilon_within(
     tolerance.
     """
     epsilon = compose_epsilon(events, delta=delta)
-    within_round_off = allowed_epsilon < epsilon <= allowed_epsilon * (1 + ROUND_OFF)
-    if math.isfinite(allowed_epsilon) and within_round_off:
-        if compose_delta(events, epsilon=allowed_epsilon) <= delta:
-            return allowed_epsilon
+    just_above = allowed_epsilon < epsilon <= allowed_epsilon * (1 + ROUND_OFF)
+    if just_above and compose_delta(events, epsilon=allowed_epsilon) <= delta:
+        return allowed_epsilon
     return epsilon

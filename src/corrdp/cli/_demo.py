@@ -26,7 +26,7 @@ def demo(
 
     text = hospital_policy_text()
     planned = plan_means(
-        Policy.from_toml(text), budget=Budget(EPSILON, DELTA), n_rows=ROWS
+        Policy.from_toml(text), budget=Budget(epsilon=EPSILON, delta=DELTA), n_rows=ROWS
     )
     planned.certificate.verify()
     write_text(out / "policy.toml", text)

@@ -32,7 +32,9 @@ def plan(
 
     del model  # one choice so far
     planned = plan_means(
-        Policy.from_file(policy), budget=Budget(epsilon, delta), n_rows=rows
+        Policy.from_file(policy),
+        budget=Budget(epsilon=epsilon, delta=delta),
+        n_rows=rows,
     )
     show(planned.to_json(), as_json=as_json, text=plan_text(planned))
 
