@@ -110,11 +110,6 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     dtype : numpy dtype
         ``float64`` or ``float32``.
 
-    Attributes
-    ----------
-    blocks_ : tuple of Block
-        Known from the policy alone, so it is there before `fit`.
-
     Guarantee
     ---------
     The row of the matrix is a function of the same row of the table and of the policy
@@ -144,7 +139,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def blocks_(self) -> tuple[Block, ...]:
-        """Blocks of the matrix, in column order."""
+        """Blocks of the matrix in column order; known from the policy, before `fit`."""
         return policy_blocks(self.policy)
 
     @property
