@@ -3,8 +3,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from corrdp.accounting._allocation import allocate_noise, isotropic_noise, step_mu
-from corrdp.accounting._online_allocation import OnlineAllocator
+from corrdp.accounting import OnlineAllocator, allocate_noise, isotropic_noise, step_mu
 
 SOLVERS_GAP = 1e-9  # what allocate_noise reaches on every table drawn here
 

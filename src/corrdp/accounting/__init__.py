@@ -1,5 +1,11 @@
 """Privacy accounting: curves, events and composition, from numbers alone."""
 
+from corrdp.accounting._allocation import (
+    NoiseAllocation,
+    allocate_noise,
+    isotropic_noise,
+    step_mu,
+)
 from corrdp.accounting._composition import compose_delta, compose_epsilon
 from corrdp.accounting._events import (
     ApproximateEvent,
@@ -19,6 +25,7 @@ from corrdp.accounting._gaussian import (
     noise_multiplier_mu,
 )
 from corrdp.accounting._loss_distribution import PrivacyLossDistribution
+from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.accounting._paper_noise import (
     NetworkNoiseVariance,
     experiment_leakage,
@@ -52,11 +59,14 @@ __all__ = [
     "Group",
     "LaplaceEvent",
     "NetworkNoiseVariance",
+    "NoiseAllocation",
     "NoisePlan",
+    "OnlineAllocator",
     "PrivacyEvent",
     "PrivacyLossDistribution",
     "SampledGaussianEvent",
     "SensitivityTable",
+    "allocate_noise",
     "compose_delta",
     "compose_epsilon",
     "composed_mu",
@@ -70,6 +80,7 @@ __all__ = [
     "gaussian_noise_multiplier",
     "gaussian_steps",
     "in_sample_leakage_upper",
+    "isotropic_noise",
     "noise_multiplier_mu",
     "paper_network_noise_variance",
     "paper_noise_variance",
@@ -82,4 +93,5 @@ __all__ = [
     "sampled_noise_multiplier",
     "sampled_steps",
     "scored_leakage",
+    "step_mu",
 ]

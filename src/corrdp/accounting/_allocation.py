@@ -9,26 +9,22 @@ here by a primal-dual interior-point method and certified by its dual.
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_nonnegative_array
-from corrdp.accounting._interior_point import minimize_cost
-from corrdp.exceptions import (
-    BudgetError,
-    CorrDPError,
-    GuaranteeVoidError,
-    UtilityWarning,
+from corrdp.accounting._allocation_problem import (
+    SMALLEST_NORMAL,
+    AllocationProblem,
+    check_length,
+    check_problem,
 )
-
-BoolArray: TypeAlias = NDArray[np.bool_]
+from corrdp.accounting._interior_point import minimize_cost
+from corrdp.exceptions import BudgetError, UtilityWarning
 
 _GAP_ACCEPTED = 1e-6
 SMALLEST_COST_RATIO = 1e-20  # below it a group weighs nothing in the objective
-_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +78,7 @@ def step_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from corrdp.accounting._allocation import step_mu
+    >>> from corrdp.accounting import step_mu
     >>> step_mu(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([1.0, 1.0]))
     array([5., 1.])
     >>> step_mu(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.0, 2.0]))
@@ -92,7 +88,7 @@ def step_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
         "sensitivity", sensitivity, ndim=2, allow_infinite=True
     )
     noise_scale = check_nonnegative_array("noise_scale", noise_scale, ndim=1)
-    _check_length("noise_scale", noise_scale, sensitivity.shape[1], "group")
+    check_length("noise_scale", noise_scale, sensitivity.shape[1], "group")
     return np.sqrt(_squared_mu(sensitivity, noise_scale))
 
 
@@ -146,14 +142,14 @@ def allocate_noise(
     Examples
     --------
     >>> import numpy as np
-    >>> from corrdp.accounting._allocation import allocate_noise
+    >>> from corrdp.accounting import allocate_noise
     >>> allocation = allocate_noise(
     ...     np.array([[1.0, 0.0], [0.1, 1.0]]), budget_mu=[0.5, 1.0], sizes=[1, 10]
     ... )
     >>> allocation.noise_scale.round(3)
     array([2.   , 1.001])
     """
-    problem = _check_problem(sensitivity, budget_mu, sizes, weights)
+    problem = check_problem(sensitivity, budget_mu, sizes, weights)
     rows, groups = problem.binding_rows, problem.moving_groups
     noise_scale = np.zeros(groups.size)
     multipliers = np.zeros(rows.size)
@@ -209,14 +205,14 @@ def isotropic_noise(
     Examples
     --------
     >>> import numpy as np
-    >>> from corrdp.accounting._allocation import isotropic_noise
+    >>> from corrdp.accounting import isotropic_noise
     >>> allocation = isotropic_noise(
     ...     np.array([[3.0, 4.0]]), budget_mu=[0.5], sizes=[1, 1]
     ... )
     >>> allocation.noise_scale.round(9)
     array([10., 10.])
     """
-    problem = _check_problem(sensitivity, budget_mu, sizes, weights)
+    problem = check_problem(sensitivity, budget_mu, sizes, weights)
     rows = problem.binding_rows
     noise_scale = np.zeros(problem.cost.size)
     multipliers = np.zeros(rows.size)
@@ -232,120 +228,6 @@ def isotropic_noise(
             ratio = noise_scale[0] / problem.budget_mu[tightest]
             multipliers[tightest] = problem.cost.sum() * ratio**2
     return _summarize(problem, noise_scale, multipliers, gap=0.0, iterations=0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """Checked inputs; `cost` is weight times size."""
-
-    sensitivity: FloatArray
-    budget_mu: FloatArray
-    cost: FloatArray
-
-    @property
-    def binding_rows(self) -> BoolArray:
-        return np.isfinite(self.budget_mu) & self.sensitivity.any(axis=1)
-
-    @property
-    def moving_groups(self) -> BoolArray:
-        return np.asarray(self.sensitivity[self.binding_rows].any(axis=0))
-
-    def in_budget_units(self) -> FloatArray:
-        """Return sensitivity / budget of binding rows and moving groups."""
-        rows = self.binding_rows
-        moves = self.sensitivity[np.ix_(rows, self.moving_groups)]
-        with np.errstate(over="ignore", under="ignore"):
-            scaled = moves / self.budget_mu[rows, None]
-        if np.isinf(scaled).any():
-            where = int(np.flatnonzero(rows)[np.isinf(scaled).any(axis=1)][0])
-            raise BudgetError(
-                f"budget_mu[{where}]={float(self.budget_mu[where])!r} needs more noise "
-                "than a float can hold. Raise the budget or rescale the release."
-            )
-        # A change too small to be seen against its budget still needs some noise.
-        return np.where(moves > 0, np.maximum(scaled, _SMALLEST_NORMAL), 0.0)
-
-
-def check_sensitivity(sensitivity: Any) -> FloatArray:
-    """Return finite non-negative sensitivities with at least one row, or raise."""
-    array = check_nonnegative_array(
-        "sensitivity", sensitivity, ndim=2, allow_infinite=True
-    )
-    if not array.size:
-        raise CorrDPError(
-            f"sensitivity must have a row and a group, got shape {array.shape}. "
-            "For a release that protects nothing pass rows with infinite budget_mu."
-        )
-    if np.isinf(array).any():
-        row, group = (int(index) for index in np.argwhere(np.isinf(array))[0])
-        raise GuaranteeVoidError(
-            f"sensitivity is infinite at index {(row, group)}: no noise hides an "
-            "unbounded change. Declare bounds or clip the group."
-        )
-    return array
-
-
-def check_budget_mu(budget_mu: Any) -> FloatArray:
-    """Return non-negative, possibly infinite budgets, or raise `BudgetError`."""
-    return check_nonnegative_array(
-        "budget_mu", budget_mu, ndim=1, allow_infinite=True, error=BudgetError
-    )
-
-
-def check_cost(sizes: Any, weights: Any) -> FloatArray:
-    """Return weight times size per group, all positive, or raise."""
-    sizes = check_nonnegative_array("sizes", sizes, ndim=1)
-    if weights is None:
-        weights = np.ones(sizes.size)
-    weights = check_nonnegative_array("weights", weights, ndim=1)
-    _check_length("weights", weights, sizes.size, "group")
-    for name, values in (("sizes", sizes), ("weights", weights)):
-        if not values.all():
-            raise CorrDPError(
-                f"{name} must be positive, got 0 at index {int(values.argmin())}: its "
-                "noise would be unbounded. Leave the group out or give it a cost."
-            )
-    return np.asarray(sizes * weights)
-
-
-def check_silent_rows(sensitivity: FloatArray, budget_mu: FloatArray) -> None:
-    """Raise `BudgetError` for a row that moves although its budget is 0."""
-    loud = (budget_mu == 0) & sensitivity.any(axis=1)
-    if loud.any():
-        row = int(loud.argmax())
-        raise BudgetError(
-            f"budget_mu[{row}]=0.0 but row {row} of sensitivity is not zero: only "
-            "infinite noise would do. Give the row a positive budget."
-        )
-
-
-def _check_problem(
-    sensitivity: Any, budget_mu: Any, sizes: Any, weights: Any
-) -> _Problem:
-    problem = _Problem(
-        check_sensitivity(sensitivity),
-        check_budget_mu(budget_mu),
-        check_cost(sizes, weights),
-    )
-    n_rows, n_groups = problem.sensitivity.shape
-    _check_length("budget_mu", problem.budget_mu, n_rows, "row", error=BudgetError)
-    _check_length("sizes", problem.cost, n_groups, "group")
-    check_silent_rows(problem.sensitivity, problem.budget_mu)
-    return problem
-
-
-def _check_length(
-    name: str,
-    values: FloatArray,
-    expected: int,
-    unit: str,
-    error: type[CorrDPError] = CorrDPError,
-) -> None:
-    if values.size != expected:
-        raise error(
-            f"{name} must have one entry per {unit}, {expected} in all, got "
-            f"{values.size}. Pass them in the order of the sensitivity table."
-        )
 
 
 def _squared_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
@@ -368,10 +250,10 @@ def largest_price(budget_mu: FloatArray) -> FloatArray:
     return np.where(np.sqrt(squared) > budget_mu, np.nextafter(squared, 0.0), squared)
 
 
-def _hold_exactly(problem: _Problem, noise_scale: FloatArray) -> FloatArray:
+def _hold_exactly(problem: AllocationProblem, noise_scale: FloatArray) -> FloatArray:
     """Return the noise raised by the rounding of its own price, and no more."""
     allowed = largest_price(problem.budget_mu)
-    floor = np.where(noise_scale > 0, _SMALLEST_NORMAL, 0.0)
+    floor = np.where(noise_scale > 0, SMALLEST_NORMAL, 0.0)
     margin = rounding_margin(noise_scale.size)
     while True:
         with np.errstate(over="ignore"):
@@ -387,7 +269,7 @@ def _hold_exactly(problem: _Problem, noise_scale: FloatArray) -> FloatArray:
 
 
 def _summarize(
-    problem: _Problem,
+    problem: AllocationProblem,
     noise_scale: FloatArray,
     multipliers: FloatArray,
     gap: float,

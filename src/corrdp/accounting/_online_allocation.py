@@ -14,12 +14,14 @@ from corrdp._validate import check_count
 from corrdp.accounting._allocation import (
     SMALLEST_COST_RATIO,
     allocate_noise,
+    largest_price,
+    rounding_margin,
+)
+from corrdp.accounting._allocation_problem import (
     check_budget_mu,
     check_cost,
     check_sensitivity,
     check_silent_rows,
-    largest_price,
-    rounding_margin,
 )
 from corrdp.exceptions import CorrDPError
 
@@ -63,7 +65,7 @@ class OnlineAllocator:
     Examples
     --------
     >>> import numpy as np
-    >>> from corrdp.accounting._online_allocation import OnlineAllocator
+    >>> from corrdp.accounting import OnlineAllocator
     >>> allocator = OnlineAllocator([1, 10], budget_mu=[0.5, 1.0])
     >>> for _ in range(50):
     ...     noise_scale = allocator.update(np.array([[1.0, 0.0], [0.1, 1.0]]))

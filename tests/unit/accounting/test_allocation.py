@@ -3,8 +3,13 @@ import warnings
 import numpy as np
 import pytest
 
-from corrdp.accounting import _allocation, _interior_point
-from corrdp.accounting._allocation import allocate_noise, isotropic_noise, step_mu
+from corrdp.accounting import (
+    _allocation,
+    _interior_point,
+    allocate_noise,
+    isotropic_noise,
+    step_mu,
+)
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,

@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
 
-from corrdp.accounting import _online_allocation
-from corrdp.accounting._allocation import allocate_noise, step_mu
-from corrdp.accounting._online_allocation import OnlineAllocator
+from corrdp.accounting import (
+    OnlineAllocator,
+    _online_allocation,
+    allocate_noise,
+    step_mu,
+)
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 SIZES = np.array([3, 1, 20, 8])
