@@ -1,0 +1,65 @@
+"""Leakage: how much insensitive features tell about sensitive ones, with bounds."""
+
+from corrdp.leakage._bounds import (
+    NOISE_LATTICE,
+    hotelling_upper,
+    independence_p_value,
+    noisy_total_variation_upper,
+    sampling_margin,
+)
+from corrdp.leakage._counts import (
+    MAX_CELLS,
+    ContingencyCounts,
+    CountLayout,
+    TableShape,
+    count_codes,
+)
+from corrdp.leakage._definition import (
+    check_definition_size,
+    definition_leakage,
+    exact_leakage,
+)
+from corrdp.leakage._levels import ground_distances, level_texts
+from corrdp.leakage._metrics import (
+    METRICS,
+    Axioms,
+    Hellinger,
+    Metric,
+    TotalVariation,
+    Wasserstein,
+    metric_named,
+    total_variation,
+)
+from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
+from corrdp.leakage._result import FeatureLeakage, PaperInputs
+
+__all__ = [
+    "MAX_CELLS",
+    "METRICS",
+    "NOISE_LATTICE",
+    "Axioms",
+    "ContingencyCounts",
+    "CountLayout",
+    "FeatureLeakage",
+    "Hellinger",
+    "Metric",
+    "PaperInputs",
+    "TableShape",
+    "TableWords",
+    "TotalVariation",
+    "Wasserstein",
+    "check_definition_size",
+    "count_codes",
+    "definition_leakage",
+    "exact_leakage",
+    "ground_distances",
+    "hotelling_upper",
+    "independence_p_value",
+    "level_texts",
+    "metric_named",
+    "noisy_leakage",
+    "noisy_total_variation_upper",
+    "plug_in_leakage",
+    "sampling_margin",
+    "total_variation",
+]

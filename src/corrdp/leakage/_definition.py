@@ -1,0 +1,212 @@
+"""Leakage in the full sense of Definition 2.5: any set of features may be known.
+
+Conditioning on other features, sensitive ones included, can raise what a feature
+tells: with ``S_1`` rare and ``S_2 = u`` where it holds, the marginal leakage is small
+and the definition gives 1 (E9).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.leakage._bounds import check_failure_probability
+from corrdp.policy import Conditioning
+
+MAX_SETS = 4096
+"""Sets of known features that are searched."""
+
+MAX_JOINT_CELLS = 2**20
+"""Cells of the joint table of all features."""
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest distance found, and where.
+
+    Parameters
+    ----------
+    estimate : float
+        Largest distance between observed conditional distributions.
+    upper : float
+        Largest distance plus sampling margin; 1 if some combination has no rows.
+    known : tuple of int
+        Axes known besides the changed ones, where the estimate is attained.
+    unseen : int
+        Most combinations of values without rows, under any one set.
+    """
+
+    estimate: float
+    upper: float
+    known: tuple[int, ...]
+    unseen: int
+
+
+def exact_leakage(
+    joint: FloatArray,
+    *,
+    sensitive: Sequence[int],
+    changed: Sequence[int],
+    conditioning: Conditioning = Conditioning.MARGINAL,
+) -> float:
+    """Return the leakage of a known joint distribution, in total variation.
+
+    Parameters
+    ----------
+    joint : array of float
+        Probabilities; one axis per feature.
+    sensitive : sequence of int
+        Axes of the sensitive features.
+    changed : sequence of int
+        Axes of the insensitive features that change together.
+    conditioning : Conditioning
+        ``marginal``: given the changed features alone. ``definition``: the largest
+        over all sets of known features (Definition 2.5).
+
+    Guarantee
+    ---------
+    Exact for values of positive probability: no sampling, no bound. With
+    ``definition`` every set of at most `MAX_SETS` is visited, larger problems are
+    refused.
+
+    Examples
+    --------
+    The exclusive or of E9: nothing from one feature, everything from both.
+
+    >>> import numpy as np
+    >>> joint = np.zeros((2, 2, 2))  # S, U_1, U_2
+    >>> for a in (0, 1):
+    ...     for b in (0, 1):
+    ...         joint[a ^ b, a, b] = 0.25
+    >>> exact_leakage(joint, sensitive=[0], changed=[1])
+    0.0
+    >>> exact_leakage(joint, sensitive=[0], changed=[1], conditioning="definition")
+    1.0
+    """
+    probabilities = np.asarray(joint, dtype=np.float64)
+    if probabilities.min() < 0 or abs(probabilities.sum() - 1) > 1e-9:
+        raise CorrDPError(
+            f"joint must hold probabilities, got a sum of {probabilities.sum():.12g}. "
+            "Divide counts by their total."
+        )
+    whole: tuple[tuple[int, ...], tuple[int, ...]] = (tuple(changed), ())
+    searched = iter([whole])
+    if Conditioning(conditioning) is Conditioning.DEFINITION:
+        searched = _searched(probabilities.shape, sensitive, changed)
+    return max(
+        _largest(probabilities, sensitive, compared, known, log_term=None).estimate
+        for compared, known in searched
+    )
+
+
+def definition_leakage(
+    counts: NDArray[np.int64],
+    *,
+    sensitive: Sequence[int],
+    changed: Sequence[int],
+    failure_probability: float,
+) -> Extreme:
+    """Return the largest leakage over all sets of known features, from counts.
+
+    Parameters
+    ----------
+    counts : array of int
+        Joint counts; one axis per feature.
+    sensitive, changed : sequence of int
+        Axes of the sensitive features and of those that change.
+    failure_probability : float
+        Probability with which `upper` may be too small.
+
+    Guarantee
+    ---------
+    Rows independent: `upper` holds except with `failure_probability`. The set, the
+    known values and the pair that attain the true maximum are fixed, so no union is
+    paid (docs/theory/leakage.md, Theorem 1, Corollary).
+    """
+    log_term = math.log(1 / check_failure_probability(failure_probability))
+    best = Extreme(0.0, 0.0, (), 0)
+    for compared, known in _searched(counts.shape, sensitive, changed):
+        found = _largest(counts, sensitive, compared, known, log_term=log_term)
+        best = Extreme(
+            max(best.estimate, found.estimate),
+            max(best.upper, found.upper),
+            found.known if found.estimate > best.estimate else best.known,
+            max(best.unseen, found.unseen),
+        )
+    return best
+
+
+def check_definition_size(n_codes: Sequence[int]) -> None:
+    """Refuse joint tables and searches beyond the stated size."""
+    n_cells, n_sets = math.prod(n_codes), 2 ** len(n_codes)
+    if n_cells > MAX_JOINT_CELLS or n_sets > MAX_SETS:
+        raise PolicyError(
+            f"conditioning='definition' searches {n_sets:,} sets of known features "
+            f"over {n_cells:,} joint cells; the limits are {MAX_SETS:,} and "
+            f"{MAX_JOINT_CELLS:,}. Declare fewer bins, merge categories by groups, or "
+            "use conditioning='marginal', which the certificate then states."
+        )
+
+
+def _searched(
+    shape: Sequence[int], sensitive: Sequence[int], changed: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield the sets of Definition 2.5, split into changed and unchanged features."""
+    check_definition_size(shape)
+    others = [axis for axis in range(len(shape)) if axis not in changed]
+    for known in _subsets(others):
+        if set(sensitive) <= set(known):
+            continue  # all of S known: nothing left to tell
+        for compared in _subsets(changed):
+            if compared:
+                yield compared, known
+
+
+def _subsets(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    return chain.from_iterable(combinations(axes, k) for k in range(len(axes) + 1))
+
+
+def _largest(
+    joint: NDArray[np.int64] | FloatArray,
+    sensitive: Sequence[int],
+    compared: tuple[int, ...],
+    known: tuple[int, ...],
+    *,
+    log_term: float | None,
+) -> Extreme:
+    """Compare all values of some features, everything known being equal."""
+    told = [axis for axis in sensitive if axis not in known]
+    kept = [*known, *compared, *told]
+    dropped = tuple(axis for axis in range(joint.ndim) if axis not in kept)
+    order = np.argsort(np.argsort(kept))
+    table = joint.sum(axis=dropped).transpose(order)
+    sizes_of = joint.shape
+    table = table.reshape(
+        math.prod(sizes_of[a] for a in known),
+        math.prod(sizes_of[a] for a in compared),
+        math.prod(sizes_of[a] for a in told),
+    )
+    sizes = table.sum(axis=2)
+    seen = sizes > 0
+    rows = table / np.where(seen, sizes, 1)[:, :, None]
+    estimate = upper = 0.0
+    for first in range(table.shape[1]):
+        for second in range(first):
+            both = seen[:, first] & seen[:, second]
+            if not both.any():
+                continue
+            gaps = np.abs(rows[both, first] - rows[both, second]).sum(axis=1) / 2
+            estimate = max(estimate, float(gaps.max()))
+            if log_term is not None:
+                inverse = 1 / sizes[both, first] + 1 / sizes[both, second]
+                bounds = gaps + np.sqrt(0.5 * log_term * inverse)
+                upper = max(upper, float(bounds.max()))
+    unseen = int(np.count_nonzero(~seen))
+    if unseen and table.shape[1] > 1:
+        upper = 1.0
+    return Extreme(min(estimate, 1.0), min(upper, 1.0), known, unseen)

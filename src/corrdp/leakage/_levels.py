@@ -1,0 +1,53 @@
+"""Words and distances for the codes of a feature."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.policy import BooleanDomain, CategoryDomain, Feature, NumberDomain, Slot
+
+
+def level_texts(feature: Feature, n_codes: int) -> tuple[str, ...]:
+    """Return one text per code, such as ``race = White`` or ``age in [17, 26.1)``."""
+    domain = feature.domain
+    if isinstance(domain, CategoryDomain):
+        levels = [f"{feature.name} = {level}" for level in domain.levels]
+        levels += [f"{feature.name} = any other value"] * domain.other
+    elif isinstance(domain, BooleanDomain):
+        levels = [f"{feature.name} = false", f"{feature.name} = true"]
+    else:
+        has_slot = isinstance(domain.missing, Slot)
+        edges = np.linspace(domain.lower, domain.upper, n_codes - has_slot + 1)
+        levels = [
+            f"{feature.name} in [{low:.6g}, {high:.6g})"
+            for low, high in pairwise(edges)
+        ]
+        levels[-1] = levels[-1][:-1] + "]"
+    if isinstance(domain.missing, Slot):
+        levels.append(f"{feature.name} is missing")
+    return tuple(levels)
+
+
+def joint_text(texts: Sequence[Sequence[str]], code: int) -> str:
+    """Return the text of a joint code, the last feature fastest."""
+    parts = []
+    for levels in reversed(texts):
+        code, own = divmod(code, len(levels))
+        parts.append(levels[own])
+    return ", ".join(reversed(parts))
+
+
+def ground_distances(feature: Feature, n_codes: int) -> FloatArray:
+    """Return how far apart the codes of a feature are, in [0, 1].
+
+    Bins of a number by their places, from 0 for the first to 1 for the last; any two
+    categories, and a missing value and anything else, are 1 apart.
+    """
+    distances = 1.0 - np.eye(n_codes)
+    if isinstance(feature.domain, NumberDomain):
+        n_bins = n_codes - isinstance(feature.domain.missing, Slot)
+        place = np.arange(n_bins) / max(1, n_bins - 1)
+        distances[:n_bins, :n_bins] = np.abs(place[:, None] - place)
+    return distances

@@ -1,0 +1,281 @@
+"""Distances between distributions of the sensitive features, with their axioms."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+from scipy.spatial.distance import cdist
+
+from corrdp._typing import FloatArray
+from corrdp._validate import check_nonnegative_array
+from corrdp.exceptions import CorrDPError
+from corrdp.leakage._gaussians import (
+    gaussian_hellinger,
+    gaussian_total_variation,
+    gaussian_wasserstein,
+)
+
+LARGEST_TRANSPORT = 120
+"""Cells up to which joint Wasserstein distances are solved as linear programs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axioms:
+    """Which axioms of Definition 2.3 a distance meets; 1 is allowed, not below 1 (E11).
+
+    Parameters
+    ----------
+    bounded : bool
+        Axiom 1: values in [0, 1].
+    one_when_disjoint : bool
+        Distributions without common support are at distance 1, as point masses on two
+        sensitive values are: with it, axiom 2 holds as a value and not only by rule.
+    zero_when_equal : bool
+        Axiom 4: independent features have distance 0.
+    triangle : bool
+        The triangle inequality, which makes it a metric.
+    """
+
+    bounded: bool = True
+    one_when_disjoint: bool = True
+    zero_when_equal: bool = True
+    triangle: bool = True
+
+
+class Metric(Protocol):
+    """A distance between distributions of the joint sensitive features."""
+
+    @property
+    def name(self) -> str:
+        """Name in results and on certificates."""
+
+    @property
+    def axioms(self) -> Axioms:
+        """What it guarantees of every pair."""
+
+    def pairwise(self, rows: FloatArray, ground: Sequence[FloatArray]) -> FloatArray:
+        """Return all distances between distributions on joint sensitive cells.
+
+        Parameters
+        ----------
+        rows : array of float, shape (n_distributions, n_cells)
+            Each sums to 1. Cells run over the product of the sensitive features, the
+            last one fastest.
+        ground : sequence of arrays, shape (n_codes, n_codes)
+            Per sensitive feature how far apart its codes are, in [0, 1].
+        """
+
+    def gaussian(
+        self,
+        first_mean: FloatArray,
+        first_covariance: FloatArray,
+        second_mean: FloatArray,
+        second_covariance: FloatArray,
+    ) -> float:
+        """Return the distance between two Gaussians on the unit cube's scale."""
+
+    def upper_from_total_variation(self, total_variation: float) -> float:
+        """Return a bound on this distance that a total variation implies."""
+
+
+@dataclass(frozen=True)
+class TotalVariation:
+    """Largest difference in probability of any event: the paper's choice."""
+
+    name: str = "total_variation"
+    axioms: Axioms = Axioms()
+
+    def pairwise(
+        self, rows: FloatArray, ground: Sequence[FloatArray] = ()
+    ) -> FloatArray:
+        """Return half the sums of absolute differences."""
+        return np.asarray(np.minimum(cdist(rows, rows, "cityblock") / 2, 1.0))
+
+    def gaussian(
+        self,
+        first_mean: FloatArray,
+        first_covariance: FloatArray,
+        second_mean: FloatArray,
+        second_covariance: FloatArray,
+    ) -> float:
+        """Return the closed form, or a quadrature if covariances differ."""
+        return gaussian_total_variation(
+            first_mean, first_covariance, second_mean, second_covariance
+        )
+
+    def upper_from_total_variation(self, total_variation: float) -> float:
+        """Return the total variation itself."""
+        return total_variation
+
+
+@dataclass(frozen=True)
+class Hellinger:
+    """Distance of the square roots of the densities, in [0, 1]."""
+
+    name: str = "hellinger"
+    axioms: Axioms = Axioms()
+
+    def pairwise(
+        self, rows: FloatArray, ground: Sequence[FloatArray] = ()
+    ) -> FloatArray:
+        """Return Euclidean distances of the square roots, divided by root two."""
+        roots = np.sqrt(np.maximum(rows, 0.0))
+        distances = cdist(roots, roots) / np.sqrt(2.0)
+        return np.asarray(np.minimum(distances, 1.0))
+
+    def gaussian(
+        self,
+        first_mean: FloatArray,
+        first_covariance: FloatArray,
+        second_mean: FloatArray,
+        second_covariance: FloatArray,
+    ) -> float:
+        """Return the closed form, for any two covariances."""
+        return gaussian_hellinger(
+            first_mean, first_covariance, second_mean, second_covariance
+        )
+
+    def upper_from_total_variation(self, total_variation: float) -> float:
+        """Return the square root: the squared Hellinger distance is at most TV."""
+        return min(1.0, float(np.sqrt(total_variation)))
+
+
+@dataclass(frozen=True)
+class Wasserstein:
+    """Mean distance that probability must travel, over the domain's diameter (E19).
+
+    Two sensitive records are apart by the mean over features of the distance of their
+    codes: a number's by its place in the declared bounds, a category's 0 or 1.
+    """
+
+    name: str = "wasserstein"
+    axioms: Axioms = Axioms(one_when_disjoint=False)
+
+    def pairwise(
+        self, rows: FloatArray, ground: Sequence[FloatArray] = ()
+    ) -> FloatArray:
+        """Return optimal transport costs; exact, by linear programs if joint."""
+        if len(ground) == 1 and _is_a_line(ground[0]):
+            return _transport_on_a_line(rows, ground[0][0])
+        used = rows.any(axis=0)
+        n_cells = int(np.count_nonzero(used))
+        if n_cells > LARGEST_TRANSPORT:
+            raise CorrDPError(
+                f"metric='wasserstein' needs optimal transport over {n_cells} joint "
+                f"sensitive cells; the limit is {LARGEST_TRANSPORT}. Coarsen bins, "
+                "merge categories, or use metric='total_variation', which bounds it."
+            )
+        cost = _cell_distances(ground)
+        return _transport(rows[:, used], cost[np.ix_(used, used)])
+
+    def gaussian(
+        self,
+        first_mean: FloatArray,
+        first_covariance: FloatArray,
+        second_mean: FloatArray,
+        second_covariance: FloatArray,
+    ) -> float:
+        """Return the distance on the scale where every feature spans the unit."""
+        return gaussian_wasserstein(
+            first_mean, first_covariance, second_mean, second_covariance
+        )
+
+    def upper_from_total_variation(self, total_variation: float) -> float:
+        """Return the total variation: no mass travels farther than the diameter."""
+        return total_variation
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric for metric in (TotalVariation(), Hellinger(), Wasserstein())
+}
+
+
+def metric_named(metric: str | Metric) -> Metric:
+    """Return the metric of that name, or the metric itself."""
+    if not isinstance(metric, str):
+        return metric
+    if metric not in METRICS:
+        raise CorrDPError(
+            f"metric must be one of {', '.join(METRICS)}, got metric={metric!r}. "
+            "Choose one of them."
+        )
+    return METRICS[metric]
+
+
+def total_variation(first: FloatArray, second: FloatArray) -> float:
+    """Return the total variation between two distributions on the same points.
+
+    Examples
+    --------
+    Example 2.6 of the paper:
+
+    >>> round(total_variation([2 / 3, 1 / 3], [1 / 3, 2 / 3]), 12)
+    0.333333333333
+    """
+    pair = [
+        check_nonnegative_array(name, values, ndim=1)
+        for name, values in (("first", first), ("second", second))
+    ]
+    if pair[0].shape != pair[1].shape:
+        raise CorrDPError(
+            f"first and second must list the same points, got {pair[0].size} and "
+            f"{pair[1].size} of them. Give both a probability of every point."
+        )
+    for name, mass in zip(("first", "second"), pair, strict=True):
+        if abs(float(mass.sum()) - 1.0) > 1e-9:
+            raise CorrDPError(
+                f"{name} must sum to 1, got a sum of {float(mass.sum()):.12g}. "
+                "Pass probabilities, not counts."
+            )
+    return float(TotalVariation().pairwise(np.stack(pair))[0, 1])
+
+
+def _transport_on_a_line(rows: FloatArray, place: FloatArray) -> FloatArray:
+    """Integrate the difference of distribution functions, exact on a line."""
+    order = np.argsort(place)
+    below = np.cumsum(rows[:, order], axis=1)[:, :-1]
+    gaps = np.diff(place[order])
+    return np.asarray(cdist(below * gaps, below * gaps, "cityblock"))
+
+
+def _is_a_line(distances: FloatArray) -> bool:
+    place = distances[0]
+    return bool(np.allclose(np.abs(place[:, None] - place), distances, atol=1e-12))
+
+
+def _cell_distances(ground: Sequence[FloatArray]) -> FloatArray:
+    """Return distances of joint cells: the mean over features, last one fastest."""
+    total = np.zeros((1, 1))
+    for distances in ground:
+        size = total.shape[0] * distances.shape[0]
+        total = (total[:, None, :, None] + distances[None, :, None, :]).reshape(
+            size, size
+        )
+    return total / len(ground)
+
+
+def _transport(rows: FloatArray, cost: FloatArray) -> FloatArray:
+    """Solve one linear program per pair; the cost is a metric."""
+    n_cells = rows.shape[1]
+    cells = np.arange(n_cells * n_cells)
+    ones = np.ones(2 * cells.size)
+    marginals = coo_array(
+        (
+            ones,
+            (
+                np.concatenate([cells // n_cells, n_cells + cells % n_cells]),
+                np.concatenate([cells, cells]),
+            ),
+        ),
+        shape=(2 * n_cells, cells.size),
+    )
+    result = np.zeros((rows.shape[0], rows.shape[0]))
+    for i in range(rows.shape[0]):
+        for j in range(i):
+            masses = np.concatenate([rows[i], rows[j]])
+            solution = linprog(cost.ravel(), A_eq=marginals, b_eq=masses)
+            result[i, j] = result[j, i] = min(1.0, float(solution.fun))
+    return result

@@ -1,0 +1,234 @@
+"""Leakage from contingency counts, exact or noisy, with its reason in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp.leakage._bounds import (
+    check_failure_probability,
+    independence_p_value,
+    noisy_total_variation_upper,
+    sampling_margin,
+)
+from corrdp.leakage._levels import joint_text
+from corrdp.leakage._metrics import Metric, TotalVariation
+from corrdp.leakage._result import FeatureLeakage, PaperInputs
+
+THIN_GROUP = 30
+"""Groups of fewer rows than this are called thin in reasons."""
+
+
+@dataclass(frozen=True)
+class TableWords:
+    """What the rows and columns of a table mean.
+
+    Parameters
+    ----------
+    value_texts : sequence of sequence of str
+        Per feature of the rows, one text per code.
+    ground : sequence of arrays
+        Per sensitive feature, distances of its codes.
+    resolution : str
+        How numbers were made discrete, for the method's name.
+    assumptions : tuple of str
+        What counting at this resolution assumes.
+    """
+
+    value_texts: Sequence[Sequence[str]]
+    ground: Sequence[FloatArray]
+    resolution: str = "declared resolution"
+    assumptions: tuple[str, ...] = ()
+
+    def value(self, code: int) -> str:
+        """Return the text of a row of the table."""
+        return joint_text(self.value_texts, code)
+
+
+def plug_in_leakage(
+    counts: IntArray,
+    words: TableWords,
+    *,
+    metric: Metric,
+    failure_probability: float,
+    example: str = "discrete",
+) -> FeatureLeakage:
+    """Return the leakage of a table of exact counts.
+
+    Parameters
+    ----------
+    counts : array of int, shape (n_values, n_cells)
+        Rows: values of the feature. Columns: joint sensitive cells.
+    words : TableWords
+        What rows and columns mean.
+    metric : Metric
+        Distance between conditional distributions.
+    failure_probability : float
+        Probability with which `upper` may be too small, for this feature.
+    example : str
+        Example of the paper whose constants apply: ``discrete`` or ``histogram``.
+
+    Guarantee
+    ---------
+    `upper` holds except with `failure_probability` if rows are independent draws
+    (docs/theory/leakage.md, Theorem 1). A declared value without rows makes it 1.
+    The reason contains exact counts: it is not private.
+    """
+    check_failure_probability(failure_probability)
+    method = f"plug-in counts, {words.resolution}"
+    if counts.shape[0] < 2:
+        return _trivial(method, "the feature has a single declared value", words)
+    if counts.shape[1] < 2:
+        return _trivial(method, "there is nothing sensitive to tell apart", words)
+    sizes = counts.sum(axis=1)
+    present = np.flatnonzero(sizes)
+    inputs = PaperInputs(
+        example=example,
+        n_rows=int(sizes.sum()),
+        n_sensitive_codes=tuple(matrix.shape[0] for matrix in words.ground),
+        n_values=counts.shape[0],
+        smallest_probability=_smallest(counts, sizes, example),
+    )
+    if present.size < 2:
+        return FeatureLeakage(
+            estimate=0.0,
+            upper=1.0,
+            method=method,
+            reason=f"only {present.size} of {counts.shape[0]} declared values occurs: "
+            "nothing is known of the others, so the bound is 1",
+            assumptions=words.assumptions,
+            paper_inputs=inputs,
+        )
+    rows = counts[present][:, counts.any(axis=0)] / sizes[present][:, None]
+    variations = TotalVariation().pairwise(rows)
+    margin = sampling_margin(
+        sizes[present].astype(np.float64), failure_probability=failure_probability
+    )
+    distances = variations
+    bounds = np.minimum(variations + margin, 1.0)
+    if metric.name != "total_variation":
+        full = counts[present] / sizes[present][:, None]
+        distances = metric.pairwise(full, words.ground)
+        bounds = np.vectorize(metric.upper_from_total_variation)(bounds)
+        if metric.name == "wasserstein":  # Theorem 1 covers its plug-in directly
+            bounds = np.minimum(bounds, distances + margin)
+    empty = np.flatnonzero(sizes == 0)
+    upper = 1.0 if empty.size else float(_largest(bounds)[2])
+    return FeatureLeakage(
+        estimate=float(_largest(distances)[2]),
+        upper=upper,
+        method=method,
+        reason=_reason(distances, bounds, present, empty, sizes, words)
+        + f"; independence has p = {independence_p_value(counts):.2g}",
+        assumptions=words.assumptions,
+        paper_inputs=inputs,
+    )
+
+
+def noisy_leakage(
+    noisy_counts: FloatArray,
+    words: TableWords,
+    *,
+    metric: Metric,
+    noise_scale: float,
+    failure_probability: float,
+) -> FeatureLeakage:
+    """Return the leakage of a table of noisy counts.
+
+    Guarantee
+    ---------
+    A function of the noisy counts alone, so it costs nothing beyond them. `upper`
+    holds except with `failure_probability` if rows are independent draws
+    (docs/theory/leakage.md, Theorem 2); for metrics other than total variation it is
+    the bound that total variation implies.
+    """
+    method = f"noisy counts, {words.resolution}, noise_scale {noise_scale:.4g}"
+    if noisy_counts.shape[0] < 2:
+        return _trivial(method, "the feature has a single declared value", words)
+    if noisy_counts.shape[1] < 2:
+        return _trivial(method, "there is nothing sensitive to tell apart", words)
+    distances, bounds = noisy_total_variation_upper(
+        noisy_counts, noise_scale=noise_scale, failure_probability=failure_probability
+    )
+    sizes = noisy_counts.sum(axis=1)
+    off_diagonal = ~np.eye(sizes.size, dtype=bool)
+    drowned = np.flatnonzero(np.isnan(np.diag(distances)))
+    present = np.setdiff1d(np.arange(sizes.size), drowned)
+    estimate = 1.0
+    if present.size > 1:
+        # Negative noisy counts are no distribution: the nearest one is what is left.
+        rows = np.maximum(noisy_counts[present], 0.0)
+        rows = rows / rows.sum(axis=1, keepdims=True)
+        estimate = float(_largest(metric.pairwise(rows, words.ground))[2])
+    bounds = np.vectorize(metric.upper_from_total_variation)(bounds)
+    inner = np.ix_(present, present)
+    return FeatureLeakage(
+        estimate=estimate,
+        upper=float(bounds[off_diagonal].max()),
+        method=method,
+        reason=_reason(
+            distances[inner], bounds[inner], present, drowned, sizes, words, noisy=True
+        ),
+        assumptions=words.assumptions,
+    )
+
+
+def _trivial(method: str, why: str, words: TableWords) -> FeatureLeakage:
+    return FeatureLeakage(
+        estimate=0.0,
+        upper=0.0,
+        method=method,
+        reason=f"{why}: leakage is 0",
+        assumptions=words.assumptions,
+    )
+
+
+def _smallest(counts: IntArray, sizes: IntArray, example: str) -> float:
+    """Return p_min of Example D.1 (cells) or min_j p_j of Example D.2 (values)."""
+    of = counts if example == "discrete" else sizes
+    return float(of.min() / max(1, sizes.sum()))
+
+
+def _largest(distances: FloatArray) -> tuple[int, int, float]:
+    first, second = np.unravel_index(np.argmax(distances), distances.shape)
+    return int(first), int(second), float(distances[first, second])
+
+
+def _reason(
+    distances: FloatArray,
+    bounds: FloatArray,
+    present: IntArray,
+    empty: IntArray,
+    sizes: FloatArray | IntArray,
+    words: TableWords,
+    *,
+    noisy: bool = False,
+) -> str:
+    about = "about " if noisy else ""
+
+    def told(code: int) -> str:
+        rows = max(0, round(float(sizes[code])))
+        thin = ", thin" if rows < THIN_GROUP else ""
+        return f"{words.value(code)} ({about}{rows} rows{thin})"
+
+    parts = []
+    if present.size > 1:
+        first, second, _ = _largest(distances)
+        parts.append(
+            f"largest between {told(present[first])} and {told(present[second])}"
+        )
+    if empty.size:
+        fewer = "too few rows for the noise" if noisy else "no rows"
+        parts.append(
+            f"the bound is 1 because {words.value(int(empty[0]))} has {fewer}"
+            + (f" (and {empty.size - 1} more values)" if empty.size > 1 else "")
+            + "; merge it by groups or other in the policy"
+        )
+    elif present.size > 1:
+        first, second, value = _largest(bounds)
+        parts.append(
+            f"the bound comes from {told(present[first])} and {told(present[second])}"
+            + (": too thin to say more than 1" if value >= 1 else "")
+        )
+    return "; ".join(parts)
