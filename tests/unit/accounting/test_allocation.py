@@ -156,6 +156,15 @@ class TestOptimum:
         assert step_mu(contribution, without.noise_scale)[0] > 2.0
         assert step_mu(contribution, both.noise_scale)[0] <= 2.0
 
+    def test_less_budget_may_mean_less_noise_for_one_group_but_not_in_total(self):
+        rows = [[1.0, 1.0], [0.0, 1.0]]
+        loose = allocate_noise(rows, budget_mu=[1.0, 1.0], sizes=[1, 1])
+        tight = allocate_noise(rows, budget_mu=[1.0, 0.5], sizes=[1, 1])
+        assert loose.precision == pytest.approx([0.5, 0.5], rel=1e-4)
+        assert tight.precision == pytest.approx([0.75, 0.25], rel=1e-4)
+        assert loose.objective == pytest.approx(4.0, rel=1e-9)
+        assert tight.objective == pytest.approx(16 / 3, rel=1e-9)
+
 
 class TestCertificateOfOptimality:
     def test_multipliers_prove_the_gap(self):
