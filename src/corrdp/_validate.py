@@ -14,6 +14,23 @@ from corrdp._typing import FloatArray
 from corrdp.exceptions import BudgetError, CorrDPError
 
 
+def _as_float(value: Any) -> float:
+    """Return a real number as a float, or NaN for anything else."""
+    if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond the range of floats
+        return math.inf if value > 0 else -math.inf
+
+
+def _shown(value: Any) -> str:
+    """Return the value as messages show it; very long numbers by their length."""
+    if isinstance(value, int) and abs(value) >= 10**100:
+        return f"a whole number of {value.bit_length()} bits"
+    return repr(value)
+
+
 def check_real(
     name: str,
     value: Any,
@@ -31,8 +48,7 @@ def check_real(
         f"{'(' if open_lower or lower == -math.inf else '['}{lower:g}, "
         f"{upper:g}{')' if open_upper or upper == math.inf else ']'}"
     )
-    is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    number = float(value) if is_real else math.nan
+    number = _as_float(value)
     fits = (
         not math.isnan(number)
         and (math.isfinite(number) or allow_infinite)
@@ -42,7 +58,7 @@ def check_real(
     if not fits:
         finite = "" if allow_infinite else "finite "
         raise error(
-            f"{name} must be a {finite}number in {interval}, got {name}={value!r}."
+            f"{name} must be a {finite}number in {interval}, got {name}={_shown(value)}."
             + (f" {remedy}" if remedy else "")
         )
     return number
@@ -60,8 +76,8 @@ def check_count(
     is_whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
     if not is_whole or int(value) < lower:
         raise error(
-            f"{name} must be a whole number of at least {lower}, got {name}={value!r}."
-            + (f" {remedy}" if remedy else "")
+            f"{name} must be a whole number of at least {lower}, got "
+            f"{name}={_shown(value)}." + (f" {remedy}" if remedy else "")
         )
     return int(value)
 

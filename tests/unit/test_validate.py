@@ -46,6 +46,14 @@ def test_infinite_numbers_pass_only_where_allowed():
         check_real("x", math.inf)
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**5000)])
+def test_huge_whole_numbers_are_refused_by_their_length(value):
+    with pytest.raises(CorrDPError, match="a whole number of [0-9]+ bits"):
+        check_real("x", value)
+    with pytest.raises(CorrDPError, match="a whole number of [0-9]+ bits"):
+        check_count("n", -abs(value))
+
+
 def test_messages_state_the_interval():
     with pytest.raises(CorrDPError, match=r"\(0, 1\]"):
         check_real("rate", 2.0, lower=0.0, upper=1.0, open_lower=True)
