@@ -1,14 +1,33 @@
 """How far one record can move each group of a gradient, at the current parameters."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp._validate import check_real
 from corrdp.accounting import Group, SensitivityTable
+from corrdp.exceptions import CorrDPError, MissingBoundError
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import Loss
+from corrdp.training._losses import (
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    SquaredLoss,
+    UnclippedSquaredLoss,
+)
+from corrdp.training._sensitivity_geometry import feature_geometries
+from corrdp.training._sensitivity_moves import GroupMoves
+from corrdp.training._sensitivity_residuals import (
+    ResidualPairs,
+    box_pairs,
+    logistic_pairs,
+    softmax_gap,
+)
+from corrdp.training._sensitivity_rows import chains_of
+from corrdp.training._sensitivity_scores import ScoreRanges, Scores
 
 
 class GradientSensitivity:
@@ -39,11 +58,10 @@ class GradientSensitivity:
     :math:`m_G^2` of the groups: some convex combination of the squared rows of c is
     at least :math:`m^2` in every group, so for all precisions
     :math:`\sum_G p_G m_G^2 \le \max_{r \in c} \sum_G p_G \Delta_{rG}^2`. Proof:
-    docs/theory/glm_sensitivity.md, docs/theory/influence.md.
+    docs/theory/glm_sensitivity.md, docs/theory/influence.md. Not covered: records
+    outside the declared domain (the encoder keeps them inside), labels outside
+    `label_bounds`.
     """
-
-    groups: tuple[Group, ...]
-    row_classes: tuple[str, ...]
 
     def __init__(
         self,
@@ -56,7 +74,18 @@ class GradientSensitivity:
         self.loss = loss
         self.layout = layout
         self.classes = tuple(classes)
-        self.label_bounds = label_bounds
+        self.label_bounds = _checked_label_bounds(label_bounds)
+        geometries = feature_geometries(layout)
+        chains = tuple(chains_of(loss, layout, geometries, self.classes))
+        self.groups: tuple[Group, ...] = layout.table_groups(loss.n_outputs)
+        self.row_classes: tuple[str, ...] = tuple(
+            chain.neighbor.name for chain in chains for _ in chain.corners
+        )
+        self._scores = ScoreRanges(layout, geometries, self.classes)
+        self._moves = GroupMoves(loss, layout, geometries, self.classes, chains)
+        self._label_changes = np.array(
+            [float(neighbor.label_changes) for neighbor in self.classes]
+        )
 
     def bounds(
         self,
@@ -67,25 +96,120 @@ class GradientSensitivity:
     ) -> FloatArray:
         """Return the bounds at `coef`, shape (n_rows, n_groups), in a reused buffer.
 
-        With `anchor`, of the inner term of variance reduction. `residual_bound`
-        replaces that of a `SquaredLoss`, which training may adapt.
+        Parameters
+        ----------
+        coef : array of float, shape (n_columns,) or (n_columns, n_outputs)
+            Public parameters.
+        anchor : array of float, same shape, optional
+            Bound the inner term of variance reduction instead, whose residual is
+            the difference of the residuals at `coef` and `anchor`.
+        residual_bound : float, optional
+            Replaces that of a `SquaredLoss`, which training may adapt.
         """
-        raise NotImplementedError
+        loss = self.loss
+        if residual_bound is not None:
+            loss = SquaredLoss(residual_bound)
+        if anchor is None:
+            return self._moves.bounds(self._pairs(loss, coef))
+        return self._moves.bounds(self._difference_pairs(loss, coef, anchor))
 
     def worst_case_bounds(self, parameter_radius: float | None = None) -> FloatArray:
-        """Return bounds for all parameters, or all of 2-norm up to a radius."""
-        raise NotImplementedError
+        """Return bounds for all parameters, or all of 2-norm up to a radius.
+
+        They hold whatever training does, so a plan can be made before it.
+        """
+        radius = math.inf if parameter_radius is None else parameter_radius
+        if math.isinf(radius) and math.isinf(self.loss.residual_limit):
+            raise MissingBoundError(
+                "parameter_radius is None, but the residual of "
+                f"{type(self.loss).__name__} grows with the parameters. "
+                "Pass the radius they are projected on, or clip the residual."
+            )
+        scores = self._scores.up_to(radius)
+        return self._moves.bounds(self._pairs_of(self.loss, scores)).copy()
 
     def contribution(self) -> FloatArray:
-        """Return the largest norm of one record's part, shape (n_groups,)."""
-        raise NotImplementedError
+        """Return the largest norm of one record's part, shape (n_groups,).
+
+        Infinite for a group without clip norm under an unbounded residual.
+        """
+        clip_norms = np.array([group.clip_norm for group in self.layout.groups])
+        return np.minimum(clip_norms, self.loss.residual_limit * self._moves.radius)
 
     def table(self, coef: FloatArray | None = None) -> SensitivityTable:
         """Return a table at `coef`, or one valid for all parameters."""
         bounds = self.worst_case_bounds() if coef is None else self.bounds(coef)
+        contribution = self.contribution()
         return SensitivityTable(
             groups=self.groups,
             classes=self.row_classes,
-            bounds=np.array(bounds),
-            contribution=self.contribution(),
+            bounds=bounds,
+            contribution=contribution if np.isfinite(contribution).all() else None,
         )
+
+    def _pairs(self, loss: Loss, coef: FloatArray) -> ResidualPairs:
+        return self._pairs_of(loss, self._scores.at(coef))
+
+    def _pairs_of(self, loss: Loss, scores: Scores) -> ResidualPairs:
+        if isinstance(loss, LogisticLoss):
+            limit = max(scores.high, -scores.low)
+            return logistic_pairs(limit, scores.change, scores.reference_change)
+        peak = self._largest_residual(loss, scores)
+        return box_pairs(peak, *self._gaps(loss, scores))
+
+    def _difference_pairs(
+        self, loss: Loss, coef: FloatArray, anchor: FloatArray
+    ) -> ResidualPairs:
+        """Return the pairs of differences of residuals at `coef` and `anchor`.
+
+        A difference is at most what the residual can move over the step, and moves
+        with the record at most as both residuals do.
+        """
+        step = self._scores.at(coef - anchor)
+        if isinstance(loss, UnclippedSquaredLoss):
+            peak = max(step.high, -step.low)
+            return box_pairs(peak, step.change, step.reference_change)
+        if isinstance(loss, MultinomialLoss):
+            peak = float(softmax_gap(np.array(step.high), np.array(step.spread_limit)))
+        elif isinstance(loss, LogisticLoss):
+            peak = math.tanh(max(step.high, -step.low) / 4.0)
+        else:
+            peak = min(2.0 * loss.residual_limit, max(step.high, -step.low))
+        here = self._gaps(loss, self._scores.at(coef), cancels=True)
+        there = self._gaps(loss, self._scores.at(anchor), cancels=True)
+        return box_pairs(peak, here[0] + there[0], here[1] + there[1])
+
+    def _largest_residual(self, loss: Loss, scores: Scores) -> float:
+        if isinstance(loss, MultinomialLoss):
+            return loss.residual_limit
+        low, high = self.label_bounds
+        return min(loss.residual_limit, max(scores.high - low, high - scores.low))
+
+    def _gaps(
+        self, loss: Loss, scores: Scores, *, cancels: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how far residual and reference residual move under each class.
+
+        In a difference of residuals the label cancels unless residuals are clipped.
+        """
+        if isinstance(loss, LogisticLoss):
+            change, reference = scores.change, scores.reference_change
+            return np.tanh(change / 4.0), np.tanh(reference / 4.0)
+        if isinstance(loss, MultinomialLoss):
+            label = math.sqrt(2.0) * self._label_changes * (not cancels)
+            return (
+                softmax_gap(scores.change, scores.spread) + label,
+                softmax_gap(scores.reference_change, scores.reference_spread) + label,
+            )
+        label = self._label_changes * (self.label_bounds[1] - self.label_bounds[0])
+        return scores.change + label, scores.reference_change + label
+
+
+def _checked_label_bounds(label_bounds: tuple[float, float]) -> tuple[float, float]:
+    low, high = (check_real("label_bounds", bound) for bound in label_bounds)
+    if not low <= high:
+        raise CorrDPError(
+            f"label_bounds must be (smallest, largest), got {label_bounds!r}. "
+            "Put the smaller bound first."
+        )
+    return low, high

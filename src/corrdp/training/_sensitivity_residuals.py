@@ -1,0 +1,103 @@
+"""Which pairs of residuals a record and its neighbor can have.
+
+All features of a record share one residual, so a class of neighbors is described by
+the set of pairs (residual, residual of the neighbor). Written as the larger residual
+``a`` and the gap ``t`` to the smaller one, the set lies below a concave broken line:
+``a <= peak`` up to the gap `bend`, then ``a`` falls by `slope` per unit of gap until
+the gap ends at `end`. What a record moves is convex in the pair, so only the corners of
+the line matter (docs/theory/glm_sensitivity.md).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from corrdp._typing import FloatArray
+
+_LARGEST_SCORE = 700.0
+_ROUNDING = 1e-12
+
+
+class ResidualPairs(NamedTuple):
+    """Outer bounds of the residual pairs, one entry per class.
+
+    Attributes
+    ----------
+    peak : float
+        Largest size of a residual.
+    bend, end : array of float, shape (n_classes,)
+        Gap up to which the peak can be held, and largest gap.
+    slope : array of float, shape (n_classes,)
+        Fall of the larger residual per unit of gap beyond the bend.
+    reference_end : array of float, shape (n_classes,)
+        Largest gap of the residuals computed at the reference.
+    flip_end, flip_reference_end : array of float, shape (n_classes,)
+        The same gaps when the label changes the sign of the residual.
+    unrelated_end : float
+        Largest gap of any two residuals of the same label.
+    """
+
+    peak: float
+    bend: FloatArray
+    end: FloatArray
+    slope: FloatArray
+    reference_end: FloatArray
+    flip_end: FloatArray
+    flip_reference_end: FloatArray
+    unrelated_end: float
+
+
+def logistic_pairs(
+    score_limit: float, score_range: FloatArray, reference_range: FloatArray
+) -> ResidualPairs:
+    """Return the pairs of ``expit(s) - y`` for scores at most a range apart.
+
+    The pairs with equal label form a lens; the line is its tangent at the largest score
+    and its tangent of slope 1, at the symmetric pair. A changed label adds 1.
+    """
+    limit = min(score_limit, _LARGEST_SCORE)
+    peak, rest = float(expit(limit)), float(expit(-limit))
+    end = np.tanh(score_range / 4.0)
+    lower = expit(limit - score_range)
+    bend = np.clip(peak - lower, 0.0, end)
+    steepness = lower * expit(score_range - limit) / (peak * rest)
+    reference_end = np.tanh(reference_range / 4.0)
+    return ResidualPairs(
+        peak=peak,
+        bend=np.minimum(bend + _ROUNDING, end),
+        end=end,
+        slope=1.0 / (np.maximum(steepness - 1.0, 0.0) + _ROUNDING),
+        reference_end=reference_end,
+        flip_end=np.minimum(1.0 + end, 2.0 * peak),
+        flip_reference_end=np.minimum(1.0 + reference_end, 2.0 * peak),
+        unrelated_end=peak,
+    )
+
+
+def box_pairs(peak: float, gap: FloatArray, reference_gap: FloatArray) -> ResidualPairs:
+    """Return the pairs of residuals of either sign, at most `gap` apart."""
+    end = np.minimum(gap, 2.0 * peak)
+    reference_end = np.minimum(reference_gap, 2.0 * peak)
+    return ResidualPairs(
+        peak=peak,
+        bend=end,
+        end=end,
+        slope=np.zeros_like(end),
+        reference_end=reference_end,
+        flip_end=end,
+        flip_reference_end=reference_end,
+        unrelated_end=2.0 * peak,
+    )
+
+
+def softmax_gap(score_norm: FloatArray, score_spread: FloatArray) -> FloatArray:
+    """Return how far a softmax moves (2-norm) with its scores.
+
+    `score_norm` bounds the 2-norm of the change of the scores, `score_spread` its
+    largest entry minus its smallest.
+    """
+    return np.minimum(
+        0.5 * score_norm, math.sqrt(2.0) * np.tanh(np.asarray(score_spread) / 4.0)
+    )
