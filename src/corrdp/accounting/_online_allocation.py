@@ -173,7 +173,8 @@ class OnlineAllocator:
         return allocation.noise_scale
 
     def _check(self, sensitivity: Any) -> FloatArray:
-        array = np.asarray(sensitivity, dtype=np.float64)
+        is_array = isinstance(sensitivity, np.ndarray)
+        array: FloatArray = sensitivity if is_array else check_sensitivity(sensitivity)
         # False for NaN too. An infinite entry that binds is refused by the solver.
         if array.shape != self._shape or not array.min() >= 0.0:
             array = check_sensitivity(sensitivity)

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from corrdp.accounting import (
-    _allocation,
-    _interior_point,
     allocate_noise,
     isotropic_noise,
     step_mu,
@@ -20,6 +18,9 @@ from corrdp.exceptions import (
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the oracle's own deprecations are not ours
     import cvxpy
+
+
+minimize_cost = allocate_noise.__globals__["minimize_cost"]
 
 
 def random_instance(seed, *, largest=50):
@@ -54,6 +55,11 @@ def oracle_objective(sensitivity, budget_mu, sizes, weights):
         solver=cvxpy.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9
     )
     return float(problem.value) * cost.sum()
+
+
+def plant(monkeypatch, function, name, value):
+    """Replace what `function` itself looks up, however its module was imported."""
+    monkeypatch.setitem(function.__globals__, name, value)
 
 
 def plain_price(sensitivity, noise_scale):
@@ -193,11 +199,9 @@ class TestCertificateOfOptimality:
         self, failure, monkeypatch
     ):
         if failure == "iterations":
-            monkeypatch.setattr(_interior_point, "MAX_ITERATIONS", 0)
+            plant(monkeypatch, minimize_cost, "MAX_ITERATIONS", 0)
         else:
-            monkeypatch.setattr(
-                _interior_point, "dpotrf", lambda matrix, **_: (matrix, 1)
-            )
+            plant(monkeypatch, minimize_cost, "dpotrf", lambda matrix, **_: (matrix, 1))
         instance = random_instance(5)
         with pytest.warns(UtilityWarning, match="above the least possible"):
             allocation = allocate_noise(**instance)
@@ -226,9 +230,7 @@ class TestFeasibility:
         assert self.violations() == 0
 
     def test_rounding_left_alone_is_caught(self, monkeypatch):
-        monkeypatch.setattr(
-            _allocation, "_hold_exactly", lambda problem, noise_scale: noise_scale
-        )
+        plant(monkeypatch, allocate_noise, "_hold_exactly", lambda _, noise: noise)
         assert self.violations() > 0
 
     def test_the_noise_is_raised_by_rounding_only(self):

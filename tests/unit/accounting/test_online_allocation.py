@@ -3,7 +3,6 @@ import pytest
 
 from corrdp.accounting import (
     OnlineAllocator,
-    _online_allocation,
     allocate_noise,
     step_mu,
 )
@@ -83,10 +82,10 @@ class TestMonotoneDual:
         bounds = self.bounds(exponent=6)
         assert np.any(np.diff(bounds) < -1e-6 * bounds[:-1])
 
-    def test_the_allocator_takes_exactly_these_steps(self, monkeypatch):
-        monkeypatch.setattr(_online_allocation, "MULTIPLIER_FLOOR", 0.0)
+    def test_the_allocator_takes_exactly_these_steps(self):
         load = self.LOAD
         allocator = OnlineAllocator(np.ones(6), budget_mu=np.ones(6), n_iterations=1)
+        allocator._dual_floor.fill(0.0)
         found = []
         for _ in range(30):
             dual = allocator._dual.copy()
@@ -99,8 +98,10 @@ class TestRecovery:
     LOOSE = np.array([[1.0, 1.0], [0.01, 0.01]])
     TIGHT = np.array([[1.0, 1.0], [0.01, 30.0]])
 
-    def excess_after_tightening(self, n_calls=10):
+    def excess_after_tightening(self, *, plant_no_floor=False, n_calls=10):
         allocator = OnlineAllocator([1, 1], budget_mu=[1.0, 1.0])
+        if plant_no_floor:
+            allocator._dual_floor.fill(0.0)
         for _ in range(300):
             allocator.update(self.LOOSE)
         for _ in range(n_calls):
@@ -110,9 +111,8 @@ class TestRecovery:
     def test_a_loose_class_that_tightens_is_followed(self):
         assert self.excess_after_tightening() <= 1e-3
 
-    def test_without_the_floor_it_is_not(self, monkeypatch):
-        monkeypatch.setattr(_online_allocation, "MULTIPLIER_FLOOR", 0.0)
-        assert self.excess_after_tightening() > 0.5
+    def test_without_the_floor_it_is_not(self):
+        assert self.excess_after_tightening(plant_no_floor=True) > 0.5
 
     def test_a_class_that_stood_still_may_move_again(self):
         allocator = OnlineAllocator(SIZES, budget_mu=BUDGET)
@@ -210,6 +210,17 @@ class TestBadInput:
         allocator = OnlineAllocator(SIZES, budget_mu=BUDGET)
         with pytest.raises(CorrDPError, match=r"shape \(3, 4\).*got \(4, 3\)"):
             allocator.update(table(0, (4, 3)))
+
+    def test_the_type(self):
+        allocator = OnlineAllocator(SIZES, budget_mu=BUDGET)
+        with pytest.raises(
+            CorrDPError, match="sensitivity must be an array of numbers"
+        ):
+            allocator.update("table")
+        whole = np.array([[1, 2, 0, 4], [0, 1, 0, 1], [3, 0, 0, 1]])
+        for sensitivity in (whole, whole.tolist(), np.asfortranarray(whole)):
+            noise_scale = allocator.update(sensitivity)
+            assert np.all(step_mu(whole, noise_scale) <= BUDGET)
 
     def test_a_row_that_moves_on_no_budget(self):
         allocator = OnlineAllocator(SIZES, budget_mu=[1.0, 0.0, 1.0])
