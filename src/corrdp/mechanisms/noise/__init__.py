@@ -1,0 +1,43 @@
+"""Discrete noise: exact samplers, scales per neighbor class, vector releases."""
+
+from corrdp.mechanisms.noise._concentrated import (
+    concentrated_epsilon,
+    concentrated_rho,
+)
+from corrdp.mechanisms.noise._discrete import (
+    discrete_gaussian,
+    discrete_laplace,
+    grid_scale,
+)
+from corrdp.mechanisms.noise._laplace_scales import (
+    Objective,
+    Variant,
+    correlated_sensitivity,
+    laplace_scales,
+)
+from corrdp.mechanisms.noise._movement import Movement
+from corrdp.mechanisms.noise._planning import (
+    allowed_epsilons,
+    plan_vector,
+    weighted_variance,
+)
+from corrdp.mechanisms.noise._vector import NoiseKind, VectorPlan, round_to_grid
+
+__all__ = [
+    "Movement",
+    "NoiseKind",
+    "Objective",
+    "Variant",
+    "VectorPlan",
+    "allowed_epsilons",
+    "concentrated_epsilon",
+    "concentrated_rho",
+    "correlated_sensitivity",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "grid_scale",
+    "laplace_scales",
+    "plan_vector",
+    "round_to_grid",
+    "weighted_variance",
+]

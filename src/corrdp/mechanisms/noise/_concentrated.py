@@ -29,7 +29,7 @@ def concentrated_epsilon(*, rho: float, delta: float) -> float:
     Examples
     --------
     >>> round(concentrated_epsilon(rho=0.03, delta=1e-6), 3)
-    1.148
+    1.118
     """
     rho = check_real("rho", rho, lower=0.0)
     check_delta(delta)
@@ -40,10 +40,11 @@ def concentrated_epsilon(*, rho: float, delta: float) -> float:
         order = 1.0 + math.exp(log_excess)
         return renyi_epsilon([order], [rho * order], delta)
 
-    center = 0.5 * math.log(math.log(1.0 / delta) / rho)
+    log_excess = 0.5 * math.log(math.log(1.0 / delta) / rho)
+    center = min(log_excess, _LARGEST_LOG_ORDER)
     found = minimize_scalar(
         at,
-        bounds=(center - 8.0, min(center + 8.0, _LARGEST_LOG_ORDER)),
+        bounds=(center - 8.0, center + 4.0),
         method="bounded",
         options={"xatol": 1e-9},
     )
@@ -66,16 +67,16 @@ def concentrated_rho(*, epsilon: float, delta: float) -> float:
     """
     epsilon = check_epsilon(epsilon)
     check_delta(delta)
-    low, high = -80.0, math.log(epsilon)
-    root = brentq(
-        lambda log_rho: (
-            concentrated_epsilon(rho=math.exp(log_rho), delta=delta) - epsilon
-        ),
-        low,
-        high,
-        xtol=1e-13,
-    )
-    rho = math.exp(root)
+
+    def excess(log_rho: float) -> float:
+        return concentrated_epsilon(rho=math.exp(log_rho), delta=delta) - epsilon
+
+    log_odds = math.log(1.0 / delta)
+    simple = epsilon / (math.sqrt(epsilon + log_odds) + math.sqrt(log_odds))
+    low = high = 2.0 * math.log(simple)  # Bun and Steinke 2016: a little too small
+    while excess(high) <= 0.0:
+        high += 1.0
+    rho = math.exp(brentq(excess, low - 1.0, high, xtol=1e-13))
     while concentrated_epsilon(rho=rho, delta=delta) > epsilon:
         rho *= 1.0 - 1e-9
     return rho

@@ -131,7 +131,7 @@ def discrete_gaussian(
 
 
 def _checked(scale: Fraction) -> tuple[int, int]:
-    if not isinstance(scale, Fraction) or grid_scale(float(scale)) != scale:
+    if grid_scale(float(scale)) != scale:
         raise GuaranteeVoidError(
             f"the scale of discrete noise must come from grid_scale, got {scale!r}. "
             "Pass grid_scale(scale)."

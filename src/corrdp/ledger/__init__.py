@@ -1,0 +1,17 @@
+"""The ledger: one budget for every release on the same data."""
+
+from corrdp.ledger._accounts import Account
+from corrdp.ledger._balance import Balance, Remaining
+from corrdp.ledger._events import ConcentratedEvent
+from corrdp.ledger._ledger import Ledger, Receipt
+from corrdp.ledger._rules import Rule
+
+__all__ = [
+    "Account",
+    "Balance",
+    "ConcentratedEvent",
+    "Ledger",
+    "Receipt",
+    "Remaining",
+    "Rule",
+]

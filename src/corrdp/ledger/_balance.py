@@ -1,0 +1,148 @@
+"""What a class has paid and what it can still pay."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corrdp._json import encode_number
+from corrdp._typing import JSONObject
+from corrdp.ledger._accounts import Account
+from corrdp.ledger._rules import UNITS, largest_gaussian_mu, largest_pure_epsilon
+
+
+@dataclass(frozen=True)
+class Balance:
+    """State of one account.
+
+    Parameters
+    ----------
+    account : Account
+        The class and its budget.
+    spent : int, optional
+        Units paid so far; None if unbounded, which only a tracked class can be.
+    """
+
+    account: Account
+    spent: int | None
+
+    @property
+    def epsilon_spent(self) -> float:
+        """Epsilon proved so far at the account's delta."""
+        return self.account.epsilon_spent(self.spent)
+
+    @property
+    def share_left(self) -> float:
+        """Share of the budget that is left; 1 if the class is only tracked."""
+        if self.account.limit is None or self.spent is None:
+            return 1.0
+        return (self.account.limit - self.spent) / self.account.limit
+
+    @property
+    def units_left(self) -> int | None:
+        """Units left; None if the class is only tracked."""
+        if self.account.limit is None or self.spent is None:
+            return None
+        return self.account.limit - self.spent
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        account, left = self.account, self.units_left
+        return {
+            "class": account.name,
+            "features": list(account.features),
+            "label_changes": account.label_changes,
+            "promised": account.limit is not None,
+            "epsilon": encode_number(account.epsilon),
+            "delta": account.delta,
+            "rule": str(account.rule),
+            "order": account.order,
+            "epsilon_spent": encode_number(self.epsilon_spent),
+            "cost_spent": None if self.spent is None else self.spent / UNITS,
+            "cost_limit": None if account.limit is None else account.limit / UNITS,
+            "share_left": self.share_left,
+            "largest_pure_epsilon": (
+                None
+                if left is None
+                else largest_pure_epsilon(account.rule, account.order, left)
+            ),
+            "largest_gaussian_mu": (
+                None
+                if left is None
+                else largest_gaussian_mu(account.rule, account.order, left)
+            ),
+        }
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """State of all accounts.
+
+    Parameters
+    ----------
+    balances : tuple of Balance
+        One per account, in the order in which they were opened.
+    """
+
+    balances: tuple[Balance, ...]
+
+    @property
+    def share_left(self) -> float:
+        """Share of the budget left in the account that has least."""
+        return min(balance.share_left for balance in self.balances)
+
+    @property
+    def largest_pure_epsilon(self) -> float:
+        """Largest epsilon, on every class, of one more pure release."""
+        return min(
+            largest_pure_epsilon(b.account.rule, b.account.order, b.units_left)
+            for b in self.balances
+            if b.units_left is not None
+        )
+
+    def __getitem__(self, class_name: str) -> Balance:
+        """Return the balance of the latest account of that name."""
+        return {balance.account.name: balance for balance in self.balances}[class_name]
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "overall": {
+                "share_left": self.share_left,
+                "largest_pure_epsilon": self.largest_pure_epsilon,
+            },
+            "classes": [balance.to_json() for balance in self.balances],
+        }
+
+    def to_text(self) -> str:
+        """Return the balances as a plain table."""
+        width = max(12, *(len(b.account.name) for b in self.balances))
+        lines = [
+            f"{'class':<{width}}  {'promised':>9}  {'spent':>9}  {'left':>7}  "
+            f"{'next pure':>9}"
+        ]
+        for balance in self.balances:
+            row = balance.to_json()
+            promised = balance.account.epsilon
+            follow = row["largest_pure_epsilon"]
+            lines.append(
+                f"{balance.account.name:<{width}}  "
+                + (f"{promised:9.4g}  " if math.isfinite(promised) else "  tracked  ")
+                + f"{balance.epsilon_spent:9.4g}  "
+                + (
+                    f"{balance.share_left:7.1%}  "
+                    if follow is not None
+                    else "      -  "
+                )
+                + (f"{follow:9.4g}" if follow is not None else "        -")
+            )
+        return "\n".join(lines)
+
+
+def check_no_overdraft(balances: Sequence[Balance]) -> str | None:
+    """Return the name of an account that has paid more than its limit, if any."""
+    for balance in balances:
+        left = balance.units_left
+        unbounded = balance.spent is None and balance.account.limit is not None
+        if unbounded or (left is not None and left < 0):
+            return balance.account.name
+    return None

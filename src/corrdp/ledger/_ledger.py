@@ -1,0 +1,419 @@
+"""The ledger: a budget per neighbor class that cannot be overspent."""
+
+import getpass
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from corrdp._typing import JSONObject
+from corrdp.accounting import PrivacyEvent
+from corrdp.exceptions import BudgetError, GuaranteeVoidError
+from corrdp.ledger import _store
+from corrdp.ledger._accounts import Account, PricedClass, price_classes
+from corrdp.ledger._balance import Balance, Remaining, check_no_overdraft
+from corrdp.ledger._fingerprint import table_fingerprint
+from corrdp.ledger._opening import open_accounts
+from corrdp.ledger._rules import UNITS, Rule
+from corrdp.policy import Budget, Policy, neighbor_classes
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """Proof of payment: the number of the charge in its ledger.
+
+    Parameters
+    ----------
+    number : int
+        Entry of the ledger.
+    when : str
+        Time of the charge, UTC.
+    """
+
+    number: int
+    when: str
+
+
+class Ledger:
+    """A file that every release on the same data is charged to, before it happens.
+
+    Open one with `Ledger.create` or `Ledger.open`.
+
+    Guarantee
+    ---------
+    All releases charged together are (epsilon_c, delta)-indistinguishable for every
+    promised class, although each may be chosen after seeing the earlier answers, by
+    several processes at once: `charge` commits to disk before it returns, and refuses
+    what would pass the budget. Not covered: releases that nobody charges, and a file
+    that is replaced by an older copy of itself. Proof: ``docs/theory/ledger.md``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from corrdp.accounting import LaplaceEvent
+    >>> from corrdp.policy import Budget, Feature, NumberDomain, Policy
+    >>> policy = Policy((Feature("age", "sensitive", NumberDomain(0, 100)),))
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.create(
+    ...     folder.name + "/ages.ledger", policy, budget=Budget(epsilon=1, delta=0)
+    ... )
+    >>> receipt = ledger.charge(
+    ...     {"whole_record": [LaplaceEvent(0.25)]}, policy=policy, purpose="mean age"
+    ... )
+    >>> ledger.remaining()["sensitive"].share_left
+    0.75
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._verify()
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        policy: Policy,
+        *,
+        budget: Budget,
+        leakage: Mapping[str, float] | float | None = None,
+        rule: Rule | str | None = None,
+    ) -> "Ledger":
+        """Create a ledger file; an existing file is refused.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where; beside the data is a good place.
+        policy : Policy
+            Opens one account per neighbor class.
+        budget : Budget
+            For the whole life of the data. With ``delta=0`` only pure releases fit.
+        leakage : mapping of str to float, or float, optional
+            Distances of the classes; declared leakage by default.
+        rule : Rule, optional
+            ``renyi`` (default): any kind of event, at one Renyi order per class.
+            ``gaussian``: Gaussian events alone, a little more of them. ``pure``:
+            epsilons add; the default where ``delta=0``.
+        """
+        if rule is None:
+            rule = Rule.PURE if budget.delta == 0.0 else Rule.RENYI
+        header = {
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "rule": str(Rule(rule)),
+            **_who_and_when(),
+        }
+        accounts = open_accounts(
+            policy, budget=budget, rule=Rule(rule), leakage=leakage, existing=()
+        )
+        first = _policy_document(policy, accounts)
+        _store.create_file(Path(path), [("ledger", header), ("policy", first)])
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Ledger":
+        """Open an existing ledger and check all of it.
+
+        Raises
+        ------
+        CorrDPError
+            If the file is missing or not a ledger; it is left untouched.
+        GuaranteeVoidError
+            If the ledger is damaged; it is left untouched.
+        """
+        return cls(path)
+
+    @property
+    def path(self) -> Path:
+        """Where the ledger is."""
+        return self._path
+
+    def charge(
+        self,
+        events: Mapping[str, Sequence[PrivacyEvent]],
+        *,
+        policy: Policy,
+        purpose: str,
+        fingerprint: JSONObject | None = None,
+        accept_new_data: bool = False,
+    ) -> Receipt:
+        """Pay for a release. When this returns, the payment is on disk.
+
+        Parameters
+        ----------
+        events : mapping of str to sequence of PrivacyEvent
+            Cost per class of the policy; ``whole_record`` must be there, and classes
+            that are not named pay its cost.
+        policy : Policy
+            The policy of the release; known to the ledger.
+        purpose : str
+            What is released, in words; never a value from data.
+        fingerprint : dict, optional
+            From `fingerprint`; a table other than that of earlier charges is refused.
+        accept_new_data : bool
+            Accept another table, for example after rows were corrected. Nothing is
+            refunded.
+
+        Raises
+        ------
+        BudgetError
+            If an account would pass its limit. Nothing is charged then, and nothing
+            may be computed.
+
+        Guarantee
+        ---------
+        The check and the payment are one transaction; two processes cannot both
+        spend the last of a budget. Draw noise only after the return: a crash in
+        between wastes budget and leaks nothing.
+        """
+        with _store.writing(self._path) as connection:
+            balances = self._affordable(connection, events, policy)
+            _check_same_data(connection, fingerprint, accept_new_data)
+            document: JSONObject = {
+                "purpose": purpose,
+                "policy": policy.fingerprint(),
+                "data": fingerprint,
+                "classes": [priced.to_json() for priced in _priced(policy, events)],
+                "costs": [cost for _, cost in balances],
+                **_who_and_when(),
+            }
+            number = _store.append(connection, "charge", document)
+            connection.executemany(
+                "INSERT INTO costs VALUES (?, ?, ?)",
+                [(index, number, cost) for index, (_, cost) in enumerate(balances)],
+            )
+        return Receipt(number, document["when"])
+
+    def require(
+        self, events: Mapping[str, Sequence[PrivacyEvent]], *, policy: Policy
+    ) -> None:
+        """Raise `BudgetError` now if `charge` would; pay nothing."""
+        with _store.reading(self._path) as connection:
+            self._affordable(connection, events, policy)
+
+    def remaining(self) -> Remaining:
+        """Return what every class has paid and can still pay."""
+        with _store.reading(self._path) as connection:
+            return Remaining(tuple(_balances(connection)))
+
+    def add_policy(
+        self, policy: Policy, *, leakage: Mapping[str, float] | float | None = None
+    ) -> None:
+        """Let releases use another policy; open accounts for its new classes.
+
+        An account keeps the budget it was opened with: a policy that promises one of
+        them less is refused. A new account is charged for every earlier release: the
+        cost of the cheapest class that covers it, in the end the whole record's.
+        """
+        with _store.writing(self._path) as connection:
+            if policy.fingerprint() in _policies(connection):
+                return
+            header = _header(connection)
+            existing = _accounts(connection)
+            opened = open_accounts(
+                policy,
+                budget=Budget(epsilon=header["epsilon"], delta=header["delta"]),
+                rule=Rule(header["rule"]),
+                leakage=leakage,
+                existing=existing,
+            )
+            past = [
+                (number, [PricedClass.from_json(c) for c in document["classes"]])
+                for number, document in _charges(connection)
+            ]
+            rows, accounts = [], []
+            for index, account in enumerate(opened, start=len(existing)):
+                costs = [(number, account.cost(classes)) for number, classes in past]
+                carried = _total([cost for _, cost in costs])
+                _refuse_overdraft(account, carried, 0)
+                accounts.append(replace(account, carried=carried))
+                rows += [(index, number, cost) for number, cost in costs]
+            _store.append(connection, "policy", _policy_document(policy, accounts))
+            connection.executemany("INSERT INTO costs VALUES (?, ?, ?)", rows)
+
+    def fingerprint(self, table: Any) -> JSONObject:
+        """Return the number of rows and a keyed hash of a table."""
+        with _store.reading(self._path) as connection:
+            (key,) = connection.execute("SELECT key FROM secret").fetchone()
+        return table_fingerprint(table, key=key)
+
+    def entries(self) -> list[JSONObject]:
+        """Return all entries, oldest first; the key is not among them."""
+        with _store.reading(self._path) as connection:
+            rows = _store.checked_entries(self._path, connection)
+        return [{"number": n, "kind": kind, **document} for n, kind, document in rows]
+
+    def to_json(self) -> JSONObject:
+        """Return everything but the key: entries and balances."""
+        return {
+            "schema": "corrdp.ledger/1",
+            "units": UNITS,
+            "remaining": self.remaining().to_json(),
+            "entries": self.entries(),
+        }
+
+    def to_text(self) -> str:
+        """Return balances and charges as plain tables."""
+        lines = [self.remaining().to_text(), ""]
+        lines.append(f"{'number':>6}  {'when':<20}  {'who':<12}  purpose")
+        lines += [
+            f"{entry['number']:>6}  {entry['when']:<20}  {entry['who']:<12}  "
+            f"{entry['purpose']}"
+            for entry in self.entries()
+            if entry["kind"] == "charge"
+        ]
+        return "\n".join(lines)
+
+    def _affordable(
+        self,
+        connection: sqlite3.Connection,
+        events: Mapping[str, Sequence[PrivacyEvent]],
+        policy: Policy,
+    ) -> list[tuple[Balance, int | None]]:
+        if policy.fingerprint() not in _policies(connection):
+            raise BudgetError(
+                f"the ledger {str(self._path)!r} does not know policy "
+                f"{policy.fingerprint()[:12]}. Register it with add_policy."
+            )
+        priced = _priced(policy, events)
+        result = []
+        for balance in _balances(connection):
+            cost = balance.account.cost(priced)
+            _refuse_overdraft(balance.account, cost, balance.spent)
+            result.append((balance, cost))
+        return result
+
+    def _verify(self) -> None:
+        with _store.reading(self._path) as connection:
+            entries = _store.checked_entries(self._path, connection)
+            balances = _balances(connection)
+        totals: list[int | None] = []
+        for _, kind, document in entries:
+            if kind == "policy":
+                totals += [account["carried"] for account in document["accounts"]]
+            elif kind == "charge":
+                for index, cost in enumerate(document["costs"]):
+                    totals[index] = _total([totals[index], cost])
+        if not balances or totals != [balance.spent for balance in balances]:
+            raise _store.damaged(self._path, "costs do not match the entries")
+        overdrawn = check_no_overdraft(balances)
+        if overdrawn is not None:
+            raise _store.damaged(self._path, f"account {overdrawn!r} is overdrawn")
+
+
+def _priced(
+    policy: Policy, events: Mapping[str, Sequence[PrivacyEvent]]
+) -> tuple[PricedClass, ...]:
+    # Distances do not matter here: any leakage names the same classes.
+    leakage: Mapping[str, float] | float = dict.fromkeys(policy.insensitive, 1.0)
+    if policy.relation == "all_insensitive":
+        leakage = 1.0
+    return price_classes(neighbor_classes(policy, leakage), events)
+
+
+def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> None:
+    if account.limit is None:
+        return
+    if cost is None:
+        raise GuaranteeVoidError(
+            f"class {account.name!r} has no bound for a release: it changes "
+            f"{', '.join(account.features) or 'the label'}, and the release does not "
+            "protect all of it. Price the class, or add noise."
+        )
+    left = account.limit - (spent or 0)
+    if cost > left:
+        raise BudgetError(
+            f"class {account.name!r} has {left / UNITS:.6g} left of "
+            f"{account.limit / UNITS:.6g} ({account.rule} cost), the release costs "
+            f"{cost / UNITS:.6g}. Ask for less (a smaller epsilon, fewer queries); a "
+            "spent budget does not come back."
+        )
+
+
+def _check_same_data(
+    connection: sqlite3.Connection, fingerprint: JSONObject | None, accept: bool
+) -> None:
+    if fingerprint is None or accept:
+        return
+    for _, document in reversed(_charges(connection)):
+        seen = document["data"]
+        if seen is not None:
+            if seen != fingerprint:
+                raise BudgetError(
+                    f"the table is not that of earlier charges (it has "
+                    f"{fingerprint['n_rows']} rows, the last one {seen['n_rows']}). "
+                    "Use the ledger of this table, or accept_new_data=True to go on "
+                    "with what is left of the budget."
+                )
+            return
+
+
+def _header(connection: sqlite3.Connection) -> JSONObject:
+    row = connection.execute("SELECT document FROM entries WHERE id = 1").fetchone()
+    header: JSONObject = json.loads(row[0])
+    return header
+
+
+def _policy_entries(connection: sqlite3.Connection) -> list[JSONObject]:
+    rows = connection.execute(
+        "SELECT document FROM entries WHERE kind = 'policy' ORDER BY id"
+    )
+    return [json.loads(text) for (text,) in rows]
+
+
+def _policies(connection: sqlite3.Connection) -> set[str]:
+    return {document["policy"] for document in _policy_entries(connection)}
+
+
+def _accounts(connection: sqlite3.Connection) -> list[Account]:
+    return [
+        Account.from_json(account)
+        for document in _policy_entries(connection)
+        for account in document["accounts"]
+    ]
+
+
+def _charges(connection: sqlite3.Connection) -> list[tuple[int, JSONObject]]:
+    rows = connection.execute(
+        "SELECT id, document FROM entries WHERE kind = 'charge' ORDER BY id"
+    )
+    return [(number, json.loads(text)) for number, text in rows]
+
+
+def _balances(connection: sqlite3.Connection) -> list[Balance]:
+    sums = {
+        index: None if total is None or counted < rows else total
+        for index, total, counted, rows in connection.execute(
+            "SELECT account, SUM(cost), COUNT(cost), COUNT(*) FROM costs "
+            "GROUP BY account"
+        )
+    }
+    return [
+        Balance(account, sums.get(index, 0))
+        for index, account in enumerate(_accounts(connection))
+    ]
+
+
+def _policy_document(policy: Policy, accounts: Sequence[Account]) -> JSONObject:
+    return {
+        "policy": policy.fingerprint(),
+        "accounts": [account.to_json() for account in accounts],
+        **_who_and_when(),
+    }
+
+
+def _total(costs: Sequence[int | None]) -> int | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _who_and_when() -> JSONObject:
+    try:
+        who = getpass.getuser()
+    except (KeyError, OSError):  # a container without a user name
+        who = "unknown"
+    return {"who": who, "when": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}

@@ -1,0 +1,193 @@
+"""The ledger's file: one SQLite database, append-only, chained by digests.
+
+A file is looked at as plain bytes before SQLite opens it, so that a file which is not
+a ledger is refused untouched. Every operation opens its own connection: nothing is
+shared across a fork.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from corrdp._json import canonical_text
+from corrdp._typing import JSONObject
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+
+APPLICATION_ID = 0x43445031  # "CDP1"
+SCHEMA_VERSION = 1
+_MAGIC = b"SQLite format 3\x00"
+_WAIT_SECONDS = 120.0
+_SCHEMA = """
+CREATE TABLE secret (key BLOB NOT NULL);
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    document TEXT NOT NULL,
+    digest TEXT NOT NULL
+);
+CREATE INDEX entries_that_open_accounts ON entries (id) WHERE kind = 'policy';
+CREATE TABLE costs (
+    account INTEGER NOT NULL,
+    entry INTEGER NOT NULL REFERENCES entries (id),
+    cost INTEGER,
+    PRIMARY KEY (account, entry)
+) WITHOUT ROWID;
+"""
+
+
+def create_file(path: Path, first_documents: list[tuple[str, JSONObject]]) -> None:
+    """Write a new ledger in one move; refuse if there is a file already."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        try:
+            connection = _connect(Path(name))
+            try:
+                connection.executescript(_SCHEMA)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("INSERT INTO secret VALUES (?)", (os.urandom(32),))
+                for kind, document in first_documents:
+                    append(connection, kind, document)
+                connection.execute("COMMIT")
+            finally:
+                connection.close()
+            os.link(name, path)
+        finally:
+            os.unlink(name)
+    except FileExistsError:
+        raise CorrDPError(
+            f"a file {str(path)!r} exists already. Open it with Ledger.open, or choose "
+            "another path."
+        ) from None
+    except OSError as error:
+        raise CorrDPError(
+            f"cannot write the ledger {str(path)!r} ({error.strerror}). "
+            "Choose another path."
+        ) from None
+
+
+def check_header(path: Path) -> None:
+    """Refuse a file that is not a ledger of this version, without opening it."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as error:
+        raise CorrDPError(
+            f"cannot read the ledger {str(path)!r} ({error.strerror}). Check the path, "
+            "or create a ledger there."
+        ) from None
+    application = int.from_bytes(header[68:72], "big")
+    if len(header) < 100 or header[:16] != _MAGIC or application != APPLICATION_ID:
+        raise CorrDPError(
+            f"{str(path)!r} is not a ledger of corrdp. It was left untouched; choose "
+            "another path."
+        )
+    version = int.from_bytes(header[60:64], "big")
+    if version != SCHEMA_VERSION:
+        raise CorrDPError(
+            f"the ledger {str(path)!r} has schema {version}, this version of corrdp "
+            f"reads schema {SCHEMA_VERSION}. Use the version that wrote it."
+        )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a ledger for one consistent look."""
+    with _transaction(path, "BEGIN") as connection:
+        yield connection
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a ledger alone; what is written is on disk when the block ends."""
+    with _transaction(path, "BEGIN IMMEDIATE") as connection:
+        yield connection
+
+
+def append(connection: sqlite3.Connection, kind: str, document: JSONObject) -> int:
+    """Append an entry, chained to the one before it; return its number."""
+    last = connection.execute(
+        "SELECT id, digest FROM entries ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    number, previous = (last[0] + 1, last[1]) if last else (1, "")
+    text = canonical_text(document)
+    connection.execute(
+        "INSERT INTO entries VALUES (?, ?, ?, ?)",
+        (number, kind, text, chained_digest(previous, number, kind, text)),
+    )
+    return number
+
+
+def chained_digest(previous: str, number: int, kind: str, text: str) -> str:
+    """Return the digest of an entry and of all entries before it."""
+    joined = "\n".join((previous, str(number), kind, text))
+    return hashlib.sha256(joined.encode()).hexdigest()
+
+
+def checked_entries(
+    path: Path, connection: sqlite3.Connection
+) -> list[tuple[int, str, JSONObject]]:
+    """Return all entries, or raise if any of them was changed or removed."""
+    problems = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if problems != ("ok",):
+        raise damaged(path, "the database is malformed")
+    entries = []
+    previous, expected = "", 1
+    for number, kind, text, digest in connection.execute(
+        "SELECT id, kind, document, digest FROM entries ORDER BY id"
+    ):
+        if number != expected or digest != chained_digest(previous, number, kind, text):
+            raise damaged(path, f"entry {expected} was changed or removed")
+        entries.append((number, kind, json.loads(text)))
+        previous, expected = digest, expected + 1
+    return entries
+
+
+def damaged(path: Path, what: str) -> GuaranteeVoidError:
+    """Return the error for a ledger that cannot be trusted."""
+    return GuaranteeVoidError(
+        f"the ledger {str(path)!r} is damaged: {what}. It was left untouched; restore "
+        "a copy that holds every release, or treat the budget as spent."
+    )
+
+
+@contextmanager
+def _transaction(path: Path, begin: str) -> Iterator[sqlite3.Connection]:
+    check_header(path)
+    connection = None
+    try:
+        connection = _connect(path)
+        connection.execute(begin)
+        yield connection
+        connection.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise CorrDPError(
+                f"the ledger {str(path)!r} stayed locked for {_WAIT_SECONDS:g} seconds."
+                " Wait for the other process, and try again."
+            ) from None
+        raise damaged(path, "SQLite cannot read or write it") from None
+    except sqlite3.DatabaseError:
+        raise damaged(path, "the database is malformed") from None
+    finally:
+        if connection is not None:
+            connection.close()  # rolls back whatever was not committed
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode=rw",
+        uri=True,
+        timeout=_WAIT_SECONDS,
+        isolation_level=None,
+    )
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection

@@ -1,0 +1,208 @@
+"""Leakage from exact rows: public ones, or private ones in research and theory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corrdp._tables import read_table
+from corrdp.accounting import in_sample_leakage_upper
+from corrdp.exceptions import PolicyError
+from corrdp.leakage import (
+    ContingencyCounts,
+    CountLayout,
+    FeatureLeakage,
+    Metric,
+    count_codes,
+    count_layout,
+    definition_leakage,
+    iter_codes,
+    joint_layout,
+    plug_in_leakage,
+    table_words,
+)
+from corrdp.leakage.estimators import (
+    EstimationContext,
+    Estimator,
+    PlugIn,
+    choose_estimator,
+    read_sample,
+)
+from corrdp.policy import Conditioning, Policy
+from corrdp.theory import (
+    discrete_estimation_constants,
+    gaussian_estimation_constants,
+    histogram_estimation_constants,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakageRequest:
+    """Everything asked for besides the source."""
+
+    data: Any
+    policy: Policy
+    estimator: Estimator | None
+    metric: Metric
+    feature_failure_probability: float
+    max_cells: int
+    n_threads: int
+    random_state: int | None
+
+
+def counted_tables(request: LeakageRequest, layout: CountLayout) -> ContingencyCounts:
+    chunks = iter_codes(request.data, request.policy, layout.features)
+    return count_codes(chunks, layout, n_threads=request.n_threads)
+
+
+def exact_leakages(
+    request: LeakageRequest, targets: Mapping[str, tuple[str, ...]]
+) -> dict[str, FeatureLeakage]:
+    policy = request.policy
+    if policy.conditioning is Conditioning.DEFINITION:
+        return _by_definition(request, targets)
+    chosen = {
+        name: (request.estimator, "asked for")
+        if request.estimator is not None
+        else choose_estimator(policy, changed)
+        for name, changed in targets.items()
+    }
+    counted = {n: targets[n] for n, (e, _) in chosen.items() if isinstance(e, PlugIn)}
+    features: dict[str, FeatureLeakage] = {}
+    if counted:
+        layout = count_layout(policy, counted, max_cells=request.max_cells)
+        for shape, table in zip(
+            layout.shapes, counted_tables(request, layout).tables, strict=True
+        ):
+            features[shape.name] = plug_in_leakage(
+                table,
+                table_words(policy, shape.features),
+                metric=request.metric,
+                failure_probability=request.feature_failure_probability,
+            )
+    rest = {name: e for name, (e, _) in chosen.items() if name not in counted}
+    if rest:
+        features |= _by_values(request, targets, rest)
+    return {
+        name: replace(
+            features[name], method=f"{features[name].method} ({chosen[name][1]})"
+        )
+        for name in targets
+    }
+
+
+def _by_values(
+    request: LeakageRequest,
+    targets: Mapping[str, tuple[str, ...]],
+    estimators: Mapping[str, Estimator],
+) -> dict[str, FeatureLeakage]:
+    frame = request.data
+    if isinstance(frame, str | Path):
+        names = [feature.name for feature in request.policy.features]
+        frame = read_table(frame, names)
+    context = EstimationContext(
+        metric=request.metric,
+        failure_probability=request.feature_failure_probability,
+        generator=np.random.default_rng(request.random_state),
+    )
+    return {
+        name: estimator.estimate(
+            read_sample(
+                frame,
+                request.policy,
+                targets[name],
+                discrete_numbers=estimator.name != "gaussian",
+            ),
+            context,
+        )
+        for name, estimator in estimators.items()
+    }
+
+
+def _by_definition(
+    request: LeakageRequest, targets: Mapping[str, tuple[str, ...]]
+) -> dict[str, FeatureLeakage]:
+    policy = request.policy
+    if request.metric.name != "total_variation":
+        raise PolicyError(
+            f"conditioning='definition' is for total variation, got "
+            f"metric={request.metric.name!r}. Use metric='total_variation'."
+        )
+    if request.estimator is not None and not isinstance(request.estimator, PlugIn):
+        raise PolicyError(
+            "conditioning='definition' is computed from counts only, got "
+            f"estimator={request.estimator.name!r}. Leave estimator out."
+        )
+    layout = joint_layout(policy)
+    names = layout.sensitive
+    joint = (
+        counted_tables(request, layout)
+        .tables[0]
+        .reshape([layout.n_codes[name] for name in names])
+    )
+    features = {}
+    for target, changed in targets.items():
+        found = definition_leakage(
+            joint,
+            sensitive=[names.index(name) for name in policy.sensitive],
+            changed=[names.index(name) for name in changed],
+            failure_probability=request.feature_failure_probability,
+        )
+        known = ", ".join(names[axis] for axis in found.known) or "nothing else"
+        features[target] = FeatureLeakage(
+            estimate=found.estimate,
+            upper=found.upper,
+            method="plug-in counts over all sets of known features (Definition 2.5)",
+            reason=f"largest when {known} is known"
+            + (
+                f"; the bound is 1 because {found.unseen} combinations of values have "
+                "no rows; merge values or declare fewer bins"
+                if found.unseen
+                else ""
+            ),
+            assumptions=table_words(policy, changed).assumptions,
+        )
+    return features
+
+
+def with_paper_upper(
+    features: Mapping[str, FeatureLeakage], delta: float
+) -> dict[str, FeatureLeakage]:
+    """Add Definition 4.3 with the constants that Appendix D prints (E14, E15)."""
+    adjusted = {}
+    for name, found in features.items():
+        inputs = found.paper_inputs
+        if inputs is None:
+            adjusted[name] = found
+            continue
+        if inputs.example == "gaussian":
+            constants = gaussian_estimation_constants(
+                conditional_scale=inputs.conditional_scale, n_rows=inputs.n_rows
+            )
+        elif inputs.smallest_probability == 0.0:  # c_2 is infinite
+            adjusted[name] = replace(found, paper_upper=1.0)
+            continue
+        elif inputs.example == "discrete":
+            constants = discrete_estimation_constants(
+                n_sensitive_categories=inputs.n_sensitive_codes,
+                n_insensitive_categories=inputs.n_values,
+                smallest_probability=inputs.smallest_probability,
+            )
+        else:
+            constants = histogram_estimation_constants(
+                n_bins=inputs.n_sensitive_codes,
+                n_insensitive_categories=inputs.n_values,
+                smallest_probability=inputs.smallest_probability,
+                bound=1.0,
+            )
+        upper = in_sample_leakage_upper(
+            np.full(len(features), found.estimate),
+            delta=delta,
+            n_rows=inputs.n_rows,
+            error_constant=constants.error_constant,
+            rate_exponent=constants.rate_exponent,
+        )
+        adjusted[name] = replace(found, paper_upper=float(upper[0]))
+    return adjusted

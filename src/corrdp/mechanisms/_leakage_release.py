@@ -1,0 +1,290 @@
+"""Estimate leakage from a declared, public or private source."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray
+from corrdp._validate import check_delta, check_epsilon
+from corrdp.accounting import (
+    Group,
+    NoisePlan,
+    SensitivityTable,
+    plan_noise,
+)
+from corrdp.certificate import Component
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError, PolicyError
+from corrdp.leakage import (
+    MAX_CELLS,
+    NOISE_LATTICE,
+    FeatureLeakage,
+    Metric,
+    check_failure_probability,
+    count_layout,
+    leakage_targets,
+    metric_named,
+    noisy_leakage,
+    table_words,
+)
+from corrdp.leakage.estimators import (
+    Estimator,
+    PlugIn,
+    estimator_named,
+)
+from corrdp.mechanisms._leakage_exact import (
+    LeakageRequest,
+    counted_tables,
+    exact_leakages,
+    with_paper_upper,
+)
+from corrdp.mechanisms._leakage_table import LeakageTable, declared_table
+from corrdp.policy import (
+    Conditioning,
+    NeighborRelation,
+    Policy,
+    neighbor_classes,
+)
+
+SOURCES = ("declared", "public", "private", "in_sample")
+SIZES = "{}: row sizes"
+WITHHELD = "withheld: it would show exact private counts; research=True shows it"
+
+
+def estimate_leakage(
+    data: Any,
+    policy: Policy,
+    *,
+    source: str = "private",
+    epsilon: float | None = None,
+    delta: float | None = None,
+    estimator: str | Estimator | None = None,
+    metric: str | Metric = "total_variation",
+    failure_probability: float = 1e-3,
+    research: bool = False,
+    random_state: int | None = None,
+    max_cells: int = MAX_CELLS,
+    n_threads: int = 2,
+) -> LeakageTable:
+    """Return how much every insensitive feature tells about the sensitive ones.
+
+    Parameters
+    ----------
+    data : table, or path of a file
+        Private rows, or for ``public`` a public table of the same distribution; not
+        read for ``declared``.
+    policy : Policy
+        Roles, domains, resolution, relation, conditioning.
+    source : str
+        ``private``: noisy counts, paid from `epsilon` and `delta`. ``public``: exact
+        counts of public rows. ``declared``: the policy's own numbers. ``in_sample``:
+        the paper's Definition 4.3, asymptotic.
+    epsilon, delta : float, optional
+        Share of the budget that a private release may spend; every neighbor class is
+        charged at distance 1, since nothing is known yet. For ``in_sample`` and
+        ``public``, `delta` alone gives the paper's adjustment.
+    estimator : str or Estimator, optional
+        Chosen by column types by default; the result says why.
+    metric : str or Metric
+        ``total_variation``, ``hellinger`` or ``wasserstein``.
+    failure_probability : float
+        Probability beta with which some upper bound may be too small, split evenly
+        over the features.
+    research : bool
+        Show exact private numbers in reasons; stamped on the result.
+    random_state : int, optional
+        Seed, for research: noise becomes replayable.
+    max_cells : int
+        Largest number of joint cells of all tables.
+    n_threads : int
+        Tables counted at the same time.
+
+    Returns
+    -------
+    leakage : LeakageTable
+        Pass it to estimators and planners, or its `claim()` and `components` to
+        `certify`.
+
+    Guarantee
+    ---------
+    ``private`` is epsilon, delta for every promised neighbor class, by Gaussian noise
+    on counts (docs/theory/leakage.md, Theorem 5). Bounds hold except with
+    `failure_probability` if rows are independent draws.
+    """
+    if source not in SOURCES:
+        raise CorrDPError(
+            f"source must be one of {', '.join(SOURCES)}, got source={source!r}. "
+            "Choose where the leakage comes from."
+        )
+    if source == "declared":
+        return declared_table(policy)
+    if not research:
+        policy.require_confirmed()
+    check_failure_probability(failure_probability)
+    targets = leakage_targets(policy)
+    request = LeakageRequest(
+        data=data,
+        policy=policy,
+        estimator=None if estimator is None else estimator_named(estimator),
+        metric=metric_named(metric),
+        feature_failure_probability=failure_probability / max(1, len(targets)),
+        max_cells=max_cells,
+        n_threads=n_threads,
+        random_state=random_state,
+    )
+    components: tuple[Component, ...] = ()
+    if source == "private":
+        features, plan = _private(request, targets, epsilon, delta)
+        components = () if plan is None else (Component("leakage", plan=plan),)
+    else:
+        if epsilon is not None:
+            raise BudgetError(
+                f"epsilon={epsilon!r} was passed, but source={source!r} spends none. "
+                "Leave it out, or use source='private'."
+            )
+        features = exact_leakages(request, targets)
+        if delta is not None:
+            features = with_paper_upper(features, check_delta(delta))
+        if source == "in_sample" and not research:
+            features = {n: replace(f, reason=WITHHELD) for n, f in features.items()}
+    return LeakageTable(
+        features=features,
+        source=source,
+        relation=str(policy.relation),
+        conditioning=str(policy.conditioning),
+        metric=request.metric.name,
+        failure_probability=failure_probability,
+        components=components,
+        delta_factor=2 if source == "in_sample" else 1,
+        research=research,
+        replayable_noise=source == "private" and random_state is not None,
+        policy_fingerprint=policy.fingerprint(),
+    )
+
+
+def plan_leakage_release(
+    policy: Policy,
+    *,
+    epsilon: float,
+    delta: float,
+    max_cells: int = MAX_CELLS,
+) -> NoisePlan | None:
+    r"""Return the noise on every contingency table, before any row is read.
+
+    Parameters
+    ----------
+    policy : Policy
+        Every feature discrete or binned.
+    epsilon, delta : float
+        What each promised class may be charged.
+    max_cells : int
+        Largest number of joint cells of all tables.
+
+    Returns
+    -------
+    plan : NoisePlan or None
+        Two groups per table, its cells and its row sizes; None if there is nothing
+        to tell apart.
+
+    Guarantee
+    ---------
+    Replacing a record moves two cells of a table by one each, :math:`\sqrt 2`, if the
+    class may change a feature of the table, else none: a change of sensitive features
+    moves the cells of every table and no row size, a change of ``u`` both of its own
+    table (docs/theory/leakage.md, Theorem 5).
+    """
+    check_epsilon(epsilon)
+    check_delta(delta)
+    layout = count_layout(policy, leakage_targets(policy), max_cells=max_cells)
+    shapes = [s for s in layout.shapes if s.n_values > 1 and s.n_cells > 1]
+    if not shapes:
+        return None
+    one_insensitive = policy.relation is NeighborRelation.ONE_INSENSITIVE
+    classes = neighbor_classes(
+        policy, dict.fromkeys(policy.insensitive, 1.0) if one_insensitive else 1.0
+    )
+    sensitive = set(policy.sensitive)
+    groups, read = [], []
+    for shape in shapes:
+        groups.append(Group(shape.name, shape.n_values * shape.n_cells, shape.features))
+        read.append(sensitive | set(shape.features))
+        # Errors of sizes enter the bound once, those of cells add up over the cells.
+        weight = math.sqrt(shape.n_cells)
+        groups.append(
+            Group(SIZES.format(shape.name), shape.n_values, shape.features, weight)
+        )
+        read.append(set(shape.features))
+    table = SensitivityTable(
+        groups=tuple(groups),
+        classes=tuple(neighbor.name for neighbor in classes),
+        bounds=np.array(
+            [
+                [math.sqrt(2.0) * bool(set(c.features) & names) for names in read]
+                for c in classes
+            ]
+        ),
+    )
+    allowed = {c.name: epsilon if c.promised else math.inf for c in classes}
+    return plan_noise(table, allowed_epsilon=allowed, delta=delta)
+
+
+def _private(
+    request: LeakageRequest,
+    targets: Mapping[str, tuple[str, ...]],
+    epsilon: float | None,
+    delta: float | None,
+) -> tuple[dict[str, FeatureLeakage], NoisePlan | None]:
+    policy = request.policy
+    if request.estimator is not None and not isinstance(request.estimator, PlugIn):
+        raise GuaranteeVoidError(
+            f"estimator={request.estimator.name!r} has no private release: only noisy "
+            "counts have one. Declare bins and leave estimator out."
+        )
+    if policy.conditioning is Conditioning.DEFINITION:
+        raise PolicyError(
+            "conditioning='definition' has no private release. Use a public table, "
+            "declare the leakage, or conditioning='marginal'."
+        )
+    plan = plan_leakage_release(
+        policy,
+        epsilon=check_epsilon(epsilon),
+        delta=check_delta(delta),
+        max_cells=request.max_cells,
+    )
+    layout = count_layout(policy, targets, max_cells=request.max_cells)
+    scales = (
+        {}
+        if plan is None
+        else {
+            group.name: float(scale)
+            for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
+        }
+    )
+    counts = counted_tables(request, layout)
+    generator = noise_generator(request.random_state)
+    features = {}
+    for shape, table in zip(layout.shapes, counts.tables, strict=True):
+        # A table that cannot tell anything has no noise because nothing of it is used.
+        scale = scales.get(shape.name, 1.0)
+        size_scale = scales.get(SIZES.format(shape.name), 1.0)
+        features[shape.name] = noisy_leakage(
+            _noisy(table, scale, generator),
+            _noisy(table.sum(axis=1), size_scale, generator),
+            table_words(policy, shape.features),
+            metric=request.metric,
+            noise_scale=scale,
+            size_noise_scale=size_scale,
+            failure_probability=request.feature_failure_probability,
+        )
+    return features, plan
+
+
+def _noisy(
+    counts: Any, noise_scale: float, generator: np.random.Generator
+) -> FloatArray:
+    """Add Gaussian noise and round to the lattice, which is post-processing."""
+    noisy = counts + generator.normal(0.0, noise_scale, counts.shape)
+    return np.asarray(np.round(noisy / NOISE_LATTICE) * NOISE_LATTICE)

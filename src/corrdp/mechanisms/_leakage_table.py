@@ -1,0 +1,250 @@
+"""The leakage of a policy's features: numbers, where they came from, what they cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from corrdp._typing import JSONObject
+from corrdp.accounting import PrivacyEvent
+from corrdp.certificate import Calibration, Component, LeakageClaim
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, MissingBoundError
+from corrdp.leakage import BLOCK, FeatureLeakage
+from corrdp.policy import NeighborRelation, Policy
+
+SCHEMA = "corrdp.leakage/1"
+
+NOTICES = {
+    "declared": "declared by the policy: an input, nothing was computed",
+    "public": "computed from data declared public: costs nothing; the bound supposes "
+    "that its rows are draws from the private rows' distribution",
+    "private": "computed from noisy counts: the cost is part of every certificate",
+    "in_sample": "asymptotic: Theorem 4.4 of the paper charges (epsilon, 2 delta) "
+    "under Assumptions 4.1 and 4.2; no certified release accepts it",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakageTable:
+    """Leakage per insensitive feature, or of their block, ready for plans.
+
+    Parameters
+    ----------
+    features : mapping of str to FeatureLeakage
+        By feature under ``one_insensitive``; ``block`` under ``all_insensitive``.
+    source : str
+        ``declared``, ``public``, ``private`` or ``in_sample``.
+    relation, conditioning, metric : str
+        What the numbers mean; stated on certificates.
+    failure_probability : float
+        Probability beta with which some bound may be too small. Shown beside delta,
+        never added to it.
+    components : tuple of Component
+        What the estimate cost; pass them on to `certify`.
+    delta_factor : int
+        How many delta the paper charges: 2 for ``in_sample``.
+    research : bool
+        Whether exact private numbers are shown: the table is then not private.
+    replayable_noise : bool
+        Whether noise came from a fixed seed.
+    policy_fingerprint : str
+        SHA-256 of the policy.
+
+    Guarantee
+    ---------
+    `distances` are upper bounds on the leakage except with `failure_probability`, if
+    rows are independent draws (docs/theory/leakage.md). `components` price every
+    neighbor class, so nothing computed from private rows is unpaid.
+    """
+
+    features: Mapping[str, FeatureLeakage]
+    source: str
+    relation: str
+    conditioning: str
+    metric: str = "total_variation"
+    failure_probability: float = 0.0
+    components: tuple[Component, ...] = ()
+    delta_factor: int = 1
+    research: bool = False
+    replayable_noise: bool = False
+    policy_fingerprint: str = ""
+
+    @property
+    def spent(self) -> Mapping[str, tuple[PrivacyEvent, ...]]:
+        """What the estimate cost each neighbor class, as events."""
+        names = {
+            name
+            for part in self.components
+            for name in (
+                part.events if part.plan is None else part.plan.table.class_names
+            )
+        }
+        return {
+            name: tuple(
+                e for part in self.components for e in part.events_of(name) or ()
+            )
+            for name in sorted(names)
+        }
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the bounds rest on, without repetition; for `certify`."""
+        told = [a for value in self.features.values() for a in value.assumptions]
+        if self.source in {"public", "private"} and self.features:
+            told.insert(
+                0,
+                "leakage bounds suppose independent rows and fail with probability "
+                f"{self.failure_probability:g}",
+            )
+        return tuple(dict.fromkeys(told))
+
+    def distances(
+        self, calibration: Calibration | str = Calibration.CERTIFIED
+    ) -> Mapping[str, float] | float:
+        """Return the leakages as `neighbor_classes` takes them.
+
+        Parameters
+        ----------
+        calibration : Calibration
+            ``certified``: upper bounds with explicit constants; an estimate without
+            one is refused. ``theorem``: the paper's adjusted estimates where there
+            are any.
+        """
+        values = {
+            name: self._value(name, Calibration(calibration)) for name in self.features
+        }
+        if self.relation == NeighborRelation.ALL_INSENSITIVE and values:
+            return values[BLOCK]
+        return values
+
+    def claim(
+        self, calibration: Calibration | str = Calibration.CERTIFIED
+    ) -> LeakageClaim:
+        """Return what a certificate says of where the distances came from."""
+        values = self.distances(calibration)
+        return LeakageClaim(
+            self.source,
+            values if isinstance(values, Mapping) else {BLOCK: values},
+            self.failure_probability,
+        )
+
+    def to_text(self) -> str:
+        """Return the table in plain words."""
+        width = max([7, *map(len, self.features)])
+        lines = [f"{'feature':<{width}}  {'estimate':>8}  {'upper':>6}  reason"]
+        for name, value in self.features.items():
+            upper = "none" if value.upper is None else f"{value.upper:.4f}"
+            lines.append(
+                f"{name:<{width}}  {value.estimate:8.4f}  {upper:>6}  "
+                f"{value.method}: {value.reason}"
+            )
+        lines += [
+            "",
+            f"source {self.source}: {NOTICES[self.source]}",
+            f"relation {self.relation}, conditioning {self.conditioning}, metric "
+            f"{self.metric}, failure probability {self.failure_probability:g}",
+        ]
+        if self.research:
+            lines.append("NOT PRIVATE: research mode shows exact numbers")
+        return "\n".join(lines)
+
+    def to_dict(self) -> JSONObject:
+        """Return a JSON-able description that `from_dict` reads back equal."""
+        return {
+            "schema": SCHEMA,
+            "features": {name: v.to_dict() for name, v in self.features.items()},
+            "source": self.source,
+            "relation": self.relation,
+            "conditioning": self.conditioning,
+            "metric": self.metric,
+            "failure_probability": self.failure_probability,
+            "notice": NOTICES[self.source],
+            "spent": {
+                name: [event.to_json() for event in events]
+                for name, events in self.spent.items()
+            },
+            "components": [part.to_json() for part in self.components],
+            "delta_factor": self.delta_factor,
+            "research": self.research,
+            "replayable_noise": self.replayable_noise,
+            "policy_fingerprint": self.policy_fingerprint,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> "LeakageTable":
+        """Read what `to_dict` wrote."""
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != SCHEMA:
+            raise CorrDPError(
+                f"the leakage schema must be {SCHEMA!r}, got {schema!r}. "
+                "Pass what LeakageTable.to_dict wrote."
+            )
+        return cls(
+            features=MappingProxyType(
+                {
+                    n: FeatureLeakage.from_dict(v)
+                    for n, v in document["features"].items()
+                }
+            ),
+            source=document["source"],
+            relation=document["relation"],
+            conditioning=document["conditioning"],
+            metric=document["metric"],
+            failure_probability=document["failure_probability"],
+            components=tuple(Component.from_json(c) for c in document["components"]),
+            delta_factor=document["delta_factor"],
+            research=document["research"],
+            replayable_noise=document["replayable_noise"],
+            policy_fingerprint=document["policy_fingerprint"],
+        )
+
+    def _value(self, name: str, calibration: Calibration) -> float:
+        found = self.features[name]
+        if calibration is Calibration.THEOREM:
+            value = found.upper if found.paper_upper is None else found.paper_upper
+            if self.source == "in_sample":
+                value = found.paper_upper
+        elif self.source == "in_sample":
+            raise GuaranteeVoidError(
+                "source='in_sample' gives asymptotic values only, and calibration is "
+                "'certified'. Use source='private', 'public' or 'declared', or "
+                "calibration='theorem'."
+            )
+        else:
+            value = found.upper
+        if value is None:
+            raise MissingBoundError(
+                f"the leakage of {name!r} has no upper bound ({found.method}). Declare "
+                "bins so that it can be counted, declare the leakage, or pass delta "
+                "for the paper's asymptotic value."
+            )
+        return value
+
+
+def declared_table(policy: Policy) -> LeakageTable:
+    """Return the leakage that a policy declares itself."""
+    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+        values = {BLOCK: policy.block_leakage} if policy.insensitive else {}
+    else:
+        values = {name: policy.feature(name).leakage for name in policy.insensitive}
+    absent = [name for name, value in values.items() if value is None]
+    if absent:
+        raise MissingBoundError(
+            f"The policy declares no leakage of {', '.join(absent)}. Declare it "
+            "(features.<name>.leakage, or block_leakage), or choose another source."
+        )
+    return LeakageTable(
+        features={
+            name: FeatureLeakage(
+                estimate=float(value or 0.0),
+                upper=float(value or 0.0),
+                method="declared",
+                reason="declared by the policy",
+            )
+            for name, value in values.items()
+        },
+        source="declared",
+        relation=str(policy.relation),
+        conditioning=str(policy.conditioning),
+        policy_fingerprint=policy.fingerprint(),
+    )

@@ -1,0 +1,145 @@
+"""How far whole-numbered statistics move under each neighbor class."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import IntArray
+from corrdp._validate import check_nonnegative_array
+from corrdp.accounting import WHOLE_RECORD, Group
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+
+LARGEST_MOVEMENT = 2**30
+
+
+@dataclass(frozen=True, eq=False)
+class Movement:
+    """Exact bounds, in grid steps, on how far groups of whole numbers move.
+
+    Parameters
+    ----------
+    groups : tuple of Group
+        Coordinates that share one noise scale.
+    classes : tuple of str
+        Neighbor classes, ``whole_record`` among them; one row each.
+    absolute : array of int, shape (n_classes, n_groups)
+        Bound on the 1-norm.
+    squared : array of int, shape (n_classes, n_groups)
+        Bound on the squared 2-norm.
+    """
+
+    groups: tuple[Group, ...]
+    classes: tuple[str, ...]
+    absolute: IntArray
+    squared: IntArray
+
+    def __post_init__(self) -> None:
+        shape = (len(self.classes), len(self.groups))
+        for name in ("absolute", "squared"):
+            values = check_nonnegative_array(
+                name, getattr(self, name), ndim=2, error=GuaranteeVoidError
+            )
+            if values.shape != shape or np.any(values != np.floor(values)):
+                raise CorrDPError(
+                    f"{name} must hold whole numbers of grid steps in shape (classes, "
+                    f"groups) = {shape}, got shape {values.shape}. Round them up."
+                )
+            object.__setattr__(self, name, values.astype(np.int64))
+        if len(set(self.classes)) != len(self.classes):
+            raise CorrDPError(
+                f"classes must differ, got {list(self.classes)}. Give one row each."
+            )
+        if WHOLE_RECORD not in self.classes:
+            raise CorrDPError(
+                f"classes must contain {WHOLE_RECORD!r}, got {list(self.classes)}. "
+                "Bound a change of the whole record."
+            )
+        if self.absolute.max(initial=0) > LARGEST_MOVEMENT:
+            raise CorrDPError(
+                f"movements must be at most 2**30 grid steps, got "
+                f"{int(self.absolute.max())}. Declare a coarser grid."
+            )
+
+    @classmethod
+    def of_coordinates(
+        cls,
+        sensitivity: Mapping[str, Sequence[float]],
+        *,
+        grid: float,
+        names: Sequence[str] | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> "Movement":
+        """Bound a vector of real numbers that will be rounded to a grid.
+
+        Parameters
+        ----------
+        sensitivity : mapping of str to sequence of float
+            Per neighbor class, how far each coordinate moves at most.
+        grid : float
+            The step to which the vector is rounded, a power of two.
+        names : sequence of str, optional
+            Names of the coordinates.
+        weights : sequence of float, optional
+            Cost of a unit of variance of each coordinate.
+
+        Guarantee
+        ---------
+        A coordinate that moves by at most ``s`` moves by at most ``ceil(s / grid)``
+        steps after rounding: rounding half up is monotone and commutes with whole
+        steps (`docs/theory/discrete_noise.md`).
+        """
+        check_grid(grid)
+        rows = {
+            name: check_nonnegative_array(
+                f"sensitivity[{name!r}]", values, ndim=1, error=GuaranteeVoidError
+            )
+            for name, values in sensitivity.items()
+        }
+        sizes = {row.size for row in rows.values()}
+        if len(sizes) != 1:
+            raise CorrDPError(
+                f"every class needs one sensitivity per coordinate, got lengths "
+                f"{sorted(sizes)}. Give all classes the same length."
+            )
+        n_coordinates = sizes.pop()
+        labels = names or [f"coordinate {k}" for k in range(n_coordinates)]
+        costs = weights if weights is not None else [1.0] * n_coordinates
+        step = Fraction(grid)
+        steps = np.array(
+            [[math.ceil(Fraction(float(s)) / step) for s in r] for r in rows.values()],
+            dtype=np.float64,
+        ).reshape(len(rows), n_coordinates)
+        return cls(
+            tuple(
+                Group(label, 1, (), float(cost))
+                for label, cost in zip(labels, costs, strict=True)
+            ),
+            tuple(rows),
+            steps,  # type: ignore[arg-type]
+            steps**2,  # type: ignore[arg-type]
+        )
+
+    def row(self, class_name: str) -> int:
+        """Return the row of a class, or raise."""
+        if class_name not in self.classes:
+            raise CorrDPError(
+                f"the movement bounds have no class {class_name!r}. "
+                f"Their classes are: {', '.join(self.classes)}."
+            )
+        return self.classes.index(class_name)
+
+
+def check_grid(grid: Any) -> float:
+    """Return a grid step that is a power of two, or raise."""
+    if not isinstance(grid, int | float) or isinstance(grid, bool):
+        grid = math.nan
+    if not 0.0 < grid < math.inf or math.frexp(grid)[0] != 0.5:
+        raise CorrDPError(
+            f"grid must be a power of two, so that rounding to it is exact, got "
+            f"grid={grid!r}. Choose for example 2**-10."
+        )
+    return float(grid)

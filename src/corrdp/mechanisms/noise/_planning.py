@@ -1,0 +1,214 @@
+"""Choose the scales of a vector release from its movement bounds and a policy."""
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.accounting import WHOLE_RECORD, allocate_noise
+from corrdp.exceptions import BudgetError
+from corrdp.mechanisms.noise._concentrated import concentrated_rho
+from corrdp.mechanisms.noise._discrete import grid_scale
+from corrdp.mechanisms.noise._laplace_scales import (
+    Objective,
+    Variant,
+    laplace_scales,
+)
+from corrdp.mechanisms.noise._movement import Movement
+from corrdp.mechanisms.noise._vector import (
+    NoiseKind,
+    VectorPlan,
+    require_whole_record_noise,
+)
+from corrdp.policy import Budget, Policy, class_epsilon, neighbor_classes
+
+# Scales a billionth larger leave room for the units to which a ledger rounds costs.
+_MARGIN = 1.0 + 1e-9
+
+
+def plan_vector(
+    movement: Movement,
+    *,
+    policy: Policy,
+    budget: Budget,
+    leakage: Mapping[str, float] | float | None = None,
+    kind: NoiseKind | str | None = None,
+    variant: Variant | str = Variant.OPTIMAL,
+    objective: Objective | str = Objective.TOTAL,
+) -> VectorPlan:
+    """Plan the noise of a vector of whole numbers.
+
+    Parameters
+    ----------
+    movement : Movement
+        Bounds per class of the policy and group, ``whole_record`` included.
+    policy : Policy
+        Classes and distances.
+    budget : Budget
+        With ``delta=0`` only Laplace noise is possible.
+    leakage : mapping of str to float, or float, optional
+        As in `neighbor_classes`; declared leakage by default.
+    kind : NoiseKind, optional
+        The one of smaller weighted variance by default.
+    variant : Variant
+        ``paper``, ``tight``, ``optimal`` or ``ordinary`` (no use of correlation).
+    objective : Objective
+        What ``optimal`` minimizes: ``total`` weighted variance, or the ``worst``.
+
+    Returns
+    -------
+    plan : VectorPlan
+        Depends on public numbers alone.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-CorrDP for the policy: every promised class is within its epsilon
+    in rational arithmetic, or the plan is not built. Proofs: ``docs/theory/laplace.md``
+    and ``docs/theory/discrete_noise.md``.
+    """
+    variant, objective = Variant(variant), Objective(objective)
+    allowed = allowed_epsilons(policy, budget=budget, leakage=leakage)
+    kinds = [NoiseKind(kind)] if kind is not None else list(NoiseKind)
+    if kind is None and (budget.delta == 0.0 or variant is Variant.PAPER):
+        kinds = [NoiseKind.LAPLACE]
+    plans = [
+        _plan(movement, allowed, budget, chosen, variant, objective) for chosen in kinds
+    ]
+    return min(plans, key=weighted_variance)
+
+
+def weighted_variance(plan: VectorPlan) -> float:
+    """Return the total noise variance, weighted by the groups' weights."""
+    groups = plan.movement.groups
+    costs = np.array([group.weight * group.size for group in groups])
+    return float(np.sum(costs * plan.noise_variance))
+
+
+def allowed_epsilons(
+    policy: Policy,
+    *,
+    budget: Budget,
+    leakage: Mapping[str, float] | float | None = None,
+) -> dict[str, float]:
+    """Return the epsilon promised to each class, infinite if only priced."""
+    return {
+        neighbor.name: class_epsilon(
+            neighbor.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+        )
+        if neighbor.promised
+        else math.inf
+        for neighbor in neighbor_classes(policy, leakage)
+    }
+
+
+def _plan(
+    movement: Movement,
+    allowed: Mapping[str, float],
+    budget: Budget,
+    kind: NoiseKind,
+    variant: Variant,
+    objective: Objective,
+) -> VectorPlan:
+    # Each row of bounds is one class that the chosen variant keeps within its epsilon.
+    names = [name for name, value in allowed.items() if math.isfinite(value)]
+    promised = movement.absolute[[movement.row(name) for name in names]]
+    require_whole_record_noise(movement, promised)
+    if variant is Variant.ORDINARY:
+        limits = {WHOLE_RECORD: budget.epsilon}
+    else:
+        limits = {name: allowed[name] for name in names}
+    rows = [movement.row(name) for name in limits]
+    if kind is NoiseKind.LAPLACE:
+        scales = _laplace(movement, rows, limits, budget, variant, objective)
+    else:
+        scales = _gaussian(movement, rows, limits, budget, variant, objective)
+    priced = dict.fromkeys(allowed, math.inf) | limits
+    moves = movement.absolute.max(axis=0, initial=0) > 0
+    scales = scales * _MARGIN
+    limit_of = {
+        name: Fraction(_price_limit(value, budget, kind))
+        for name, value in limits.items()
+    }
+    while True:
+        chosen = tuple(
+            grid_scale(float(scale)) if moving else Fraction(0)
+            for scale, moving in zip(scales, moves, strict=True)
+        )
+        # An infinite limit lets the plan be built; its exact price is checked below.
+        plan = VectorPlan(
+            movement,
+            kind,
+            variant,
+            chosen,
+            dict.fromkeys(allowed, math.inf),
+            budget.delta,
+        )
+        if all(plan.movement_in_noise(n) <= limit for n, limit in limit_of.items()):
+            break
+        scales = scales * _MARGIN
+    return VectorPlan(movement, kind, variant, chosen, priced, budget.delta)
+
+
+def _price_limit(epsilon: float, budget: Budget, kind: NoiseKind) -> float:
+    if kind is NoiseKind.LAPLACE:
+        return epsilon
+    # A margin for the last digits of the search over orders.
+    return concentrated_rho(epsilon=epsilon, delta=budget.delta) * (1.0 - 1e-12)
+
+
+def _laplace(
+    movement: Movement,
+    rows: list[int],
+    limits: Mapping[str, float],
+    budget: Budget,
+    variant: Variant,
+    objective: Objective,
+) -> FloatArray:
+    return laplace_scales(
+        movement.absolute[rows].astype(np.float64),
+        np.array(list(limits.values())),
+        epsilon=budget.epsilon,
+        variant=variant,
+        objective=objective,
+        cost=np.array([group.weight * group.size for group in movement.groups]),
+    )
+
+
+def _gaussian(
+    movement: Movement,
+    rows: list[int],
+    limits: Mapping[str, float],
+    budget: Budget,
+    variant: Variant,
+    objective: Objective,
+) -> FloatArray:
+    if budget.delta == 0.0:
+        raise BudgetError(
+            f"Gaussian noise needs delta above 0, got delta={budget.delta!r}. Choose "
+            "a delta, or Laplace noise."
+        )
+    if variant is Variant.PAPER:
+        raise BudgetError(
+            "variant='paper' is the paper's Laplace mechanism, got kind='gaussian'. "
+            "Choose variant 'tight' or 'optimal', or Laplace noise."
+        )
+    squares = movement.squared[rows].astype(np.float64)
+    allowed_rho = np.array(
+        [_price_limit(value, budget, NoiseKind.GAUSSIAN) for value in limits.values()]
+    )
+    weights = np.array([group.weight for group in movement.groups])
+    sizes = np.array([group.size for group in movement.groups], dtype=np.float64)
+    if variant is Variant.OPTIMAL and objective is Objective.TOTAL:
+        return allocate_noise(
+            np.sqrt(squares),
+            budget_mu=np.sqrt(2.0 * allowed_rho),
+            sizes=sizes,
+            weights=weights,
+        ).noise_scale
+    relative = np.ones(sizes.size)
+    if variant is Variant.OPTIMAL:
+        relative = 1.0 / np.sqrt(weights * sizes)
+    needed = np.max(squares @ relative**-2.0 / (2.0 * allowed_rho), initial=0.0)
+    return math.sqrt(needed) * relative
