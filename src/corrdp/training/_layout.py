@@ -86,22 +86,21 @@ class GradientLayout:
     groups : tuple of GradientGroup
         Every feature in exactly one group; the intercept in at most one.
     column_scale, column_offset : array of float, shape (n_codes,), optional
-        Public numbers per encoded column: 1 and 0 by default. An offset may be a mean
+        Public numbers per encoded column; 1 and 0 if empty. An offset may be a mean
         that was released with noise; its price is the caller's.
     """
 
     blocks: tuple[Block, ...]
     groups: tuple[GradientGroup, ...]
-    column_scale: FloatArray = field(default=None)  # type: ignore[assignment]
-    column_offset: FloatArray = field(default=None)  # type: ignore[assignment]
+    column_scale: FloatArray = field(default_factory=lambda: np.empty(0))
+    column_offset: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         n_codes = self.blocks[-1].stop
         for name, default in (("column_scale", 1.0), ("column_offset", 0.0)):
-            given = getattr(self, name)
-            array = (
-                np.full(n_codes, default) if given is None else np.array(given, float)
-            )
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if not array.size:
+                array = np.full(n_codes, default)
             if array.shape != (n_codes,) or not np.isfinite(array).all():
                 raise CorrDPError(
                     f"{name} must hold one finite number per encoded column, "
@@ -135,8 +134,8 @@ class GradientLayout:
         clip_norms: Mapping[str, float] | None = None,
         influence_bounds: Mapping[str, float] | None = None,
         feature_radii: Mapping[str, float] | None = None,
-        column_scale: FloatArray | None = None,
-        column_offset: FloatArray | None = None,
+        column_scale: FloatArray | Sequence[float] = (),
+        column_offset: FloatArray | Sequence[float] = (),
     ) -> "GradientLayout":
         """Return groups by role: sensitive features jointly, then the others.
 
@@ -166,7 +165,8 @@ class GradientLayout:
             )
             for name, features in members.items()
         )
-        return cls(tuple(blocks), groups, column_scale, column_offset)  # type: ignore[arg-type]
+        numbers = np.asarray(column_scale), np.asarray(column_offset)
+        return cls(tuple(blocks), groups, *numbers)
 
     @classmethod
     def flat(
@@ -176,8 +176,8 @@ class GradientLayout:
         clip_norm: float,
         intercept: bool = True,
         feature_radius: float = math.inf,
-        column_scale: FloatArray | None = None,
-        column_offset: FloatArray | None = None,
+        column_scale: FloatArray | Sequence[float] = (),
+        column_offset: FloatArray | Sequence[float] = (),
     ) -> "GradientLayout":
         """Return one group of everything: ordinary clipping of the whole gradient."""
         features = tuple(dict.fromkeys(block.feature for block in blocks))
@@ -187,7 +187,8 @@ class GradientLayout:
             clip_norm=clip_norm,
             feature_radius=feature_radius,
         )
-        return cls(tuple(blocks), (group,), column_scale, column_offset)  # type: ignore[arg-type]
+        numbers = np.asarray(column_scale), np.asarray(column_offset)
+        return cls(tuple(blocks), (group,), *numbers)
 
     @property
     def has_intercept(self) -> bool:

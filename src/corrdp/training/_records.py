@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import Loss
 
@@ -36,8 +35,8 @@ def record_gradients(
     layout : GradientLayout
         Groups, clipping norms, influence bounds, scaling, offsets, projections.
     reference : array of float, shape (n_codes,), optional
-        Row of codes whose sensitive columns replace those of every record in the
-        reference residual; needed if a group bounds the influence.
+        Public row of codes whose sensitive columns replace those of every record in
+        the reference residual; by default the codes that centering maps to 0.
     anchor : array of float, same shape as `coef`, optional
         Second parameters; residuals are then differences between `coef` and
         `anchor` (the inner term of variance reduction).
@@ -60,22 +59,20 @@ def record_gradients(
     """
     features = layout.features(np.asarray(codes, dtype=np.float64))
     residual = _residual(features, y, coef, anchor, loss)
-    reference_residual = None
-    if any(math.isfinite(group.influence_bound) for group in layout.groups):
-        if reference is None:
-            raise GuaranteeVoidError(
-                "reference is None, but a group bounds the influence of sensitive "
-                "features. Pass a public row, for example central_reference(blocks)."
-            )
-        replaced = np.where(layout.sensitive_columns, reference, codes)
-        at_reference = layout.features(replaced)
-        reference_residual = _residual(at_reference, y, coef, anchor, loss)
+    at_reference = features.copy()
+    hidden = layout.sensitive_columns
+    at_reference[:, : hidden.size][:, hidden] = (
+        0.0
+        if reference is None
+        else layout.features(reference[None])[0, : hidden.size][hidden]
+    )
+    reference_residual = _residual(at_reference, y, coef, anchor, loss)
     gradients = np.empty((*features.shape, residual.shape[1]))
     for index, group in enumerate(layout.groups):
         columns = layout.column_groups == index
         direction = _clipped(features[:, columns], group.feature_radius)
         part = _clipped(_outer(direction, residual), group.clip_norm)
-        if reference_residual is not None and math.isfinite(group.influence_bound):
+        if math.isfinite(group.influence_bound):
             if math.isfinite(group.clip_norm):
                 start = _clipped(_outer(direction, reference_residual), group.clip_norm)
                 part = start + _clipped(part - start, group.influence_bound)

@@ -44,6 +44,8 @@ class GradientSensitivity:
     label_bounds : pair of float
         Smallest and largest label; numbers are encoded to [-1/2, 1/2]. Not used by
         logistic and multinomial losses.
+    reference : array of float, shape (n_codes,), optional
+        The public row of `record_gradients`, if it is not the default.
 
     Attributes
     ----------
@@ -70,6 +72,7 @@ class GradientSensitivity:
         classes: Sequence[NeighborClass],
         *,
         label_bounds: tuple[float, float] = (-0.5, 0.5),
+        reference: FloatArray | None = None,
     ) -> None:
         self.loss = loss
         self.layout = layout
@@ -81,7 +84,7 @@ class GradientSensitivity:
         self.row_classes: tuple[str, ...] = tuple(
             chain.neighbor.name for chain in chains for _ in chain.corners
         )
-        self._scores = ScoreRanges(layout, geometries, self.classes)
+        self._scores = ScoreRanges(layout, geometries, self.classes, reference)
         self._moves = GroupMoves(loss, layout, geometries, self.classes, chains)
         self._label_changes = np.array(
             [float(neighbor.label_changes) for neighbor in self.classes]
@@ -134,7 +137,8 @@ class GradientSensitivity:
         Infinite for a group without clip norm under an unbounded residual.
         """
         clip_norms = np.array([group.clip_norm for group in self.layout.groups])
-        return np.minimum(clip_norms, self.loss.residual_limit * self._moves.radius)
+        reach = self.loss.residual_limit * self._moves.radius
+        return np.asarray(np.minimum(clip_norms, reach))
 
     def table(self, coef: FloatArray | None = None) -> SensitivityTable:
         """Return a table at `coef`, or one valid for all parameters."""

@@ -76,11 +76,11 @@ def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
             )
         )
     if layout.has_intercept:
-        column = np.array([layout.n_columns - 1], dtype=np.int64)
+        last = np.array([layout.n_columns - 1], dtype=np.int64)
         one = np.ones((1, 1))
         geometries.append(
             FeatureGeometry(
-                INTERCEPT, group_of[INTERCEPT], False, column, one[0], *_extent(one)
+                INTERCEPT, group_of[INTERCEPT], False, last, one[0], *_extent(one)
             )
         )
     return tuple(geometries)
@@ -94,7 +94,7 @@ def group_radius(
     for geometry in geometries:
         squares[geometry.group] += geometry.radius**2
     ball = np.array([group.feature_radius for group in layout.groups])
-    return np.minimum(np.sqrt(squares), ball)
+    return np.asarray(np.minimum(np.sqrt(squares), ball))
 
 
 def _extent(corners: FloatArray) -> tuple[float, float, FloatArray]:

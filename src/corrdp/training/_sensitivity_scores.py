@@ -39,53 +39,60 @@ class Scores(NamedTuple):
 
 
 class ScoreRanges:
-    """Corner scores of every feature, gathered for one set of classes."""
+    """Corner scores of every feature, gathered for one set of classes.
+
+    Parameters
+    ----------
+    reference : array of float, shape (n_codes,), optional
+        Row that replaces the sensitive features in the reference residual, which
+        the reach of the scores must cover; by default what centering maps to 0.
+    """
 
     def __init__(
         self,
         layout: GradientLayout,
         geometries: Sequence[FeatureGeometry],
         classes: Sequence[NeighborClass],
+        reference: FloatArray | None,
     ) -> None:
         sizes = [g.columns.size for g in geometries]
-        self._columns = np.concatenate([g.columns for g in geometries])
-        self._values = np.concatenate([g.values for g in geometries])
-        self._starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        self._offset = layout.column_offset if layout.column_offset.any() else None
+        self.columns = np.concatenate([g.columns for g in geometries])
+        self.values = np.concatenate([g.values for g in geometries])
+        self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        intercept = np.zeros(layout.n_columns - layout.column_offset.size)
+        self.offset = np.append(layout.column_offset, intercept)
+        self.first_columns = np.array([g.columns[0] for g in geometries])
+        self.sensitive = np.array([g.sensitive for g in geometries])
+        at = np.zeros(self.offset.size)
+        if reference is not None:
+            hidden = np.append(layout.sensitive_columns, intercept > 0.0)
+            at[hidden] = layout.features(np.asarray(reference)[None])[0, hidden]
+        self.reference = at
         changed = np.array(
             [[g.name in c.features for g in geometries] for c in classes], dtype=float
         )
-        seen = np.array([not g.sensitive for g in geometries], dtype=float)
+        self.changed = np.vstack([changed, changed * ~self.sensitive])
         self._n_classes = len(classes)
-        self._changed = np.vstack([changed, changed * seen])
-        self._radius = math.sqrt(sum(g.radius**2 for g in geometries))
-        diameters = np.array([g.diameter for g in geometries])
-        self._change_per_radius = np.sqrt(self._changed @ diameters**2)
-        pairs = [np.triu_indices(size, k=1) for size in sizes]
-        moving = [index for index, (first, _) in enumerate(pairs) if first.size]
-        self._first = np.concatenate([pairs[i][0] + self._starts[i] for i in moving])
-        self._second = np.concatenate([pairs[i][1] + self._starts[i] for i in moving])
-        counts = [pairs[i][0].size for i in moving]
-        self._pair_starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        self._pair_changed = self._changed[:, moving]
+        self._set_reach_per_radius(geometries)
+        self._set_pairs(sizes)
 
     def at(self, coef: FloatArray) -> Scores:
         """Return the reach of ``features @ coef``."""
         if coef.ndim == 2:
             return self._at_matrix(coef)
-        corner = coef[self._columns] * self._values
-        high = np.maximum.reduceat(corner, self._starts)
-        low = np.minimum.reduceat(corner, self._starts)
-        change = self._changed @ (high - low)
-        shift = (
-            0.0
-            if self._offset is None
-            else float(self._offset @ coef[: self._offset.size])
-        )
+        corner = coef[self.columns] * self.values
+        high = np.maximum.reduceat(corner, self.starts)
+        low = np.minimum.reduceat(corner, self.starts)
+        change = self.changed @ (high - low)
+        shift = np.add.reduceat(coef * self.offset, self.first_columns)
+        high -= shift
+        low -= shift
+        hidden, seen = self.sensitive, ~self.sensitive
+        reference = float(coef @ self.reference)
         n = self._n_classes
         return Scores(
-            low=float(low.sum()) - shift,
-            high=float(high.sum()) - shift,
+            low=float(low[seen].sum()) + min(float(low[hidden].sum()), reference),
+            high=float(high[seen].sum()) + max(float(high[hidden].sum()), reference),
             spread_limit=0.0,
             change=change[:n],
             reference_change=change[n:],
@@ -95,9 +102,10 @@ class ScoreRanges:
 
     def up_to(self, radius: float) -> Scores:
         """Return what holds for every `coef` of 2-norm (all entries) up to a radius."""
-        reach = radius * self._radius
-        with np.errstate(invalid="ignore"):
-            change = np.nan_to_num(radius * self._change_per_radius, posinf=np.inf)
+        reach = radius * self._reach_per_radius
+        change = np.zeros(self.changed.shape[0])
+        moves = self._change_per_radius > 0.0
+        change[moves] = radius * self._change_per_radius[moves]
         n = self._n_classes
         spread = math.sqrt(2.0) * change
         return Scores(
@@ -110,35 +118,52 @@ class ScoreRanges:
             reference_spread=spread[n:],
         )
 
-    def _at_matrix(self, coef: FloatArray) -> Scores:
-        corner = coef[self._columns] * self._values[:, None]
-        moved = corner[self._first] - corner[self._second]
-        norm = np.sqrt(np.einsum("ij,ij->i", moved, moved))
-        spread = moved.max(axis=1) - moved.min(axis=1)
-        farthest = np.maximum.reduceat(
-            np.column_stack([norm, spread]), self._pair_starts
+    def _set_reach_per_radius(self, geometries: Sequence[FeatureGeometry]) -> None:
+        squares = np.array([g.radius for g in geometries]) ** 2
+        hidden = max(
+            float(squares[self.sensitive].sum()), float((self.reference**2).sum())
         )
-        change, spreads = (self._pair_changed @ farthest).T
+        self._reach_per_radius = math.sqrt(squares[~self.sensitive].sum() + hidden)
+        diameters = np.array([g.diameter for g in geometries])
+        self._change_per_radius = np.sqrt(self.changed @ diameters**2)
+
+    def _set_pairs(self, sizes: Sequence[int]) -> None:
+        pairs = [np.triu_indices(size, k=1) for size in sizes]
+        moving = [index for index, (first, _) in enumerate(pairs) if first.size]
+        self._first = np.concatenate([pairs[i][0] + self.starts[i] for i in moving])
+        self._second = np.concatenate([pairs[i][1] + self.starts[i] for i in moving])
+        counts = [pairs[i][0].size for i in moving]
+        self._pair_starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        self._pair_changed = self.changed[:, moving]
+
+    def _at_matrix(self, coef: FloatArray) -> Scores:
+        corner = coef[self.columns] * self.values[:, None]
+        farthest = np.maximum.reduceat(
+            _norm_and_spread(corner[self._first] - corner[self._second]),
+            self._pair_starts,
+        )
+        change, spread = (self._pair_changed @ farthest).T
+        shift = np.add.reduceat(coef * self.offset[:, None], self.first_columns)
+        centered = corner - np.repeat(
+            shift, np.diff([*self.starts, len(corner)]), axis=0
+        )
+        reach = np.maximum.reduceat(_norm_and_spread(centered), self.starts)
+        reference = _norm_and_spread((self.reference @ coef)[None])[0]
+        hidden = np.maximum(reach[self.sensitive].sum(axis=0), reference)
+        limit, spread_limit = reach[~self.sensitive].sum(axis=0) + hidden
         n = self._n_classes
-        reach, spread_limit = self._reach(coef, corner)
         return Scores(
-            low=-reach,
-            high=reach,
-            spread_limit=spread_limit,
+            low=-float(limit),
+            high=float(limit),
+            spread_limit=float(spread_limit),
             change=change[:n],
             reference_change=change[n:],
-            spread=spreads[:n],
-            reference_spread=spreads[n:],
+            spread=spread[:n],
+            reference_spread=spread[n:],
         )
 
-    def _reach(self, coef: FloatArray, corner: FloatArray) -> tuple[float, float]:
-        """Bound norm and spread of the scores, the offset counted as one more term."""
-        norms = np.linalg.norm(corner, axis=1)
-        spreads = corner.max(axis=1) - corner.min(axis=1)
-        both = np.column_stack([norms, spreads])
-        reach, spread = np.maximum.reduceat(both, self._starts).sum(axis=0)
-        if self._offset is not None:
-            shift = self._offset @ coef[: self._offset.size]
-            reach += np.linalg.norm(shift)
-            spread += shift.max() - shift.min()
-        return float(reach), float(spread)
+
+def _norm_and_spread(rows: FloatArray) -> FloatArray:
+    """Return 2-norm, and largest minus smallest entry, of every row."""
+    norm = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.column_stack([norm, rows.max(axis=1) - rows.min(axis=1)])
