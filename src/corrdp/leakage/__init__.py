@@ -2,11 +2,13 @@
 
 from corrdp.leakage._bounds import (
     NOISE_LATTICE,
+    check_failure_probability,
     hotelling_upper,
     independence_p_value,
     noisy_total_variation_upper,
     sampling_margin,
 )
+from corrdp.leakage._coding import iter_codes
 from corrdp.leakage._counts import (
     MAX_CELLS,
     ContingencyCounts,
@@ -32,8 +34,16 @@ from corrdp.leakage._metrics import (
 )
 from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
+from corrdp.leakage._targets import (
+    BLOCK,
+    count_layout,
+    joint_layout,
+    leakage_targets,
+    table_words,
+)
 
 __all__ = [
+    "BLOCK",
     "MAX_CELLS",
     "METRICS",
     "NOISE_LATTICE",
@@ -49,17 +59,23 @@ __all__ = [
     "TotalVariation",
     "Wasserstein",
     "check_definition_size",
+    "check_failure_probability",
     "count_codes",
+    "count_layout",
     "definition_leakage",
     "exact_leakage",
     "ground_distances",
     "hotelling_upper",
     "independence_p_value",
+    "iter_codes",
+    "joint_layout",
+    "leakage_targets",
     "level_texts",
     "metric_named",
     "noisy_leakage",
     "noisy_total_variation_upper",
     "plug_in_leakage",
     "sampling_margin",
+    "table_words",
     "total_variation",
 ]

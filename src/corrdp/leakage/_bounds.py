@@ -43,7 +43,12 @@ def sampling_margin(
 
 
 def noisy_total_variation_upper(
-    noisy_counts: FloatArray, *, noise_scale: float, failure_probability: float
+    noisy_counts: FloatArray,
+    noisy_sizes: FloatArray,
+    *,
+    noise_scale: float,
+    size_noise_scale: float,
+    failure_probability: float,
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return noisy total variations of all pairs, and upper bounds on the true ones.
 
@@ -51,8 +56,10 @@ def noisy_total_variation_upper(
     ----------
     noisy_counts : array of float, shape (n_values, n_cells)
         Counts plus Gaussian noise, rounded to `NOISE_LATTICE`.
-    noise_scale : float
-        Standard deviation of the noise on each cell.
+    noisy_sizes : array of float, shape (n_values,)
+        Rows per value, released on their own with less noise than a sum of cells has.
+    noise_scale, size_noise_scale : float
+        Standard deviations of the noise on each cell and on each size.
     failure_probability : float
         Probability with which the bound may be too small, for one fixed pair.
 
@@ -69,15 +76,14 @@ def noisy_total_variation_upper(
     once: one by absolute values, one by squares, which pays where cells are many.
     """
     check_failure_probability(failure_probability)
-    check_real("noise_scale", noise_scale, lower=0.0, open_lower=True)
+    for name, scale in (("noise", noise_scale), ("size_noise", size_noise_scale)):
+        check_real(f"{name}_scale", scale, lower=0.0, open_lower=True)
     share = failure_probability / 4
     n_values, n_cells = noisy_counts.shape
     log_share = math.log(1 / share)
     rounding = NOISE_LATTICE / 2
-    size_error = (
-        noise_scale * math.sqrt(2 * n_cells * math.log(2 / share)) + n_cells * rounding
-    )
-    sizes = noisy_counts.sum(axis=1)
+    size_error = size_noise_scale * math.sqrt(2 * math.log(2 / share)) + rounding
+    sizes = noisy_sizes
     clear = sizes > size_error
     distances = np.full((n_values, n_values), np.nan)
     uppers = np.ones((n_values, n_values))

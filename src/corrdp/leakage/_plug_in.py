@@ -107,6 +107,7 @@ def plug_in_leakage(
     )
     distances = variations
     bounds = np.minimum(variations + margin, 1.0)
+    np.fill_diagonal(bounds, 0.0)
     if metric.name != "total_variation":
         full = counts[present] / sizes[present][:, None]
         distances = metric.pairwise(full, words.ground)
@@ -128,13 +129,15 @@ def plug_in_leakage(
 
 def noisy_leakage(
     noisy_counts: FloatArray,
+    noisy_sizes: FloatArray,
     words: TableWords,
     *,
     metric: Metric,
     noise_scale: float,
+    size_noise_scale: float,
     failure_probability: float,
 ) -> FeatureLeakage:
-    """Return the leakage of a table of noisy counts.
+    """Return the leakage of a table of noisy counts and of its noisy row sizes.
 
     Guarantee
     ---------
@@ -149,9 +152,13 @@ def noisy_leakage(
     if noisy_counts.shape[1] < 2:
         return _trivial(method, "there is nothing sensitive to tell apart", words)
     distances, bounds = noisy_total_variation_upper(
-        noisy_counts, noise_scale=noise_scale, failure_probability=failure_probability
+        noisy_counts,
+        noisy_sizes,
+        noise_scale=noise_scale,
+        size_noise_scale=size_noise_scale,
+        failure_probability=failure_probability,
     )
-    sizes = noisy_counts.sum(axis=1)
+    sizes = noisy_sizes
     off_diagonal = ~np.eye(sizes.size, dtype=bool)
     drowned = np.flatnonzero(np.isnan(np.diag(distances)))
     present = np.setdiff1d(np.arange(sizes.size), drowned)
@@ -161,11 +168,11 @@ def noisy_leakage(
         rows = np.maximum(noisy_counts[present], 0.0)
         rows = rows / rows.sum(axis=1, keepdims=True)
         estimate = float(_largest(metric.pairwise(rows, words.ground))[2])
-    bounds = np.vectorize(metric.upper_from_total_variation)(bounds)
+    bounds = np.vectorize(metric.upper_from_total_variation)(bounds) * off_diagonal
     inner = np.ix_(present, present)
     return FeatureLeakage(
         estimate=estimate,
-        upper=float(bounds[off_diagonal].max()),
+        upper=float(bounds.max()),
         method=method,
         reason=_reason(
             distances[inner], bounds[inner], present, drowned, sizes, words, noisy=True

@@ -54,8 +54,8 @@ class VariationalCritic:
         if usable.size < 2:
             raise PolicyError(
                 f"estimator='critic' needs {SMALLEST_GROUP} rows in at least two "
-                f"values of {', '.join(c.feature.name for c in changed)}. Merge values by "
-                "groups."
+                f"values of {', '.join(c.feature.name for c in changed)}. Merge "
+                "values by groups."
             )
         inputs = _inputs(sample.sensitive)
         held_out = context.generator.random(sample.n_rows) < 0.5

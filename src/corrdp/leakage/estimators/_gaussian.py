@@ -19,7 +19,8 @@ MAX_BLOCK = 16
 
 MODEL = (
     "given the insensitive features the sensitive ones are Gaussian, with a mean "
-    "linear in them and one covariance; values outside declared bounds are clipped to them"
+    "linear in them and one covariance; values outside declared bounds are "
+    "clipped to them"
 )
 
 

@@ -1,0 +1,52 @@
+"""Whose leakage is asked under a neighbor relation, and which tables answer."""
+
+from collections.abc import Mapping
+
+from corrdp.leakage._counts import MAX_CELLS, CountLayout
+from corrdp.leakage._levels import ground_distances, level_texts
+from corrdp.leakage._plug_in import TableWords
+from corrdp.leakage.estimators import resolution_assumptions
+from corrdp.policy import NeighborRelation, Policy, PolicyEncoder
+
+BLOCK = "block"
+"""Name of the whole insensitive block under ``all_insensitive``."""
+
+
+def leakage_targets(policy: Policy) -> dict[str, tuple[str, ...]]:
+    """Return what is asked: each insensitive feature, or all of them together."""
+    if policy.relation is NeighborRelation.ONE_INSENSITIVE:
+        return {name: (name,) for name in policy.insensitive}
+    return {BLOCK: policy.insensitive} if policy.insensitive else {}
+
+
+def count_layout(
+    policy: Policy,
+    targets: Mapping[str, tuple[str, ...]],
+    *,
+    max_cells: int = MAX_CELLS,
+) -> CountLayout:
+    """Return the tables of joint sensitive cells against each target."""
+    return CountLayout(
+        PolicyEncoder(policy).n_codes, policy.sensitive, targets, max_cells
+    )
+
+
+def joint_layout(policy: Policy) -> CountLayout:
+    """Return the one table over all features, for ``definition``."""
+    n_codes = PolicyEncoder(policy).n_codes
+    names = tuple(feature.name for feature in policy.features)
+    return CountLayout(n_codes, names, {"joint": ()})
+
+
+def table_words(policy: Policy, changed: tuple[str, ...]) -> TableWords:
+    """Return what the rows and columns of a target's table mean."""
+    n_codes = PolicyEncoder(policy).n_codes
+    features = [policy.feature(name) for name in changed]
+    return TableWords(
+        value_texts=[level_texts(f, n_codes[f.name]) for f in features],
+        ground=[
+            ground_distances(policy.feature(name), n_codes[name])
+            for name in policy.sensitive
+        ],
+        assumptions=resolution_assumptions(features),
+    )
