@@ -1,0 +1,8 @@
+"""Estimators in the manner of scikit-learn, each fit with a certificate."""
+
+from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._linear import LinearRegression
+from corrdp.estimators._logistic import LogisticRegression
+from corrdp.estimators._methods import Method
+
+__all__ = ["AllSensitive", "LinearRegression", "LogisticRegression", "Method"]

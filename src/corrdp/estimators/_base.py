@@ -1,0 +1,300 @@
+"""What the linear estimators share: budget, policy, plan, training, certificate."""
+
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray, JSONObject
+from corrdp._validate import check_count
+from corrdp.certificate import Calibration, Certificate, certify
+from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._methods import (
+    LeakageInput,
+    Method,
+    partial_policy,
+    protected_policy,
+    resolve_leakage,
+)
+from corrdp.estimators._saving import (
+    coefficients_from_names,
+    read_model,
+    write_model,
+)
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+    UtilityWarning,
+)
+from corrdp.policy import Budget, Policy, PolicyEncoder, neighbor_classes
+from corrdp.training import (
+    PublicFacts,
+    TrainingPlan,
+    default_plan,
+    descend,
+    minimize_risk,
+    plan_spending,
+    standard_plan,
+    whole_record_spending,
+)
+
+_NOISE_TO_SIGNAL_WARNED = 0.5
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """Base of the linear estimators; see `LogisticRegression`."""
+
+    _logistic: bool
+
+    def __init__(
+        self,
+        policy: Policy | AllSensitive | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        leakage: Any = None,
+        method: str = "corr",
+        calibration: str = "certified",
+        solver: str = "gd",
+        random_state: int | None = None,
+        research: bool = False,
+    ) -> None:
+        self.policy = policy
+        self.epsilon = epsilon
+        self.delta = delta
+        self.leakage = leakage
+        self.method = method
+        self.calibration = calibration
+        self.solver = solver
+        self.random_state = random_state
+        self.research = research
+
+    def plan(self, n_rows: int) -> TrainingPlan:
+        """Return the training plan for a table of `n_rows` rows, reading no data.
+
+        Guarantee
+        ---------
+        A function of the policy, the budget and the public number of rows.
+        """
+        if not isinstance(self.policy, Policy):
+            raise PolicyError(
+                f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
+                "the table."
+            )
+        policy = protected_policy(self.policy, self._method())
+        return self._plan(policy, check_count("n_rows", n_rows), self._budget())[0]
+
+    def _fit(self, X: Any, y: Any) -> None:
+        method = self._method()
+        private = method.is_private
+        budget = self._budget() if private else None
+        declared, X, y = self._declared(X, y)
+        declared.require_confirmed()
+        policy = (
+            partial_policy(declared)
+            if method is Method.PARTIAL
+            else protected_policy(declared, method)
+        )
+        self.policy_ = policy
+        self._encoder = PolicyEncoder(policy).fit(X)
+        codes = self._encoder.transform(X)
+        labels = self._encode_label(self._encoder, y)
+        if len(labels) != len(codes):
+            raise CorrDPError(
+                f"X and y must have equally many rows, got {len(codes)} and "
+                f"{len(labels)}. Pass one label per row."
+            )
+        if not isinstance(self.policy, AllSensitive):
+            self.n_features_in_ = self._encoder.n_features_in_
+            self.feature_names_in_ = self._encoder.feature_names_in_
+        if budget is None:
+            self.plan_: TrainingPlan | None = None
+            self.certificate_: Certificate | None = None
+            self._coef, self._intercept = minimize_risk(
+                codes, labels, logistic=self._logistic
+            )
+            return
+        self._fit_privately(codes, labels, policy, budget)
+
+    def _fit_privately(
+        self, codes: FloatArray, labels: NDArray[Any], policy: Policy, budget: Budget
+    ) -> None:
+        plan, leakage = self._plan(policy, len(codes), budget)
+        self.plan_ = plan
+        if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED:
+            warnings.warn(
+                f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
+                f"risk that a model can save at all (n_rows={len(codes)}, epsilon="
+                f"{budget.epsilon:g}). Expect little; use more rows or a larger "
+                "epsilon.",
+                UtilityWarning,
+                stacklevel=4,
+            )
+        model = descend(codes, labels, plan, noise_generator(self.random_state))
+        self._coef, self._intercept = model.coef, model.intercept
+        self.certificate_ = certify(
+            policy,
+            (
+                *leakage.spent,
+                *plan.spending.components(plan.n_steps, model.means_cost),
+            ),
+            budget=budget,
+            leakage=leakage.claim,
+            replayable_noise=self.random_state is not None,
+        )
+
+    def _plan(
+        self, policy: Policy, n_rows: int, budget: Budget
+    ) -> tuple[TrainingPlan, LeakageInput]:
+        budget.warn_if_large_delta(n_rows)
+        leakage = resolve_leakage(policy, self.leakage)
+        classes = neighbor_classes(policy, leakage.distances)
+        spending = plan_spending(
+            policy,
+            classes,
+            budget=budget,
+            spent=leakage.spent,
+            adapts_residual_bound=not self._logistic,
+        )
+        facts = PublicFacts(
+            PolicyEncoder(policy).blocks_, spending, n_rows, self._logistic
+        )
+        if self._method() is Method.STANDARD:
+            return standard_plan(facts), leakage
+        ordinary = whole_record_spending(spending)
+        return default_plan(facts, ordinary), leakage
+
+    def _method(self) -> Method:
+        if self.method not in list(Method):
+            raise CorrDPError(
+                f"method must be one of {', '.join(Method)}, got "
+                f"method={self.method!r}. Choose one."
+            )
+        method = Method(self.method)
+        if not method.is_private and not self.research:
+            raise GuaranteeVoidError(
+                f"method={self.method!r} protects nothing and research=False. Choose "
+                "method='corr', or pass research=True on data that may be disclosed."
+            )
+        if self.solver != "gd":
+            raise CorrDPError(
+                f"solver must be 'gd', got solver={self.solver!r}. Choose it."
+            )
+        if self.calibration not in list(Calibration):
+            raise CorrDPError(
+                f"calibration must be one of {', '.join(Calibration)}, got "
+                f"calibration={self.calibration!r}. Choose one."
+            )
+        return method
+
+    def _budget(self) -> Budget:
+        if self.epsilon is None or self.delta is None:
+            raise BudgetError(
+                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
+                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
+                "delta=1e-6."
+            )
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
+        """Return the policy, the table, and the labels as a column of their own."""
+        if isinstance(self.policy, AllSensitive):
+            X, y = validate_data(
+                self, X, y, dtype="numeric", y_numeric=not self._logistic
+            )
+            y = self._checked_labels(y)
+            policy = self.policy.policy(X.shape[1], y, numeric=not self._logistic)
+            return policy, X, y
+        if not isinstance(self.policy, Policy):
+            raise PolicyError(
+                f"policy must be a Policy, got policy={self.policy!r}. Load one with "
+                "Policy.from_file, or pass AllSensitive(lower, upper)."
+            )
+        if self.policy.label is None:
+            raise PolicyError(
+                "the policy declares no label (label=None). Declare target and [label]."
+            )
+        if y is None:
+            name = self.policy.label.name
+            if isinstance(X, np.ndarray) or name not in list(X.columns):
+                raise PolicyError(
+                    f"y is None and the table has no column {name!r}. Pass y."
+                )
+            y = X[name]
+        return self.policy, X, y
+
+    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
+        return y
+
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _scores(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "policy_")
+        if isinstance(self.policy, AllSensitive):
+            X = validate_data(self, X, reset=False, dtype="numeric")
+        return np.asarray(self._encoder.transform(X) @ self._coef + self._intercept)
+
+    @property
+    def coef_by_name_(self) -> dict[str, float]:
+        """Weight of every encoded column by its name, such as ``race=White``."""
+        check_is_fitted(self, "policy_")
+        names = self._encoder.get_feature_names_out()
+        return dict(zip(names.tolist(), self._coef.tolist(), strict=True))
+
+    def save(self, directory: str | Path) -> None:
+        """Write model, policy and certificate to a directory; see `load`."""
+        check_is_fitted(self, "policy_")
+        content: JSONObject = {
+            "kind": type(self).__name__,
+            "parameters": {
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "method": self.method,
+                "calibration": self.calibration,
+                "solver": self.solver,
+                "random_state": self.random_state,
+                "research": self.research,
+            },
+            "coefficients": self.coef_by_name_,
+            "intercept": self._intercept,
+            "fitted": self._fitted_content(),
+        }
+        write_model(directory, content, self.policy_, self.certificate_)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read a saved model; whatever was changed since is refused.
+
+        Raises
+        ------
+        GuaranteeVoidError
+            A file was changed, or the certificate cannot be recomputed.
+        """
+        content, policy, certificate = read_model(directory)
+        if content["kind"] != cls.__name__:
+            raise CorrDPError(
+                f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load it "
+                f"with {content['kind']}.load."
+            )
+        model = cls(policy, **content["parameters"])
+        model.policy_ = policy
+        model.plan_, model.certificate_ = None, certificate
+        model._encoder = PolicyEncoder(policy)
+        model._coef = coefficients_from_names(policy, content["coefficients"])
+        model._intercept = float(content["intercept"])
+        model._restore_fitted(content["fitted"])
+        return model
+
+    def _fitted_content(self) -> JSONObject:
+        return {}
+
+    def _restore_fitted(self, content: JSONObject) -> None:
+        del content  # a regressor has nothing else to restore

@@ -1,0 +1,167 @@
+"""Logistic regression under a policy."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from corrdp._typing import FloatArray, JSONObject
+from corrdp.estimators._base import PrivateLinearModel
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import CategoryDomain, NumberDomain, PolicyEncoder
+
+
+class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+    r"""Binary logistic regression, trained under a policy with a certificate.
+
+    Parameters
+    ----------
+    policy : Policy or AllSensitive
+        Roles, domains, label.
+    epsilon, delta : float
+        Budget; refused if None.
+    leakage : None, mapping, float, or leakage table
+        What insensitive features tell about sensitive ones; None for what the policy
+        declares. A table estimated on the same rows is charged to the same budget.
+    method : {"corr", "standard", "semi", "partial", "nonprivate"}
+        What is protected. The last two protect nothing and need `research`.
+    calibration : {"certified", "theorem"}
+        Proved constants.
+    solver : {"gd"}
+        Full-batch gradient descent.
+    random_state : int, optional
+        Seed, for research: the certificate then says that noise can be replayed.
+    research : bool
+        Allow what is not private.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What is proved; None for methods that protect nothing.
+    plan_ : TrainingPlan
+        Everything that was decided before data was read.
+    coef_ : array of float, shape (1, n_codes)
+        Weights of the encoded columns; `coef_by_name_` names them.
+    intercept_ : array of float, shape (1,)
+        Constant.
+    classes_ : array, shape (2,)
+        Labels, in the policy's order.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-CorrDP for `policy`: per class what `certificate_` states.
+    Proofs: `docs/theory/glm_sensitivity.md`, `docs/theory/influence.md`,
+    `docs/theory/allocation.md`, `docs/theory/solvers.md`,
+    `docs/theory/default_rule.md`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrdp.estimators import AllSensitive, LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(2000, 2))
+    >>> y = X[:, 0] > 0
+    >>> model = LogisticRegression(
+    ...     AllSensitive(-1, 1), epsilon=1.0, delta=1e-6, random_state=0
+    ... ).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> model.certificate_.epsilon <= 1.0
+    True
+    """
+
+    _logistic = True
+
+    def fit(self, X: Any, y: Any = None) -> "LogisticRegression":
+        """Train; `y` may be None if the table holds the policy's target.
+
+        Guarantee
+        ---------
+        See the class.
+        """
+        self._fit(X, y)
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the log odds of the second class, shape (n_rows,)."""
+        return self._scores(X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class, shape (n_rows, 2)."""
+        second = expit(self._scores(X))
+        return np.column_stack([1.0 - second, second])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the more probable class of every row."""
+        return np.asarray(self.classes_[(self._scores(X) > 0).astype(int)])
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Weights of the encoded columns, shape (1, n_codes)."""
+        return self._coef[None, :]
+
+    @property
+    def intercept_(self) -> FloatArray:
+        """Constant, shape (1,)."""
+        return np.array([self._intercept])
+
+    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
+        check_classification_targets(y)
+        n_classes = len(np.unique(y))
+        if n_classes > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{type_of_target(y)}."
+            )
+        if n_classes < 2:
+            raise CorrDPError(
+                "y holds one class; a classifier needs samples of 2 classes. Declare "
+                "a policy whose label has both, or pass both."
+            )
+        return y
+
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
+        assert encoder.policy.label is not None  # checked when the policy was resolved
+        domain = encoder.policy.label.domain
+        if isinstance(domain, NumberDomain):
+            raise PolicyError(
+                "label.type is a number, logistic regression needs two categories. "
+                "Declare categories, or use LinearRegression."
+            )
+        levels: list[Any] = [False, True]
+        if isinstance(domain, CategoryDomain):
+            levels = [*domain.levels, *["(other)"] * domain.other]
+        if len(levels) != 2:
+            raise PolicyError(
+                f"label has {len(levels)} levels, logistic regression needs 2. Merge "
+                "categories with groups."
+            )
+        self.classes_ = _as_given(levels, y)
+        return np.asarray(encoder.encode_label(y), dtype=np.float64)
+
+    def _fitted_content(self) -> JSONObject:
+        return {"classes": self.classes_.tolist()}
+
+    def _restore_fitted(self, content: JSONObject) -> None:
+        self.classes_ = np.asarray(content["classes"])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.non_deterministic = self.random_state is None
+        tags.target_tags.required = True
+        return tags
+
+
+def _as_given(levels: list[Any], y: Any) -> NDArray[Any]:
+    """Return declared labels in the type in which the table writes them."""
+    kind = getattr(getattr(y, "dtype", None), "kind", "O")
+    declared = np.asarray(levels)
+    if kind in "iuf":
+        return declared.astype(np.float64).astype(y.dtype)
+    if kind == "b":
+        return np.array([False, True])
+    return declared if declared.dtype == bool else declared.astype(object)

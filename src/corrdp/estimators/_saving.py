@@ -1,0 +1,123 @@
+"""Models as three text files that anyone can read, and that refuse to be changed.
+
+``model.json`` holds parameters by column name, ``policy.toml`` the policy and
+``certificate.json`` the certificate. Digests tie the three together: they show that a
+file was changed or swapped by accident, not who wrote it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corrdp._json import digest
+from corrdp._typing import JSONObject
+from corrdp.certificate import Certificate
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import Policy, PolicyEncoder
+
+SCHEMA = "corrdp.model/1"
+MODEL_FILE = "model.json"
+POLICY_FILE = "policy.toml"
+CERTIFICATE_FILE = "certificate.json"
+
+
+def write_model(
+    directory: str | Path,
+    content: JSONObject,
+    policy: Policy,
+    certificate: Certificate | None,
+) -> None:
+    """Write a model's own content, its policy and its certificate.
+
+    Parameters
+    ----------
+    directory : path
+        Created if it does not exist; a model that is already there is refused.
+    content : JSON object
+        What the estimator needs besides policy and certificate.
+    policy : Policy
+        The policy that was kept.
+    certificate : Certificate or None
+        None for a model that protects nothing, and the file says so.
+    """
+    place = Path(directory)
+    if (place / MODEL_FILE).exists():
+        raise CorrDPError(
+            f"the directory {str(place)!r} already holds a model. Choose another one."
+        )
+    place.mkdir(parents=True, exist_ok=True)
+    document: JSONObject = {
+        "schema": SCHEMA,
+        "private": certificate is not None,
+        "policy_fingerprint": policy.fingerprint(),
+        "certificate_digest": (
+            None if certificate is None else certificate.to_dict()["digest"]
+        ),
+        "content": content,
+    }
+    document["digest"] = digest(document)
+    policy.to_file(place / POLICY_FILE)
+    if certificate is not None:
+        text = certificate.to_json()
+        (place / CERTIFICATE_FILE).write_text(text, encoding="utf-8")
+    text = json.dumps(document, indent=2, allow_nan=False)
+    (place / MODEL_FILE).write_text(text, encoding="utf-8")
+
+
+def read_model(
+    directory: str | Path,
+) -> tuple[JSONObject, Policy, Certificate | None]:
+    """Read what `write_model` wrote; anything changed since is refused.
+
+    Raises
+    ------
+    GuaranteeVoidError
+        Model, policy or certificate is not the one that was written, or the
+        certificate's numbers cannot be recomputed.
+    """
+    place = Path(directory)
+    try:
+        document = json.loads((place / MODEL_FILE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise CorrDPError(
+            f"cannot read a model in {str(place)!r} ({type(error).__name__}). Pass a "
+            "directory that save wrote."
+        ) from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise CorrDPError(
+            f"the model schema must be {SCHEMA!r}, got {schema!r}. Read it with the "
+            "version of corrdp that wrote it."
+        )
+    rest = {key: value for key, value in document.items() if key != "digest"}
+    _refuse_unless(document.get("digest") == digest(rest), MODEL_FILE)
+    policy = Policy.from_file(place / POLICY_FILE)
+    _refuse_unless(policy.fingerprint() == document["policy_fingerprint"], POLICY_FILE)
+    certificate = None
+    if document["private"]:
+        certificate = Certificate.from_file(place / CERTIFICATE_FILE)
+        named = document["certificate_digest"]
+        _refuse_unless(certificate.to_dict()["digest"] == named, CERTIFICATE_FILE)
+        certificate.verify(policy)
+    return document["content"], policy, certificate
+
+
+def coefficients_from_names(policy: Policy, by_name: dict[str, float]) -> Any:
+    """Return saved weights in the encoder's order of columns, or raise."""
+    names = PolicyEncoder(policy).get_feature_names_out().tolist()
+    if list(by_name) != names:
+        raise GuaranteeVoidError(
+            f"the saved weights name {len(by_name)} columns that are not the policy's "
+            f"{len(names)}. Ask for the original model."
+        )
+    return np.array([float(value) for value in by_name.values()])
+
+
+def _refuse_unless(unchanged: bool, name: str) -> None:
+    if not unchanged:
+        raise GuaranteeVoidError(
+            f"{name} was changed after the model was saved: its digest does not match. "
+            "Ask for the original."
+        )

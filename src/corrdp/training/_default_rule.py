@@ -1,0 +1,286 @@
+r"""The default rule: norms, bounds, steps and step size from public numbers alone.
+
+Tuning on private rows is itself a release, so nothing here looks at any. The rule
+knows the number of rows, the declared domains, the roles, the leakage and the budget;
+constants were fixed on a handful of problems and are explained, with the nominal
+model behind them, in `docs/theory/default_rule.md`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtr
+
+from corrdp._typing import FloatArray
+from corrdp.accounting import WHOLE_RECORD
+from corrdp.accounting._allocation import allocate_noise
+from corrdp.policy import Block, BlockKind, ColumnRole
+from corrdp.training._layout import (
+    INTERCEPT,
+    GradientLayout,
+    central_reference,
+    standardizing_scale,
+)
+from corrdp.training._losses import LogisticLoss, Loss, SquaredLoss
+from corrdp.training._plan import TrainingPlan
+from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._spending import Spending
+
+MOMENTUM = 0.9
+FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
+INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
+STEPS = (200, 1000)
+_CLIP_RANGE = (0.5, 2.0)
+_NUMBER_VARIANCE = 1.0 / 3.0
+_ONE_HOT_VARIANCE = 2.0 / 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """What the rule may know.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        Blocks of the encoder.
+    spending : Spending
+        Neighbor classes and their budgets.
+    n_rows : int
+        Public number of rows.
+    logistic : bool
+        Logistic loss, else squared loss.
+    label_range : float
+        Width of the declared label range, as encoded; squared loss only.
+    """
+
+    blocks: tuple[Block, ...]
+    spending: Spending
+    n_rows: int
+    logistic: bool
+    label_range: float = 1.0
+
+    @property
+    def loss(self) -> Loss:
+        """The loss, with the residual bound that training begins with."""
+        return LogisticLoss() if self.logistic else SquaredLoss(self.label_range / 4)
+
+    @property
+    def residual(self) -> float:
+        """Nominal size of a residual."""
+        return 0.35 if self.logistic else self.label_range / 8
+
+    @property
+    def travel(self) -> float:
+        """Nominal distance between the start and the optimum."""
+        return 2.0 if self.logistic else self.label_range / 4
+
+    @property
+    def null_risk(self) -> float:
+        """Nominal risk of predicting nothing: a coin, or a normal in six deviations."""
+        return math.log(2.0) if self.logistic else self.label_range**2 / 72
+
+    @cached_property
+    def variance(self) -> dict[str, float]:
+        """Nominal variance of every raw feature, after scaling."""
+        total: dict[str, float] = {}
+        for block in self.blocks:
+            number = block.kind is BlockKind.NUMBER
+            own = _NUMBER_VARIANCE if number else _ONE_HOT_VARIANCE
+            total[block.feature] = total.get(block.feature, 0.0) + own
+        return total
+
+    @property
+    def smoothness(self) -> float:
+        """Nominal bound on the curvature."""
+        curvature = 0.25 if self.logistic else 1.0
+        return curvature * (1.0 + sum(self.variance.values()))
+
+    @property
+    def n_columns(self) -> int:
+        """Number of coefficients, the intercept among them."""
+        return self.blocks[-1].stop + 1
+
+    def clip_norm(self, norm: float) -> float:
+        """Return the clipping norm of a group with features of nominal `norm`."""
+        least = self.spending.smallest_mu
+        noise = 2 * math.sqrt(self.n_columns) / (self.n_rows * least)
+        factor = float(np.clip(0.2 * noise**-0.25, *_CLIP_RANGE)) / 0.35
+        return factor * self.residual * norm
+
+    def norm(self, features: Sequence[str]) -> float:
+        """Return the nominal norm of the features of a group; 1 for an intercept."""
+        return math.sqrt(
+            sum(1.0 if f == INTERCEPT else self.variance[f] for f in features)
+        )
+
+    def features(self, role: ColumnRole) -> tuple[str, ...]:
+        """Return the features of a role."""
+        return tuple(dict.fromkeys(b.feature for b in self.blocks if b.role is role))
+
+
+def default_plan(facts: PublicFacts, ordinary: Spending | None = None) -> TrainingPlan:
+    """Return the plan of least predicted error.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Numbers that are known without the data.
+    ordinary : Spending, optional
+        The budget under which a change of the whole record is as well hidden as a
+        sensitive one. If given, plain noise under it is compared too, and taken where
+        it promises less error: it is valid for every class.
+
+    Guarantee
+    ---------
+    A function of public numbers: choosing costs no privacy. Whatever is chosen,
+    training holds every class to its `Spending` (`docs/theory/default_rule.md`).
+    """
+    plans = [
+        _evaluated(facts, layout, influence)
+        for joint in (False, True)
+        for influence in INFLUENCE_CHOICES
+        for layout in [_group_layout(facts, influence, joint=joint)]
+    ]
+    if ordinary is not None:
+        plans.append(standard_plan(_with_spending(facts, ordinary)))
+    return min(plans, key=lambda plan: plan.predicted_error)
+
+
+def standard_plan(facts: PublicFacts) -> TrainingPlan:
+    """Return the plan with one noise scale, clipping the whole gradient.
+
+    Guarantee
+    ---------
+    As `default_plan`; every class is held to its `Spending`.
+    """
+    features = (*facts.variance, INTERCEPT)
+    layout = GradientLayout.flat(
+        facts.blocks,
+        clip_norm=facts.clip_norm(facts.norm(features)),
+        feature_radius=FEATURE_RADIUS * facts.norm(features),
+        column_scale=standardizing_scale(facts.blocks),
+        column_offset=_central_offset(facts.blocks),
+    )
+    return _evaluated(facts, layout, math.inf, noise="standard")
+
+
+def _group_layout(
+    facts: PublicFacts, influence: float, *, joint: bool
+) -> GradientLayout:
+    """Return groups by role with the norms of the rule."""
+    bare = GradientLayout.by_role(facts.blocks, joint_insensitive=joint)
+    norms = {
+        group.name: facts.norm(group.features)
+        for group in bare.groups
+        if group.name != INTERCEPT
+    }
+    exempt = {group.name for group in bare.groups} & {ColumnRole.SENSITIVE.value}
+    return GradientLayout.by_role(
+        facts.blocks,
+        joint_insensitive=joint,
+        clip_norms={n: facts.clip_norm(v) for n, v in norms.items()},
+        influence_bounds={
+            n: influence * facts.residual * v
+            for n, v in norms.items()
+            if n not in exempt
+        },
+        feature_radii={n: FEATURE_RADIUS * v for n, v in norms.items()},
+        column_scale=standardizing_scale(facts.blocks),
+        column_offset=_central_offset(facts.blocks),
+    )
+
+
+def _evaluated(
+    facts: PublicFacts, layout: GradientLayout, influence: float, noise: str = "corr"
+) -> TrainingPlan:
+    deviation = _noise_deviation(facts, layout)
+    error = facts.travel * deviation / 2 + _influence_bias(facts, influence)
+    reach = facts.travel / deviation if deviation > 0 else math.inf
+    wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])
+    return TrainingPlan(
+        noise=noise,
+        layout=layout,
+        loss=facts.loss,
+        spending=facts.spending,
+        n_rows=facts.n_rows,
+        n_steps=max(STEPS[0], math.ceil(wanted)),
+        momentum=MOMENTUM,
+        travel=facts.travel,
+        smoothness=facts.smoothness,
+        noise_deviation=deviation,
+        predicted_error=error,
+        null_risk=facts.null_risk,
+    )
+
+
+def _noise_deviation(facts: PublicFacts, layout: GradientLayout) -> float:
+    """Return the deviation of the noise on one mean gradient, at nominal parameters."""
+    sensitivity = GradientSensitivity(
+        facts.loss, layout, facts.spending.classes, label_bounds=_label_bounds(facts)
+    )
+    allowed = facts.spending.gradient_mu
+    allocation = allocate_noise(
+        np.array(sensitivity.bounds(_nominal_coef(facts))),
+        budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
+        sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
+    )
+    return math.sqrt(allocation.objective) / facts.n_rows
+
+
+def _label_bounds(facts: PublicFacts) -> tuple[float, float]:
+    return (-facts.label_range / 2, facts.label_range / 2)
+
+
+def _nominal_coef(facts: PublicFacts) -> FloatArray:
+    """Return parameters of typical size: one-hot levels alternate in sign."""
+    size = facts.travel / 2 / math.sqrt(len(facts.variance))
+    coef = np.zeros(facts.n_columns)
+    for block in facts.blocks:
+        level = np.arange(block.stop - block.start)
+        coef[block.columns] = np.where(level % 2 == 0, size, -size)
+    return coef
+
+
+def _influence_bias(facts: PublicFacts, influence: float) -> float:
+    """Return what bounding the influence of sensitive features costs, nominally.
+
+    The residual that the bound sees is normal with the sensitive features' share of
+    the variance; what the bound cuts off is correlated with insensitive features
+    as far as their leakage says.
+    """
+    hidden = facts.features(ColumnRole.INSENSITIVE)
+    total = sum(facts.variance.values())
+    share = facts.norm(facts.features(ColumnRole.SENSITIVE)) ** 2 / total
+    if math.isinf(influence) or not hidden or share == 0:
+        return 0.0
+    distance = _distances(facts)
+    weight = sum(facts.variance[u] * distance[u] ** 2 for u in hidden) / sum(
+        facts.variance[u] for u in hidden
+    )
+    scale = 0.36 if facts.logistic else facts.label_range**2 / 64
+    x = influence / math.sqrt(share)
+    density = math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    cut = density - x * float(ndtr(-x))
+    return scale * share * weight * 2 * math.pi * cut**2
+
+
+def _distances(facts: PublicFacts) -> dict[str, float]:
+    return {
+        feature: neighbor.distance
+        for neighbor in facts.spending.classes
+        if neighbor.name.startswith("insensitive") and neighbor.name != WHOLE_RECORD
+        for feature in neighbor.features
+    }
+
+
+def _central_offset(blocks: Sequence[Block]) -> FloatArray:
+    return central_reference(blocks) * standardizing_scale(blocks)
+
+
+def _with_spending(facts: PublicFacts, spending: Spending) -> PublicFacts:
+    return PublicFacts(
+        facts.blocks, spending, facts.n_rows, facts.logistic, facts.label_range
+    )

@@ -1,0 +1,64 @@
+"""Noisy column means: where features are centered before gradients are clipped."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.accounting._allocation import allocate_noise, step_mu
+from corrdp.mechanisms import column_sum_sensitivity
+from corrdp.policy import Block, BlockKind
+from corrdp.training._layout import central_reference, standardizing_scale
+from corrdp.training._spending import Spending
+
+
+def release_means(
+    codes: FloatArray,
+    blocks: Sequence[Block],
+    spending: Spending,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, dict[str, float]]:
+    """Release the mean of every encoded column, brought back into its domain.
+
+    Parameters
+    ----------
+    codes : array of float, shape (n_rows, n_codes)
+        Rows of the encoder.
+    blocks : sequence of Block
+        Blocks of the encoder.
+    spending : Spending
+        What the means may cost each class.
+    rng : numpy Generator
+        Source of the noise.
+
+    Returns
+    -------
+    means : array of float, shape (n_codes,)
+        The center of the domain instead, if nothing may be spent.
+    cost : dict of str to float
+        Gaussian-DP parameter of the release, per class.
+
+    Guarantee
+    ---------
+    ``cost[c]``-Gaussian-DP for every class ``c``, within ``spending.means_mu``:
+    `docs/theory/allocation.md` on the sensitivity of `docs/theory/encoder.md`.
+    """
+    table = column_sum_sensitivity(blocks, spending.classes)
+    if spending.means_share == 0:
+        return central_reference(blocks), dict.fromkeys(table.class_names, 0.0)
+    allowed = spending.means_mu
+    scale = standardizing_scale(blocks)
+    noise_scale = allocate_noise(
+        table.bounds,
+        budget_mu=np.array([allowed[name] for name in table.classes]),
+        sizes=table.sizes,
+        weights=np.array([scale[block.start] ** 2 for block in blocks]),
+    ).noise_scale
+    widths = [block.stop - block.start for block in blocks]
+    noise = rng.standard_normal(scale.size) * np.repeat(noise_scale, widths)
+    means = (codes.sum(axis=0) + noise) / codes.shape[0]
+    for block in blocks:
+        low, high = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (0.0, 1.0)
+        np.clip(means[block.columns], low, high, out=means[block.columns])
+    cost = step_mu(table.bounds, noise_scale)
+    return means, dict(zip(table.classes, cost.tolist(), strict=True))

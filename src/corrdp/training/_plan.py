@@ -1,0 +1,94 @@
+"""The training plan: every choice that training makes, made before data is read."""
+
+import math
+from dataclasses import dataclass
+
+from corrdp.training._layout import GradientLayout
+from corrdp.training._losses import Loss
+from corrdp.training._spending import Spending
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlan:
+    """All that decides noise and steps, a function of public numbers alone.
+
+    Parameters
+    ----------
+    noise : str
+        ``corr``, noise by groups and classes; or ``standard``, one noise scale for a
+        change of the whole record, which is valid for every class too.
+    layout : GradientLayout
+        Groups with their clipping norms and bounds; offsets are those of a central
+        record until means have been released.
+    loss : Loss
+        Logistic, or squared with the residual bound training begins with.
+    spending : Spending
+        Budget per class and its split.
+    n_rows : int
+        Public number of rows.
+    n_steps : int
+        Number of gradients.
+    momentum : float
+        Weight of the past in the direction of a step.
+    travel : float
+        How far the parameters are expected to move.
+    smoothness : float
+        Bound on the curvature of the loss; limits the step size.
+    noise_deviation : float
+        Standard deviation, all coordinates together, of the noise on the mean gradient
+        if it were released once.
+    predicted_error : float
+        Excess risk the rule predicts.
+    null_risk : float
+        Risk of the model that knows nothing, at nominal scale.
+    """
+
+    noise: str
+    layout: GradientLayout
+    loss: Loss
+    spending: Spending
+    n_rows: int
+    n_steps: int
+    momentum: float
+    travel: float
+    smoothness: float
+    noise_deviation: float
+    predicted_error: float
+    null_risk: float
+
+    @property
+    def noise_to_signal(self) -> float:
+        """Predicted excess risk relative to that of a model that knows nothing."""
+        return self.predicted_error / self.null_risk
+
+    def to_text(self) -> str:
+        """Return the plan as plain tables, printable before training."""
+        width = max(12, *(len(group.name) for group in self.layout.groups))
+        header = f"{'group':<{width}}  {'columns':>7}  {'clip norm':>10}"
+        lines = [f"{header}  {'influence':>10}"]
+        for group, entry in zip(
+            self.layout.groups, self.layout.table_groups(), strict=True
+        ):
+            lines.append(
+                f"{group.name:<{width}}  {entry.size:>7}  {_shown(group.clip_norm)}  "
+                f"{_shown(group.influence_bound)}"
+            )
+        step = self.spending.step_mu(self.n_steps)
+        width = max(12, *(len(name) for name in step))
+        lines += ["", f"{'class':<{width}}  {'mu in all':>10}  {'mu per step':>12}"]
+        lines += [
+            f"{name:<{width}}  {self.spending.total_mu[name]:>10.4g}  {mu:>12.4g}"
+            for name, mu in step.items()
+        ]
+        lines += [
+            "",
+            f"noise {self.noise}, {self.n_steps} full-batch steps over {self.n_rows} "
+            f"rows, momentum {self.momentum:g}",
+            f"predicted excess risk {self.predicted_error:.3g}, noise to signal "
+            f"{self.noise_to_signal:.3g}",
+        ]
+        return "\n".join(lines)
+
+
+def _shown(value: float) -> str:
+    return f"{'none':>10}" if math.isinf(value) else f"{value:>10.4g}"

@@ -1,0 +1,201 @@
+"""How a budget is split between everything that training releases."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from corrdp.accounting import WHOLE_RECORD, GaussianEvent, gaussian_mu
+from corrdp.certificate import Component
+from corrdp.exceptions import BudgetError, UnsupportedEventError
+from corrdp.policy import Budget, NeighborClass, Policy, class_epsilon
+
+MEANS_SHARE = 0.05
+RESIDUAL_SHARE = 0.03
+_ROUND_OFF = 1.0 - 1e-12  # squares of shares must not add up to more than the whole
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Gaussian-DP parameter of every class, split before any data is touched.
+
+    Parameters
+    ----------
+    classes : tuple of NeighborClass
+        Classes of the policy, ``whole_record`` last.
+    total_mu : mapping of str to float
+        What training may cost a class in all, ``whole_record`` included.
+    residual_share : float
+        Part of the smallest ``mu**2`` that adapts the residual bound; 0 for none.
+    means_share : float
+        Part of every ``mu**2`` that releases column means.
+
+    Guarantee
+    ---------
+    Per class, means, residual fractions and `n_steps` gradients compose to
+    ``total_mu``: squares of Gaussian-DP parameters add up under adaptive composition
+    (`docs/theory/gaussian.md`).
+    """
+
+    classes: tuple[NeighborClass, ...]
+    total_mu: Mapping[str, float]
+    residual_share: float = 0.0
+    means_share: float = MEANS_SHARE
+
+    @cached_property
+    def smallest_mu(self) -> float:
+        """The least that any class may spend."""
+        return min(self.total_mu.values())
+
+    @property
+    def means_mu(self) -> dict[str, float]:
+        """What the column means may cost each class."""
+        root = math.sqrt(self.means_share)
+        return {name: root * mu for name, mu in self.total_mu.items()}
+
+    @property
+    def residual_mu(self) -> float:
+        """What all residual fractions together cost every class."""
+        return math.sqrt(self.residual_share) * self.smallest_mu
+
+    @cached_property
+    def gradient_mu(self) -> dict[str, float]:
+        """What all gradients together may cost each class."""
+        return {
+            name: _ROUND_OFF
+            * math.sqrt((1.0 - self.means_share) * mu**2 - self.residual_mu**2)
+            for name, mu in self.total_mu.items()
+        }
+
+    def step_mu(self, n_steps: int) -> dict[str, float]:
+        """Return what one of `n_steps` gradients may cost each class."""
+        return {name: mu / math.sqrt(n_steps) for name, mu in self.gradient_mu.items()}
+
+    def components(
+        self, n_steps: int, means_cost: Mapping[str, float]
+    ) -> tuple[Component, ...]:
+        """Return what a certificate is issued on.
+
+        Parameters
+        ----------
+        n_steps : int
+            Number of gradients released.
+        means_cost : mapping of str to float
+            Gaussian-DP parameter of the released means, per class.
+        """
+        per_step = self.step_mu(n_steps)
+        parts = [
+            Component("gradients", events=_events(per_step, count=n_steps)),
+        ]
+        if any(means_cost.values()):
+            parts.insert(0, Component("column means", events=_events(means_cost)))
+        if self.residual_share > 0:
+            every = dict.fromkeys(
+                (c.name for c in self.classes), self.residual_mu / math.sqrt(n_steps)
+            )
+            parts.append(
+                Component("residual fractions", events=_events(every, count=n_steps))
+            )
+        return tuple(parts)
+
+
+def plan_spending(
+    policy: Policy,
+    classes: Sequence[NeighborClass],
+    *,
+    budget: Budget,
+    spent: Sequence[Component] = (),
+    adapts_residual_bound: bool = False,
+    releases_means: bool = True,
+) -> Spending:
+    """Turn epsilons into Gaussian-DP parameters, minus what was spent before.
+
+    Parameters
+    ----------
+    policy : Policy
+        Gives the cap on the epsilon of a class.
+    classes : sequence of NeighborClass
+        Classes with their distances.
+    budget : Budget
+        Epsilon and delta of everything together.
+    spent : sequence of Component
+        Earlier releases on the same rows that count against the budget.
+    adapts_residual_bound, releases_means : bool
+        What training releases besides gradients.
+
+    Guarantee
+    ---------
+    Training and `spent` together keep every promised class within its epsilon:
+    `docs/theory/gaussian.md`.
+    """
+    total = {}
+    for neighbor in classes:
+        if not neighbor.promised:
+            continue
+        epsilon = class_epsilon(
+            neighbor.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+        )
+        allowed = gaussian_mu(epsilon=epsilon, delta=budget.delta)
+        before = _spent_mu(spent, neighbor.name)
+        if before >= allowed:
+            raise BudgetError(
+                f"earlier releases cost class {neighbor.name!r} mu={before:.6g}, the "
+                f"budget allows {allowed:.6g} in all. Raise epsilon="
+                f"{budget.epsilon!r}, or release the leakage with less."
+            )
+        total[neighbor.name] = _ROUND_OFF * math.sqrt(allowed**2 - before**2)
+    total[WHOLE_RECORD] = _whole_record_mu(classes, total)
+    return Spending(
+        tuple(classes),
+        total,
+        residual_share=RESIDUAL_SHARE if adapts_residual_bound else 0.0,
+        means_share=MEANS_SHARE if releases_means else 0.0,
+    )
+
+
+def _whole_record_mu(
+    classes: Sequence[NeighborClass], promised: Mapping[str, float]
+) -> float:
+    """Return a price for whole records that hardly ever asks for more noise.
+
+    If every group moved under its own class only, and each class had spent all it may,
+    a whole record would cost the root of the sum of squares.
+    """
+    squares, left = 0.0, set(classes[-1].features)
+    for neighbor in classes[:-1]:
+        if left & set(neighbor.features) or not (squares or left):
+            squares += promised[neighbor.name] ** 2
+            left -= set(neighbor.features)
+    return math.sqrt(squares)
+
+
+def whole_record_spending(spending: Spending) -> Spending:
+    """Return the spending under which every class, whole records too, costs the least.
+
+    Guarantee
+    ---------
+    No class may spend more than under `spending`, so plans that keep the result keep
+    `spending`; a change of the whole record is as well hidden as a sensitive one.
+    """
+    every = dict.fromkeys((c.name for c in spending.classes), spending.smallest_mu)
+    return replace(spending, total_mu=every)
+
+
+def _spent_mu(spent: Sequence[Component], class_name: str) -> float:
+    squares = 0.0
+    for component in spent:
+        for event in component.events_of(class_name) or ():
+            if not isinstance(event, GaussianEvent):
+                raise UnsupportedEventError(
+                    f"component {component.name!r} holds a {type(event).__name__}; "
+                    "training can be planned after Gaussian releases only. Release "
+                    "the leakage with Gaussian noise."
+                )
+            squares += event.count * event.mu**2
+    return math.sqrt(squares)
+
+
+def _events(
+    mu: Mapping[str, float], count: int = 1
+) -> dict[str, tuple[GaussianEvent, ...]]:
+    return {name: (GaussianEvent(mu=value, count=count),) for name, value in mu.items()}
