@@ -15,13 +15,13 @@ from corrdp.exceptions import BudgetError, CorrDPError
 
 
 def _as_float(value: Any) -> float:
-    """Return a real number as a float, or NaN for anything else."""
+    """Return a real number as a float, or NaN for what a float cannot hold."""
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         return math.nan
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond the range of floats
-        return math.inf if value > 0 else -math.inf
+    except OverflowError:
+        return math.nan
 
 
 def _shown(value: Any) -> str:
@@ -58,8 +58,8 @@ def check_real(
     if not fits:
         finite = "" if allow_infinite else "finite "
         raise error(
-            f"{name} must be a {finite}number in {interval}, got {name}={_shown(value)}."
-            + (f" {remedy}" if remedy else "")
+            f"{name} must be a {finite}number in {interval}, got "
+            f"{name}={_shown(value)}." + (f" {remedy}" if remedy else "")
         )
     return number
 

@@ -46,11 +46,11 @@ def test_infinite_numbers_pass_only_where_allowed():
         check_real("x", math.inf)
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**5000)])
+@pytest.mark.parametrize("value", [10**400, 10**5000], ids=["wide", "unprintable"])
 def test_huge_whole_numbers_are_refused_by_their_length(value):
-    with pytest.raises(CorrDPError, match="a whole number of [0-9]+ bits"):
+    with pytest.raises(CorrDPError, match=r"a whole number of \d+ bits"):
         check_real("x", value)
-    with pytest.raises(CorrDPError, match="a whole number of [0-9]+ bits"):
+    with pytest.raises(CorrDPError, match=r"a whole number of \d+ bits"):
         check_count("n", -abs(value))
 
 
