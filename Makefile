@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= demo-output
+# One pinned build for tests; the torch extra itself admits every current release.
+TORCH := 2.13.0
+EXTRAS := docs,fast,files,lint,secure,test,torch
 
 .PHONY: demo test lint types layers docs bench check clean
 
@@ -41,5 +44,7 @@ $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable ".[test,docs,lint,secure]"
+	$(BIN)/python -m pip install --quiet torch==$(TORCH)
+	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --no-deps opacus==1.6.0 opt_einsum
 	touch $@ $(VENV)/.demo
