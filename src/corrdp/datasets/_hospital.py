@@ -127,8 +127,7 @@ def hospital_leakage() -> dict[str, float]:
         terms += [table, [ord(letter) - ord("a") for letter in letters]]
     leakage = {}
     for name in hospital_policy().insensitive:
-        letters = [_LETTERS[name], "d", "i"]
-        out = [ord(letter) - ord("a") for letter in letters]
+        out = [ord(letter) - ord("a") for letter in f"{_LETTERS[name]}di"]
         joint = np.einsum(*terms, out, optimize=True)
         given = joint.reshape(joint.shape[0], -1)
         given = given / given.sum(axis=1, keepdims=True)
@@ -219,4 +218,5 @@ def _draw(
 ) -> NDArray[Any]:
     """Draw one index per row from one distribution, or from one per row."""
     below = np.cumsum(probability, axis=-1)[..., :-1]
-    return (rng.random(n_rows)[:, None] >= below).sum(axis=1)
+    drawn: NDArray[Any] = (rng.random(n_rows)[:, None] >= below).sum(axis=1)
+    return drawn
