@@ -1,7 +1,9 @@
 """How far one record can move each group of a gradient, at the current parameters."""
 
+import importlib
+import importlib.util
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from corrdp.training._losses import (
     UnclippedSquaredLoss,
 )
 from corrdp.training._sensitivity_geometry import feature_geometries
-from corrdp.training._sensitivity_moves import GroupMoves
+from corrdp.training._sensitivity_moves import group_moves
 from corrdp.training._sensitivity_residuals import (
     ResidualPairs,
     box_pairs,
@@ -28,6 +30,7 @@ from corrdp.training._sensitivity_residuals import (
 )
 from corrdp.training._sensitivity_rows import chains_of
 from corrdp.training._sensitivity_scores import ScoreRanges, Scores
+from corrdp.training._sensitivity_table import move_table
 
 
 class GradientSensitivity:
@@ -46,6 +49,8 @@ class GradientSensitivity:
         logistic and multinomial losses.
     reference : array of float, shape (n_codes,), optional
         The public row of `record_gradients`, if it is not the default.
+    compiled : bool
+        Whether to use numba where it is installed; the bounds are the same.
 
     Attributes
     ----------
@@ -73,6 +78,7 @@ class GradientSensitivity:
         *,
         label_bounds: tuple[float, float] = (-0.5, 0.5),
         reference: FloatArray | None = None,
+        compiled: bool = True,
     ) -> None:
         self.loss = loss
         self.layout = layout
@@ -85,10 +91,15 @@ class GradientSensitivity:
             chain.neighbor.name for chain in chains for _ in chain.corners
         )
         self._scores = ScoreRanges(layout, geometries, self.classes, reference)
-        self._moves = GroupMoves(loss, layout, geometries, self.classes, chains)
+        self._table = move_table(layout, geometries, self.classes, chains)
+        self._compiled = _compiled_function() if compiled else None
+        if loss.n_outputs > 1:
+            self._compiled = None
         self._label_changes = np.array(
             [float(neighbor.label_changes) for neighbor in self.classes]
         )
+        low, high = self.label_bounds
+        self._label_gap = self._label_changes * (high - low)
 
     def bounds(
         self,
@@ -97,7 +108,7 @@ class GradientSensitivity:
         anchor: FloatArray | None = None,
         residual_bound: float | None = None,
     ) -> FloatArray:
-        """Return the bounds at `coef`, shape (n_rows, n_groups), in a reused buffer.
+        """Return the bounds at `coef`, shape (n_rows, n_groups).
 
         Parameters
         ----------
@@ -112,9 +123,11 @@ class GradientSensitivity:
         loss = self.loss
         if residual_bound is not None:
             loss = SquaredLoss(residual_bound)
+        if anchor is None and self._compiled is not None:
+            return self._compiled_bounds(coef, loss)
         if anchor is None:
-            return self._moves.bounds(self._pairs(loss, coef))
-        return self._moves.bounds(self._difference_pairs(loss, coef, anchor))
+            return self._moves(self._pairs_of(loss, self._scores.at(coef)))
+        return self._moves(self._difference_pairs(loss, coef, anchor))
 
     def worst_case_bounds(self, parameter_radius: float | None = None) -> FloatArray:
         """Return bounds for all parameters, or all of 2-norm up to a radius.
@@ -129,7 +142,7 @@ class GradientSensitivity:
                 "Pass the radius they are projected on, or clip the residual."
             )
         scores = self._scores.up_to(radius)
-        return self._moves.bounds(self._pairs_of(self.loss, scores)).copy()
+        return self._moves(self._pairs_of(self.loss, scores))
 
     def contribution(self) -> FloatArray:
         """Return the largest norm of one record's part, shape (n_groups,).
@@ -137,7 +150,7 @@ class GradientSensitivity:
         Infinite for a group without clip norm under an unbounded residual.
         """
         clip_norms = np.array([group.clip_norm for group in self.layout.groups])
-        reach = self.loss.residual_limit * self._moves.radius
+        reach = self.loss.residual_limit * self._table.radius
         return np.asarray(np.minimum(clip_norms, reach))
 
     def table(self, coef: FloatArray | None = None) -> SensitivityTable:
@@ -151,8 +164,21 @@ class GradientSensitivity:
             contribution=contribution if np.isfinite(contribution).all() else None,
         )
 
-    def _pairs(self, loss: Loss, coef: FloatArray) -> ResidualPairs:
-        return self._pairs_of(loss, self._scores.at(coef))
+    def _compiled_bounds(self, coef: FloatArray, loss: Loss) -> FloatArray:
+        assert self._compiled is not None
+        bounds: FloatArray = self._compiled(
+            np.asarray(coef, dtype=np.float64),
+            self._scores.corners,
+            self._table,
+            isinstance(loss, LogisticLoss),
+            loss.residual_limit,
+            self.label_bounds,
+            self._label_gap,
+        )
+        return bounds
+
+    def _moves(self, pairs: ResidualPairs) -> FloatArray:
+        return group_moves(self._table, pairs, scalar=self.loss.n_outputs == 1)
 
     def _pairs_of(self, loss: Loss, scores: Scores) -> ResidualPairs:
         if isinstance(loss, LogisticLoss):
@@ -205,8 +231,16 @@ class GradientSensitivity:
                 softmax_gap(scores.change, scores.spread) + label,
                 softmax_gap(scores.reference_change, scores.reference_spread) + label,
             )
-        label = self._label_changes * (self.label_bounds[1] - self.label_bounds[0])
-        return scores.change + label, scores.reference_change + label
+        gap = self._label_gap
+        return scores.change + gap, scores.reference_change + gap
+
+
+def _compiled_function() -> Callable[..., FloatArray] | None:
+    if importlib.util.find_spec("numba") is None:
+        return None
+    module = importlib.import_module("corrdp.training._sensitivity_compiled")
+    function: Callable[..., FloatArray] = module.scalar_bounds
+    return function
 
 
 def _checked_label_bounds(label_bounds: tuple[float, float]) -> tuple[float, float]:

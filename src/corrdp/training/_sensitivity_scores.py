@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
 from corrdp.training._sensitivity_geometry import FeatureGeometry
@@ -38,6 +39,36 @@ class Scores(NamedTuple):
     reference_spread: FloatArray
 
 
+class CornerScores(NamedTuple):
+    """Corners of all features and what classes change, as arrays.
+
+    Attributes
+    ----------
+    columns, values : array, shape (n_corners,)
+        The single non-zero entry of every corner.
+    starts : array of int, shape (n_features,)
+        First corner of every feature.
+    first_columns : array of int, shape (n_features,)
+        First column of every feature.
+    changed : array of float, shape (2 * n_classes, n_features)
+        1 where a class changes a feature; then 1 where it changes one that the
+        reference does not replace.
+    sensitive : array of bool, shape (n_features,)
+        Features that the reference replaces.
+    offset, reference : array of float, shape (n_columns,)
+        Offset of the columns, and the centered reference, 0 off the sensitive ones.
+    """
+
+    columns: IntArray
+    values: FloatArray
+    starts: IntArray
+    first_columns: IntArray
+    changed: FloatArray
+    sensitive: NDArray[np.bool_]
+    offset: FloatArray
+    reference: FloatArray
+
+
 class ScoreRanges:
     """Corner scores of every feature, gathered for one set of classes.
 
@@ -56,22 +87,25 @@ class ScoreRanges:
         reference: FloatArray | None,
     ) -> None:
         sizes = [g.columns.size for g in geometries]
-        self.columns = np.concatenate([g.columns for g in geometries])
-        self.values = np.concatenate([g.values for g in geometries])
-        self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         intercept = np.zeros(layout.n_columns - layout.column_offset.size)
-        self.offset = np.append(layout.column_offset, intercept)
-        self.first_columns = np.array([g.columns[0] for g in geometries])
-        self.sensitive = np.array([g.sensitive for g in geometries])
-        at = np.zeros(self.offset.size)
+        at = np.zeros(layout.n_columns)
         if reference is not None:
             hidden = np.append(layout.sensitive_columns, intercept > 0.0)
             at[hidden] = layout.features(np.asarray(reference)[None])[0, hidden]
-        self.reference = at
         changed = np.array(
             [[g.name in c.features for g in geometries] for c in classes], dtype=float
         )
-        self.changed = np.vstack([changed, changed * ~self.sensitive])
+        sensitive = np.array([g.sensitive for g in geometries])
+        self.corners = CornerScores(
+            columns=np.concatenate([g.columns for g in geometries]),
+            values=np.concatenate([g.values for g in geometries]),
+            starts=np.cumsum([0, *sizes[:-1]]),
+            first_columns=np.array([g.columns[0] for g in geometries]),
+            changed=np.vstack([changed, changed * ~sensitive]),
+            sensitive=sensitive,
+            offset=np.append(layout.column_offset, intercept),
+            reference=at,
+        )
         self._n_classes = len(classes)
         self._set_reach_per_radius(geometries)
         self._set_pairs(sizes)
@@ -80,15 +114,15 @@ class ScoreRanges:
         """Return the reach of ``features @ coef``."""
         if coef.ndim == 2:
             return self._at_matrix(coef)
-        corner = coef[self.columns] * self.values
-        high = np.maximum.reduceat(corner, self.starts)
-        low = np.minimum.reduceat(corner, self.starts)
-        change = self.changed @ (high - low)
-        shift = np.add.reduceat(coef * self.offset, self.first_columns)
+        corner = coef[self.corners.columns] * self.corners.values
+        high = np.maximum.reduceat(corner, self.corners.starts)
+        low = np.minimum.reduceat(corner, self.corners.starts)
+        change = self.corners.changed @ (high - low)
+        shift = np.add.reduceat(coef * self.corners.offset, self.corners.first_columns)
         high -= shift
         low -= shift
-        hidden, seen = self.sensitive, ~self.sensitive
-        reference = float(coef @ self.reference)
+        hidden, seen = self.corners.sensitive, ~self.corners.sensitive
+        reference = float(coef @ self.corners.reference)
         n = self._n_classes
         return Scores(
             low=float(low[seen].sum()) + min(float(low[hidden].sum()), reference),
@@ -103,7 +137,7 @@ class ScoreRanges:
     def up_to(self, radius: float) -> Scores:
         """Return what holds for every `coef` of 2-norm (all entries) up to a radius."""
         reach = radius * self._reach_per_radius
-        change = np.zeros(self.changed.shape[0])
+        change = np.zeros(self.corners.changed.shape[0])
         moves = self._change_per_radius > 0.0
         change[moves] = radius * self._change_per_radius[moves]
         n = self._n_classes
@@ -121,36 +155,45 @@ class ScoreRanges:
     def _set_reach_per_radius(self, geometries: Sequence[FeatureGeometry]) -> None:
         squares = np.array([g.radius for g in geometries]) ** 2
         hidden = max(
-            float(squares[self.sensitive].sum()), float((self.reference**2).sum())
+            float(squares[self.corners.sensitive].sum()),
+            float((self.corners.reference**2).sum()),
         )
-        self._reach_per_radius = math.sqrt(squares[~self.sensitive].sum() + hidden)
+        self._reach_per_radius = math.sqrt(
+            squares[~self.corners.sensitive].sum() + hidden
+        )
         diameters = np.array([g.diameter for g in geometries])
-        self._change_per_radius = np.sqrt(self.changed @ diameters**2)
+        self._change_per_radius = np.sqrt(self.corners.changed @ diameters**2)
 
     def _set_pairs(self, sizes: Sequence[int]) -> None:
         pairs = [np.triu_indices(size, k=1) for size in sizes]
         moving = [index for index, (first, _) in enumerate(pairs) if first.size]
-        self._first = np.concatenate([pairs[i][0] + self.starts[i] for i in moving])
-        self._second = np.concatenate([pairs[i][1] + self.starts[i] for i in moving])
+        self._first = np.concatenate(
+            [pairs[i][0] + self.corners.starts[i] for i in moving]
+        )
+        self._second = np.concatenate(
+            [pairs[i][1] + self.corners.starts[i] for i in moving]
+        )
         counts = [pairs[i][0].size for i in moving]
         self._pair_starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        self._pair_changed = self.changed[:, moving]
+        self._pair_changed = self.corners.changed[:, moving]
 
     def _at_matrix(self, coef: FloatArray) -> Scores:
-        corner = coef[self.columns] * self.values[:, None]
+        corner = coef[self.corners.columns] * self.corners.values[:, None]
         farthest = np.maximum.reduceat(
             _norm_and_spread(corner[self._first] - corner[self._second]),
             self._pair_starts,
         )
         change, spread = (self._pair_changed @ farthest).T
-        shift = np.add.reduceat(coef * self.offset[:, None], self.first_columns)
-        centered = corner - np.repeat(
-            shift, np.diff([*self.starts, len(corner)]), axis=0
+        shift = np.add.reduceat(
+            coef * self.corners.offset[:, None], self.corners.first_columns
         )
-        reach = np.maximum.reduceat(_norm_and_spread(centered), self.starts)
-        reference = _norm_and_spread((self.reference @ coef)[None])[0]
-        hidden = np.maximum(reach[self.sensitive].sum(axis=0), reference)
-        limit, spread_limit = reach[~self.sensitive].sum(axis=0) + hidden
+        centered = corner - np.repeat(
+            shift, np.diff([*self.corners.starts, len(corner)]), axis=0
+        )
+        reach = np.maximum.reduceat(_norm_and_spread(centered), self.corners.starts)
+        reference = _norm_and_spread((self.corners.reference @ coef)[None])[0]
+        hidden = np.maximum(reach[self.corners.sensitive].sum(axis=0), reference)
+        limit, spread_limit = reach[~self.corners.sensitive].sum(axis=0) + hidden
         n = self._n_classes
         return Scores(
             low=-float(limit),

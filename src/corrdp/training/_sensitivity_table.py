@@ -1,0 +1,260 @@
+"""Everything about the rows of a bound that does not depend on the parameters.
+
+Rows are the corners of all chains, followed by probes: pairs of residuals at which
+groups with an influence bound are looked at when the reference residual moves too.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp.policy import NeighborClass
+from corrdp.training._layout import GradientLayout
+from corrdp.training._sensitivity_geometry import FeatureGeometry, group_radius
+from corrdp.training._sensitivity_rows import Chain, Corner
+
+BoolArray = NDArray[np.bool_]
+
+
+class ChangedPairs(NamedTuple):
+    """Pairs of corners of changed features, sorted by row, group and feature.
+
+    Attributes
+    ----------
+    row : array of int, shape (n_pairs,)
+        Row of each pair.
+    weights : array of float, shape (3, n_pairs)
+        `FeatureGeometry.pairs`, transposed.
+    feature_starts : array of int
+        First pair of every changed feature of a row.
+    cell_starts : array of int
+        First feature of every cell (row and group) with changed features.
+    cells : array of int
+        Flat index of the cell.
+    """
+
+    row: IntArray
+    weights: FloatArray
+    feature_starts: IntArray
+    cell_starts: IntArray
+    cells: IntArray
+
+
+class LooseCells(NamedTuple):
+    """Cells of groups with an influence bound whose features change.
+
+    Attributes
+    ----------
+    rows, groups : array of int, shape (n_cells,)
+        The cells.
+    probes : array of int, shape (3, n_cells)
+        Rows of the probes of the cell's chain.
+    """
+
+    rows: IntArray
+    groups: IntArray
+    probes: IntArray
+
+
+class MoveTable(NamedTuple):
+    """Arrays from which bounds are evaluated.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the result; the arrays go on with the probes.
+    owner : array of int, shape (n_rows + n_probes,)
+        Index of the row's class.
+    corner : array of int, shape (n_rows + n_probes,)
+        Its `Corner`.
+    falls : array of float, shape (n_rows + n_probes,)
+        1 where the larger residual falls beyond the bend, 0 where it is held.
+    kink : array of float, shape (n_classes,)
+        Gap beyond which influence bounds hold; infinite if none does.
+    still : array of float, shape (n_rows + n_probes, n_groups)
+        Squared radius of the features of the group that do not change.
+    diameter : array of float, shape (n_rows + n_probes, n_groups)
+        How far the features of the group can move.
+    projected : array of int
+        Groups whose features are projected on a ball.
+    radius, clip_norm, reach : array of float, shape (n_groups,)
+        Largest norm of the features, clip norm, and influence bound in the norm of
+        the group.
+    cap : array of float, shape (n_rows, n_groups)
+        Largest movement, whatever the residuals.
+    continues : array of bool, shape (n_rows - 1, 1)
+        Whether a row belongs to the same chain as the next.
+    bounded : array of int
+        Groups with an influence bound.
+    uncoupled : array of int
+        Rows in which the reference residual moves, if a group is bounded.
+    flips : array of bool, shape (n_rows,)
+        Whether the label changes the sign of the residual.
+    """
+
+    n_rows: int
+    owner: IntArray
+    corner: IntArray
+    falls: FloatArray
+    kink: FloatArray
+    still: FloatArray
+    diameter: FloatArray
+    projected: IntArray
+    radius: FloatArray
+    clip_norm: FloatArray
+    reach: FloatArray
+    cap: FloatArray
+    continues: BoolArray
+    bounded: IntArray
+    uncoupled: IntArray
+    flips: BoolArray
+    changed: ChangedPairs
+    loose: LooseCells
+
+
+def move_table(
+    layout: GradientLayout,
+    geometries: Sequence[FeatureGeometry],
+    classes: Sequence[NeighborClass],
+    chains: Sequence[Chain],
+) -> MoveTable:
+    """Return the table of a layout under the chains of its classes."""
+    radius = group_radius(geometries, layout)
+    clip_norm = np.array([group.clip_norm for group in layout.groups])
+    reach = _influence_reach(layout, radius)
+    bounded = np.flatnonzero(np.isfinite(reach))
+    changed = [
+        [g for g in geometries if g.name in chain.neighbor.features] for chain in chains
+    ]
+    loose = [sorted({g.group for g in own} & set(bounded.tolist())) for own in changed]
+
+    row_chain = [i for i, chain in enumerate(chains) for _ in chain.corners]
+    n_rows = len(row_chain)
+    probed = [i for i, groups in enumerate(loose) if groups]
+    all_chain = row_chain + [i for i in probed for _ in range(3)]
+    corners = [corner for chain in chains for corner in chain.corners]
+    held = [corner is Corner.FLIP for corner in corners] + [True] * 3 * len(probed)
+    corners += [corner for i in probed for corner in chains[i].probes]
+
+    fixed = np.array([chains[i].reference_fixed for i in row_chain])
+    indices = {neighbor.name: i for i, neighbor in enumerate(classes)}
+    owner = np.array([indices[chains[i].neighbor.name] for i in all_chain])
+    still, diameter, pairs = _changes(
+        layout, geometries, [changed[i] for i in all_chain]
+    )
+    return MoveTable(
+        n_rows=n_rows,
+        owner=owner,
+        corner=np.array(corners, dtype=np.int64),
+        falls=1.0 - np.array(held, dtype=float),
+        kink=_kinks(
+            len(classes), owner[:n_rows][fixed], radius[bounded], reach[bounded]
+        ),
+        still=still,
+        diameter=np.minimum(diameter, 2.0 * radius),
+        projected=np.flatnonzero(_is_projected(layout, geometries)),
+        radius=radius,
+        clip_norm=clip_norm,
+        reach=reach,
+        cap=2.0 * np.minimum(clip_norm, np.where(fixed[:, None], reach, np.inf)),
+        continues=np.diff(row_chain)[:, None] == 0,
+        bounded=bounded,
+        uncoupled=np.flatnonzero(~fixed & (bounded.size > 0)),
+        flips=np.array([chains[i].flips for i in row_chain]),
+        changed=pairs,
+        loose=_loose_cells(row_chain, loose, n_rows),
+    )
+
+
+def _influence_reach(layout: GradientLayout, radius: FloatArray) -> FloatArray:
+    """Return the influence bounds in the norm of the group's gradient."""
+    return np.array(
+        [
+            group.influence_bound * (1.0 if math.isfinite(group.clip_norm) else largest)
+            for group, largest in zip(layout.groups, radius, strict=True)
+        ]
+    )
+
+
+def _kinks(
+    n_classes: int, coupled: IntArray, radius: FloatArray, reach: FloatArray
+) -> FloatArray:
+    """Return the smallest gap at which the bound of a group begins to hold."""
+    kinks = np.full(n_classes, np.inf)
+    if reach.size:
+        smallest = np.finfo(np.float64).tiny
+        kinks[coupled] = (2.0 * reach / np.maximum(radius, smallest)).min()
+    return kinks
+
+
+def _is_projected(
+    layout: GradientLayout, geometries: Sequence[FeatureGeometry]
+) -> BoolArray:
+    squares = np.zeros(len(layout.groups))
+    for geometry in geometries:
+        squares[geometry.group] += geometry.radius**2
+    ball = np.array([group.feature_radius for group in layout.groups])
+    return np.asarray(ball < np.sqrt(squares))
+
+
+def _changes(
+    layout: GradientLayout,
+    geometries: Sequence[FeatureGeometry],
+    changed_by_row: Sequence[Sequence[FeatureGeometry]],
+) -> tuple[FloatArray, FloatArray, ChangedPairs]:
+    """Return what stays, how far the rest moves, and the pairs it moves between."""
+    projected = _is_projected(layout, geometries)
+    n_groups = projected.size
+    still = np.zeros((len(changed_by_row), n_groups))
+    diameter = np.zeros(still.shape)
+    rows: list[int] = []
+    pairs: list[FloatArray] = [np.empty((0, 3))]
+    features: list[int] = []
+    cell_starts: list[int] = []
+    cells: list[int] = []
+    for row, changed in enumerate(changed_by_row):
+        names = {geometry.name for geometry in changed}
+        for geometry in geometries:
+            if geometry.name not in names:
+                still[row, geometry.group] += geometry.radius**2
+        for geometry in sorted(changed, key=lambda geometry: geometry.group):
+            diameter[row, geometry.group] += geometry.diameter**2
+            if not projected[geometry.group]:
+                cell = row * n_groups + geometry.group
+                if cells[-1:] != [cell]:
+                    cells.append(cell)
+                    cell_starts.append(len(features))
+                features.append(len(rows))
+                rows += [row] * len(geometry.pairs)
+                pairs.append(geometry.pairs)
+    changed_pairs = ChangedPairs(
+        np.array(rows, dtype=np.int64),
+        np.ascontiguousarray(np.concatenate(pairs).T),
+        np.array(features, dtype=np.int64),
+        np.array(cell_starts, dtype=np.int64),
+        np.array(cells, dtype=np.int64),
+    )
+    return still, np.sqrt(diameter), changed_pairs
+
+
+def _loose_cells(
+    row_chain: Sequence[int], loose: Sequence[Sequence[int]], n_rows: int
+) -> LooseCells:
+    first_probe = dict(
+        zip(
+            [i for i, own in enumerate(loose) if own],
+            range(n_rows, 10**9, 3),
+            strict=False,
+        )
+    )
+    cells = [
+        (row, group, first_probe[chain])
+        for row, chain in enumerate(row_chain)
+        for group in loose[chain]
+    ]
+    rows, groups, probes = np.array(cells, dtype=np.int64).reshape(-1, 3).T
+    return LooseCells(rows, groups, np.stack([probes, probes + 1, probes + 2]))
