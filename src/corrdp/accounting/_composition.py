@@ -16,9 +16,11 @@ from corrdp.accounting._profiles import Profile, event_profile, single_release
 from corrdp.exceptions import BudgetError
 
 _CELLS_PER_DEVIATION = 20.0
-_LARGEST_RANGE = 2.0**23  # in cells
+_LARGEST_RANGE = 2.0**23  # of the composed loss, in cells
+_LARGEST_BOUND = 2.0**19  # of one loss, in cells
 _TRUNCATION = 1e-6  # share of delta that all cut-off tails together may take
 _SMALLEST_TAIL = 1e-290
+_FIRST_EXPECTATION = 1e-6
 
 
 def compose_epsilon(
@@ -97,9 +99,14 @@ def compose_delta(
     mu, profiles = _merge(events)
     if not profiles:
         return gaussian_delta(epsilon, mu=mu)
-    loss = _distribution(mu, profiles, delta=0.0, grid=grid)
+    # Tails are cut off in proportion to delta, which is not known yet.
+    expected, delta = _FIRST_EXPECTATION, 0.0
+    while delta < expected:
+        loss = _distribution(mu, profiles, delta=expected, grid=grid)
+        delta = loss.delta(epsilon)
+        expected = 0.0 if delta >= expected else delta**2
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
-    return min(loss.delta(epsilon), basic_delta if basic_epsilon <= epsilon else 1.0)
+    return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
 
 
 def _merge(events: Iterable[PrivacyEvent]) -> tuple[float, list[Profile]]:
@@ -163,7 +170,7 @@ def _spacing(profiles: list[Profile], bounds: list[float], grid: float) -> float
             for profile, bound in zip(profiles, bounds, strict=True)
         )
     )
-    return max(fine, loss_range / _LARGEST_RANGE)
+    return max(fine, loss_range / _LARGEST_RANGE, max(bounds) / _LARGEST_BOUND)
 
 
 def _check_grid(grid: float) -> float:

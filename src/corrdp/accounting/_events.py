@@ -6,7 +6,7 @@ frozen; a new meaning gets a new kind.
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from corrdp._typing import JSONObject
@@ -27,6 +27,7 @@ def check_sampling(sampling: str) -> str:
     return sampling
 
 
+@dataclass(frozen=True)
 class PrivacyEvent(ABC):
     """A release whose parameters were fixed before it began."""
 
@@ -34,7 +35,8 @@ class PrivacyEvent(ABC):
 
     def to_json(self) -> JSONObject:
         """Return the event as an object of JSON types, with its kind."""
-        return {"kind": self.kind} | asdict(self)  # type: ignore[call-overload]
+        names = (field.name for field in fields(type(self)))
+        return {"kind": self.kind} | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ _KINDS: dict[str, type[Any]] = {
 }
 
 
-def event_from_json(data: Mapping[str, Any]) -> PrivacyEvent:
+def event_from_json(data: object) -> PrivacyEvent:
     """Return the event that `PrivacyEvent.to_json` described.
 
     Raises

@@ -16,6 +16,7 @@ from corrdp.exceptions import BudgetError, CorrDPError
 
 _UNIT = 2.0**-52
 _MAXIMAL_ITERATIONS = 100
+_LAST_STEP = 1e-9  # relative; the next one would be below round-off
 
 
 def gaussian_delta(epsilon: float, *, mu: float) -> float:
@@ -102,10 +103,10 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
             return math.inf
         log_delta = _log_delta(epsilon, mu)
         point = 0.5 * mu - epsilon / mu
-        log_slope = float(log_density(point) + log_mills_ratio(mu - point)) - log_delta
-        step = (log_delta - log_target) / math.exp(log_slope)
+        log_tail = float(log_density(point)) + float(log_mills_ratio(mu - point))
+        step = (log_delta - log_target) * math.exp(log_delta - log_tail)
         epsilon = max(epsilon + step, 0.0)
-        if abs(step) <= 4.0 * _UNIT * epsilon:
+        if abs(step) <= _LAST_STEP * epsilon:
             break
     return _nudge(epsilon, 1.0, lambda value: gaussian_delta(value, mu=mu) <= delta)
 
@@ -160,7 +161,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
         log_slope = float(log_density(0.5 * mu - epsilon / mu)) - log_delta
         step = (log_target - log_delta) / (mu * math.exp(log_slope))
         mu *= math.exp(min(max(step, -1.0), 1.0))
-        if abs(step) <= 4.0 * _UNIT:
+        if abs(step) <= _LAST_STEP:
             break
     return _nudge(
         mu,
@@ -293,7 +294,7 @@ def _check_mu(name: str, mu: float) -> float:
 
 def _log_delta(epsilon: float, mu: float) -> float:
     with np.errstate(divide="ignore", over="ignore"):
-        return float(log_gap(np.float64(0.5 * mu - epsilon / mu), mu))
+        return float(log_gap(0.5 * mu - epsilon / mu, mu))
 
 
 def _nudge(value: float, sign: float, holds: Callable[[float], bool]) -> float:

@@ -37,7 +37,7 @@ class LossFactor:
     ) -> Self:
         """Connect the dots of a convex profile; see `PrivacyLossDistribution`."""
         n_cells = max(math.ceil(loss_bound / spacing), 1)
-        losses = spacing * np.arange(n_cells + 1)
+        losses = spacing * np.arange(n_cells + 1, dtype=np.float64)
         values = np.minimum(profile(losses) * (1.0 + _VALUE_ERROR), 1.0)
         decay = math.exp(-spacing)
         # -slope * e^loss of each chord in e^epsilon. Slopes must not grow: a convex
@@ -70,7 +70,8 @@ class LossFactor:
     @property
     def losses(self) -> FloatArray:
         """Grid of losses, ascending."""
-        return self.spacing * np.arange(-self.n_cells, self.n_cells + 1)
+        cells = np.arange(-self.n_cells, self.n_cells + 1, dtype=np.float64)
+        return self.spacing * cells
 
     def tilted(self, tilt: float) -> tuple[FloatArray, float]:
         """Return masses * exp(tilt * losses) scaled to sum 1, and the log of their sum.

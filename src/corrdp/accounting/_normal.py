@@ -14,22 +14,22 @@ from scipy.special import erfcx, log_ndtr
 from corrdp._typing import FloatArray
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-_SMALL_SHIFT = 0.5
+_SMALL_SHIFT = 0.1
 _ASYMPTOTIC_FROM = 50.0
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
-def log_density(point: FloatArray) -> FloatArray:
+def log_density(point: float | FloatArray) -> FloatArray:
     """Return the logarithm of the standard normal density."""
     return np.asarray(-0.5 * point * point - _LOG_ROOT_TWO_PI)
 
 
-def log_mills_ratio(point: FloatArray) -> FloatArray:
+def log_mills_ratio(point: float | FloatArray) -> FloatArray:
     """Return the logarithm of the normal tail divided by the normal density."""
     return np.asarray(np.log(math.sqrt(math.pi / 2.0) * erfcx(point / math.sqrt(2.0))))
 
 
-def log_gap(point: FloatArray, shift: float) -> FloatArray:
+def log_gap(point: float | FloatArray, shift: float) -> FloatArray:
     """Return log(phi(x) * (M(-x) - M(shift - x))) at x = `point` <= `shift`.
 
     Relative accuracy of the exponential is about 1e-13 for any positive shift.
@@ -45,11 +45,16 @@ def log_gap(point: FloatArray, shift: float) -> FloatArray:
 
 def _minus_mills_slope(point: FloatArray) -> FloatArray:
     """Return -M'(t) = 1 - t M(t), by its asymptotic series where that cancels."""
-    exact = 1.0 - point * (
-        math.sqrt(math.pi / 2.0) * erfcx(np.minimum(point, 1e8) / math.sqrt(2.0))
-    )
+    near = np.minimum(point, _ASYMPTOTIC_FROM)
+    exact = 1.0 - near * (math.sqrt(math.pi / 2.0) * erfcx(near / math.sqrt(2.0)))
+    far = point > _ASYMPTOTIC_FROM
+    if not far.any():
+        return np.asarray(exact)
     inverse = 1.0 / np.square(np.maximum(point, _ASYMPTOTIC_FROM))
     series = inverse * (
-        1.0 - inverse * (3.0 - inverse * (15.0 - inverse * (105.0 - inverse * 945.0)))
+        1.0
+        - 3.0
+        * inverse
+        * (1.0 - 5.0 * inverse * (1.0 - 7.0 * inverse * (1.0 - 9.0 * inverse)))
     )
-    return np.where(point > _ASYMPTOTIC_FROM, series, exact)
+    return np.where(far, series, exact)

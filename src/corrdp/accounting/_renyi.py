@@ -4,11 +4,12 @@ Theory: ``docs/theory/composition.md``, section "What is a filter".
 """
 
 import math
+from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.special import expit, log_ndtr, logsumexp
 
 from corrdp._validate import check_delta, check_nonnegative_array, check_real
 from corrdp.accounting._events import (
@@ -18,9 +19,8 @@ from corrdp.accounting._events import (
     PrivacyEvent,
     SampledGaussianEvent,
 )
-from corrdp.accounting._normal import log_density, log_gap, log_mills_ratio
 from corrdp.accounting._profiles import single_release
-from corrdp.accounting._sampled import log_sampled_delta
+from corrdp.accounting._sampled import curve_by_threshold
 from corrdp.exceptions import CorrDPError, UnsupportedEventError
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -48,7 +48,7 @@ def renyi_divergence(event: PrivacyEvent, order: float) -> float:
     ---------
     Divergences at one order add up, also when events are chosen by earlier answers,
     and a budget on their sum is a filter. Exact for Gaussian, Laplace and pure events,
-    an upper bound within 1e-8 relative of the worst pair for sampled ones. Theory:
+    for sampled ones that of the pair whose profile is `sampled_delta`. Theory:
     ``docs/theory/composition.md``.
 
     References
@@ -156,13 +156,14 @@ def _(event: SampledGaussianEvent, order: float) -> float:
         return 0.0
     # The divergence of the pair with profile delta is log(1 + a (a - 1) I) / (a - 1),
     # where I integrates (e^((a-1) t) + e^(-a t)) delta(t) over t > 0.
-    largest = max(event.contribution, event.change)
-    end = order * largest**2 + 8.0 * largest
+    step = replace(event, change=min(event.change, 2.0 * event.contribution))
+    lowest = -order * min(step.contribution, step.change) - 6.0
     log_integral, log_remainder = -math.inf, math.inf
     while log_remainder > log_integral + _LOG_NEGLIGIBLE:
-        end += 4.0 * largest
-        log_integral = _log_integral(event, order, end)
-        log_remainder = _log_remainder(event, order, end)
+        lowest = 1.1 * lowest - 2.0
+        if _speed_bound(step, lowest) * order < -lowest:
+            log_integral, end = _log_integral(step, order, lowest)
+            log_remainder = _log_remainder(step, order, lowest, end)
     log_excess = (
         math.log(order * (order - 1.0)) + log_integral + math.log1p(_QUADRATURE_ERROR)
     )
@@ -180,41 +181,55 @@ def _bounded_by_pure(log_moment: float, epsilon: float, order: float) -> float:
     return min(divergence, epsilon, 0.5 * order * epsilon**2)
 
 
-def _log_integral(event: SampledGaussianEvent, order: float, end: float) -> float:
-    """Integrate over (0, end) by Gauss-Legendre panels no wider than the curve."""
-    width = min(event.contribution, event.change)
-    edges = np.union1d(
-        end * np.geomspace(1e-10, 1.0, 200), np.arange(0.0, end, 0.5 * width)
-    )
-    half = 0.5 * np.diff(edges)[:, np.newaxis]
-    points = (edges[:-1, np.newaxis] + half * (_NODES + 1.0)).ravel()
-    log_weights = np.log(half * _WEIGHTS).ravel()
-    log_delta = log_sampled_delta(
-        points, rate=event.rate, contribution=event.contribution, change=event.change
-    )
-    growth = np.logaddexp((order - 1.0) * points, -order * points)
-    return float(logsumexp(log_weights + growth + log_delta))
+def _log_integral(
+    step: SampledGaussianEvent, order: float, lowest: float
+) -> tuple[float, float]:
+    """Integrate over thresholds from `lowest` to Delta/2; return t at `lowest` too.
 
-
-def _log_remainder(event: SampledGaussianEvent, order: float, end: float) -> float:
-    """Bound the integral beyond `end` by an unsampled Gaussian curve.
-
-    There delta(t) <= rate * gaussian_delta(e(t)) with e(t) = log(1 + (e^t - 1) / rate),
-    whose logarithm is concave and e'(t) >= 1, so it falls at least exponentially.
+    As a function of the threshold the integrand varies on the scale of the noise, or
+    of the inverse of the contribution if that is less.
     """
-    mu = max(event.contribution, event.change)
-    epsilon = end + math.log(-math.expm1(-end) / event.rate + math.exp(-end))
-    point = np.float64(0.5 * mu - epsilon / mu)
-    log_curve = float(log_gap(point, mu))
-    decline = math.exp(
-        float(log_density(point) + log_mills_ratio(mu - point)) - log_curve
+    reach = 0.5 * step.change - lowest
+    n_panels = math.ceil(reach * 2.0 * (1.0 + step.contribution))
+    half = 0.5 * reach / n_panels
+    centers = lowest + half * (2.0 * np.arange(n_panels) + 1.0)
+    points = (centers[:, np.newaxis] + half * _NODES).ravel()
+    epsilons, log_delta, log_speed = curve_by_threshold(
+        np.append(points, lowest),
+        rate=step.rate,
+        contribution=step.contribution,
+        change=step.change,
     )
-    if decline <= order:
-        return math.inf
-    # e^((a-1) t) + e^(-a t) <= 2 e^((a-1) t)
+    growth = np.logaddexp((order - 1.0) * epsilons, -order * epsilons)
+    log_values = (growth + log_delta + log_speed)[:-1]
+    log_weights = np.tile(np.log(half * _WEIGHTS), n_panels)
+    return float(logsumexp(log_values + log_weights)), float(epsilons[-1])
+
+
+def _speed_bound(step: SampledGaussianEvent, threshold: float) -> float:
+    """Bound -dt/dx at all thresholds x up to this one."""
+    log_odds = (
+        math.log1p(-step.rate)
+        - math.log(step.rate)
+        + step.contribution * (threshold - 0.5 * step.contribution)
+        - step.change * (threshold - 0.5 * step.change)
+    )
+    share = float(expit(log_odds))
+    return share * step.contribution + (1.0 - share) * step.change
+
+
+def _log_remainder(
+    step: SampledGaussianEvent, order: float, lowest: float, end: float
+) -> float:
+    """Bound the integral over thresholds below `lowest`, where t exceeds `end`.
+
+    There delta is at most rate * Phi(x), which falls at least as exp(-|lowest| |dx|),
+    while t grows no faster than `_speed_bound`.
+    """
+    speed = _speed_bound(step, lowest)
     return (
-        math.log(2.0 * event.rate)
-        + log_curve
+        math.log(2.0 * step.rate * speed)
+        + float(log_ndtr(lowest))
         + (order - 1.0) * end
-        - math.log(decline - (order - 1.0))
+        - math.log(-lowest - (order - 1.0) * speed)
     )

@@ -139,3 +139,36 @@ def _threshold(
         if np.all(np.abs(step) <= 1e-14 * (1.0 + np.abs(point))):
             break
     return point, (absent - total, replaced - total)
+
+
+def curve_by_threshold(
+    point: FloatArray, *, rate: float, contribution: float, change: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return epsilon, log delta and log of -d epsilon / dx at thresholds x.
+
+    The equation of `_threshold` is linear in e^epsilon, so along x < Delta/2 the whole
+    curve is explicit. Needs 0 < rate < 1 and 0 < change <= 2 * contribution.
+    """
+    log_rate, log_rest = math.log(rate), math.log1p(-rate)
+    log_absent = log_rest + contribution * (point - 0.5 * contribution)
+    log_ratio = change * (point - 0.5 * change)
+    log_drop = log_rate + np.log(-np.expm1(log_ratio))  # q (1 - l1)
+    log_numerator = np.logaddexp(log_rate, log_absent)
+    log_denominator = np.logaddexp(log_rate + log_ratio, log_absent)
+    log_growth = log_drop - log_denominator  # of e^epsilon - 1
+    epsilon = np.logaddexp(0.0, log_growth)
+    log_share = log_absent + log_growth - log_rate
+    log_other_share = epsilon + log_ratio
+    log_delta = log_rate + np.logaddexp(
+        log_share + log_gap(point, contribution),
+        log_other_share + log_gap(point, change),
+    )
+    log_speed = np.logaddexp(
+        math.log(change) + log_rate + log_ratio - log_denominator,
+        math.log(contribution)
+        + log_absent
+        - log_denominator
+        + log_drop
+        - log_numerator,
+    )
+    return epsilon, log_delta, log_speed

@@ -12,7 +12,7 @@ from corrdp.accounting._events import SampledGaussianEvent
 from corrdp.exceptions import BudgetError
 
 _RELATIVE_TOLERANCE = 1e-7
-_LARGEST_STEPS = 2**40
+_SMALLEST_NOISE_MULTIPLIER = 1e-3
 
 
 def sampled_epsilon(
@@ -140,7 +140,8 @@ def sampled_noise_multiplier(
     Returns
     -------
     noise_multiplier : float
-        Standard deviation of the noise divided by the largest norm of a contribution.
+        Standard deviation of the noise divided by the largest norm of a contribution;
+        not below 0.001, even if the budget allows it.
 
     Guarantee
     ---------
@@ -153,6 +154,7 @@ def sampled_noise_multiplier(
         relative_change,
         lower=0.0,
         upper=2.0,
+        open_lower=True,
         remedy="Two contributions differ by at most twice their largest norm.",
     )
 
@@ -168,8 +170,9 @@ def sampled_noise_multiplier(
         )
 
     cost(1.0)  # refuses what is out of range
-    if rate * relative_change == 0.0:
-        return 0.0
+    if (1.0 - rate) ** n_steps >= 1.0 - delta:
+        # The record takes part with a probability below delta: noise hardly matters.
+        return _SMALLEST_NOISE_MULTIPLIER
     contribution = _largest_within(cost, epsilon, start=1.0)
     noise_multiplier = 1.0 / contribution
     while 1.0 / noise_multiplier > contribution:
@@ -233,31 +236,24 @@ def sampled_steps(
 def _largest_within(
     cost: Callable[[float], float], limit: float, *, start: float
 ) -> float:
-    """Return the largest value whose cost is within the limit, to 1e-6 relative.
+    """Return the largest value whose cost is within the limit, to 1e-7 relative.
 
     The cost is close to a power of the value, so a secant in logarithms, kept inside a
-    bracket, needs few evaluations. The result itself has been found within the limit.
+    bracket, needs few evaluations. The result itself was found to be within the limit.
     """
     lower, upper = -math.inf, math.inf
-    point, slope, previous = math.log(start), 1.0, None
+    point, slope = math.log(start), 1.0
+    seen: list[tuple[float, float]] = []
     while upper - lower > _RELATIVE_TOLERANCE:
         value = cost(math.exp(point))
-        if value <= limit:
-            lower = point
-        else:
-            upper = point
-        gap = (
-            math.log(value / limit)
-            if 0.0 < value < math.inf
-            else math.copysign(2.0, value - limit)
-        )
-        if previous is not None and previous[0] != point:
-            secant = (gap - previous[1]) / (point - previous[0])
-            slope = min(max(secant, 0.2), 5.0)
-        previous = (point, gap)
-        # Aim a little past the root, alternating sides, so that the bracket closes.
-        aim = 0.4 * _RELATIVE_TOLERANCE
-        point -= gap / slope + math.copysign(aim, gap)
+        lower, upper = (point, upper) if value <= limit else (lower, point)
+        gap = min(max(math.log(max(value, 1e-300) / limit), -2.0), 2.0)
+        if seen and seen[-1][0] != point:
+            rise = (gap - seen[-1][1]) / (point - seen[-1][0])
+            slope = min(max(rise, 0.2), 5.0)
+        seen.append((point, gap))
+        # Aim a little beyond the root, so that the bracket closes from both sides.
+        point -= gap / slope + math.copysign(0.4 * _RELATIVE_TOLERANCE, gap)
         if not lower < point < upper:
             point = 0.5 * (lower + upper)
     return math.exp(lower)
