@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from corrdp._validate import check_count, check_delta
-from corrdp.accounting._allocation import NoiseAllocation, allocate_noise, step_mu
+from corrdp.accounting._allocation import NoiseAllocation, allocate_noise
 from corrdp.accounting._gaussian import gaussian_mu
 from corrdp.accounting._plan import NoisePlan, check_allowed, check_rate
 from corrdp.accounting._sampled_conversions import sampled_change
@@ -102,11 +102,9 @@ def _allocate_sampled(
 ) -> NoiseAllocation:
     """Search the contribution bound that leaves the least variance.
 
-    Above the fixed point at which the bound equals what the plan needs, a smaller
-    bound is free; below it, the search trades the bound against the changes.
+    A small bound leaves room for change but needs noise itself; a large one is free
+    but tightens every change. The variance first falls, then rises.
     """
-    assert table.contribution is not None  # checked by check_rate
-    contribution_row = table.contribution[None, :]
 
     @cache
     def changes(log_bound: float) -> dict[str, float]:
@@ -124,33 +122,30 @@ def _allocate_sampled(
         }
         return {n: by_epsilon[v] for n, v in allowed.items() if v in by_epsilon}
 
-    def excess(log_bound: float) -> float:
-        allocation = _allocate(table, changes(log_bound))
-        needed = float(step_mu(contribution_row, allocation.noise_scale)[0])
-        return math.log(max(needed, math.exp(LOG_SMALLEST))) - log_bound
-
+    @cache
     def bounded(log_bound: float) -> NoiseAllocation:
         return _allocate(table, changes(log_bound), math.exp(log_bound))
 
-    fixed_point = _decreasing_root(excess)
+    def objective(log_bound: float) -> float:
+        return bounded(log_bound).objective
+
+    lower, upper = _valley(objective)
     best = minimize_scalar(
-        lambda log_bound: bounded(log_bound).objective,
-        bounds=(fixed_point - math.log(8.0), fixed_point),
+        objective,
+        bounds=(lower, upper),
         method="bounded",
-        options={"xatol": 0.05, "maxiter": 10},
+        options={"xatol": 0.02, "maxiter": 12},
     )
-    return min((bounded(x) for x in (best.x, fixed_point)), key=lambda a: a.objective)
+    middle = (lower + upper) / 2
+    return min((bounded(x) for x in (best.x, middle)), key=lambda a: a.objective)
 
 
-def _decreasing_root(function: Callable[[float], float]) -> float:
-    """Return a root by doubling outward from 0: large contributions cost most."""
-    low = high = 0.0
-    if function(0.0) > 0:
-        while function(high) > 0 and high < LOG_LARGEST:
-            low, high = high, high + 1.0
-        if high >= LOG_LARGEST:
-            return high
-    else:
-        while function(low) <= 0 and low > LOG_SMALLEST:
-            low, high = low - 1.0, low
-    return float(brentq(function, low, high, xtol=0.05))
+def _valley(function: Callable[[float], float]) -> tuple[float, float]:
+    """Return an interval of length 2 around the least of whole numbers, from 0 on."""
+    point = 0.0
+    direction = 1.0 if function(1.0) < function(0.0) else -1.0
+    while LOG_SMALLEST < point + direction < LOG_LARGEST and function(
+        point + direction
+    ) < function(point):
+        point += direction
+    return point - 1.0, point + 1.0
