@@ -1,0 +1,128 @@
+"""Columns that queries read: features and the label, by their declared domains."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp.exceptions import CorrDPError, MissingBoundError, PolicyError
+from corrdp.policy import (
+    BooleanDomain,
+    CategoryDomain,
+    Feature,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    Slot,
+)
+
+MISSING = "(missing)"
+OTHER = "(other)"
+
+
+class Numbers(NamedTuple):
+    """Numbers in [-1/2, 1/2], zero where missing, and where they are not missing."""
+
+    values: FloatArray
+    present: NDArray[np.bool_]
+
+
+def column(policy: Policy, name: str) -> Feature:
+    """Return a feature, or the label as if it were one, or raise `PolicyError`."""
+    if policy.label is not None and policy.label.name == name:
+        return Feature(name, "sensitive", policy.label.domain)  # type: ignore[arg-type]
+    return policy.feature(name)
+
+
+def number_bounds(policy: Policy, name: str) -> tuple[float, float]:
+    """Return the declared bounds of a number; a boolean is 0 or 1."""
+    domain = column(policy, name).domain
+    if isinstance(domain, NumberDomain):
+        return domain.lower, domain.upper
+    if isinstance(domain, BooleanDomain):
+        return 0.0, 1.0
+    raise MissingBoundError(
+        f"column {name!r} is a category and has no bounds, which a sum needs. Ask for "
+        f"its histogram, or declare it as a number with bounds."
+    )
+
+
+def may_be_missing(policy: Policy, name: str) -> bool:
+    """Return whether missing values of a column have a slot of their own."""
+    return isinstance(column(policy, name).domain.missing, Slot)
+
+
+def group_names(policy: Policy, name: str) -> tuple[str, ...]:
+    """Return the declared groups of a column, in the order of its codes."""
+    domain = column(policy, name).domain
+    if isinstance(domain, CategoryDomain):
+        names = domain.levels + ((OTHER,) if domain.other else ())
+    elif isinstance(domain, BooleanDomain):
+        names = ("false", "true")
+    elif domain.bins is None:
+        raise MissingBoundError(
+            f"column {name!r} is a number without bins, and bins cannot be read from "
+            f"private rows. Declare features.{name}.bins."
+        )
+    else:
+        edges = bin_edges(policy, name)
+        names = tuple(
+            f"{low:g} to {high:g}"
+            for low, high in zip(edges[:-1], edges[1:], strict=True)
+        )
+    return names + ((MISSING,) if isinstance(domain.missing, Slot) else ())
+
+
+def bin_edges(policy: Policy, name: str) -> FloatArray:
+    """Return the edges of the declared equal-width bins of a number."""
+    domain = column(policy, name).domain
+    if not isinstance(domain, NumberDomain) or domain.bins is None:
+        raise MissingBoundError(
+            f"column {name!r} has no declared bins, which quantiles need. Declare it "
+            "as a number with bounds and bins."
+        )
+    return np.linspace(domain.lower, domain.upper, domain.bins + 1)
+
+
+def read_numbers(policy: Policy, table: Any, name: str) -> Numbers:
+    """Return a column clipped to its bounds and centered."""
+    number_bounds(policy, name)
+    encoder, only = _one_column(policy, table, name)
+    encoded = encoder.transform(only)
+    present = np.ones(len(encoded), dtype=np.bool_)
+    if encoded.shape[1] == 2:
+        present = encoded[:, 1] == 0.0
+    return Numbers(encoded[:, 0], present)
+
+
+def read_groups(policy: Policy, table: Any, name: str) -> IntArray:
+    """Return the index into `group_names` of every row."""
+    encoder, only = _one_column(policy, table, name)
+    return encoder.codes(only)[:, 0]
+
+
+def count_rows(table: Any) -> int:
+    """Return the number of rows, which is public."""
+    try:
+        return len(table)
+    except TypeError:
+        raise CorrDPError(
+            f"the table is a {type(table).__name__}. Pass a pandas, polars or pyarrow "
+            "table, or a numpy array of two dimensions."
+        ) from None
+
+
+def _one_column(policy: Policy, table: Any, name: str) -> tuple[PolicyEncoder, Any]:
+    chosen = column(policy, name)
+    alone = Policy((Feature(name, "sensitive", chosen.domain),))  # type: ignore[arg-type]
+    if isinstance(table, np.ndarray):
+        names = [feature.name for feature in policy.features]
+        if table.ndim != 2 or table.shape[1] != len(names) or name not in names:
+            raise PolicyError(
+                f"column {name!r} cannot be found in a numpy array: its columns are "
+                f"the {len(names)} features of the policy, without the label. Pass a "
+                "table with column names."
+            )
+        return PolicyEncoder(alone), table[:, [names.index(name)]]
+    return PolicyEncoder(alone), table

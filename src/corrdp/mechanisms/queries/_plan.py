@@ -1,0 +1,180 @@
+"""Plan the noise of several queries at once, from public numbers alone."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from corrdp._typing import JSONObject
+from corrdp._validate import check_count
+from corrdp.certificate import Certificate, Component, LeakageClaim, certify
+from corrdp.exceptions import CorrDPError
+from corrdp.mechanisms._leakage_table import LeakageTable
+from corrdp.mechanisms.noise import (
+    NoiseKind,
+    Objective,
+    Variant,
+    VectorPlan,
+    plan_vector,
+)
+from corrdp.mechanisms.queries._ask import ask_text, parse_ask
+from corrdp.mechanisms.queries._kinds import Query
+from corrdp.mechanisms.queries._moments import Moment, moment_movement
+from corrdp.policy import Budget, Policy, neighbor_classes
+
+GRID_ASSUMPTION = (
+    "numbers are rounded to 2**20 steps between their declared bounds; noise is "
+    "drawn exactly from a discrete distribution"
+)
+COMPONENT = "queries"
+
+Leakage: TypeAlias = LeakageTable | LeakageClaim | Mapping[str, float] | float
+
+
+@dataclass(frozen=True, eq=False)
+class QueryPlan:
+    """All noise of a set of queries, decided before any row is read.
+
+    Parameters
+    ----------
+    policy : Policy
+        Domains, groups, classes.
+    queries : tuple of Query
+        What is asked.
+    moments : tuple of Moment
+        Distinct noisy sums; queries that need the same sum share it.
+    noise : VectorPlan
+        Noise on the moments.
+    budget : Budget
+        What the release may cost.
+    n_rows : int
+        Public number of rows.
+    leakage : LeakageClaim
+        Where the distances came from.
+    assumptions : tuple of str
+        What the proof needs beyond the declared domain.
+    """
+
+    policy: Policy
+    queries: tuple[Query, ...]
+    moments: tuple[Moment, ...]
+    noise: VectorPlan
+    budget: Budget
+    n_rows: int
+    leakage: LeakageClaim
+    assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
+
+    def certificate(self, *, replayable_noise: bool = False) -> Certificate:
+        """Return what the release proves."""
+        return certify(
+            self.policy,
+            [Component(COMPONENT, events=self.noise.claimed_events())],
+            budget=self.budget,
+            leakage=self.leakage,
+            assumptions=self.assumptions,
+            replayable_noise=replayable_noise,
+        )
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "asks": [ask_text(query) for query in self.queries],
+            "n_rows": self.n_rows,
+            "noise": str(self.noise.kind),
+            "variant": str(self.noise.variant),
+            "moments": [
+                {
+                    "name": moment.name,
+                    "coordinates": group.size,
+                    "noise_scale": math.sqrt(variance) / moment.steps,
+                }
+                for moment, group, variance in zip(
+                    self.moments,
+                    self.noise.movement.groups,
+                    self.noise.noise_variance.tolist(),
+                    strict=True,
+                )
+            ],
+        }
+
+
+def plan_queries(
+    policy: Policy,
+    queries: Sequence[Query | str],
+    *,
+    budget: Budget,
+    n_rows: int,
+    leakage: Leakage | None = None,
+    kind: NoiseKind | str | None = None,
+    variant: Variant | str = Variant.OPTIMAL,
+    objective: Objective | str = Objective.TOTAL,
+) -> QueryPlan:
+    """Plan the release of several queries that share one budget.
+
+    Parameters
+    ----------
+    policy : Policy
+        Every bound, bin and group comes from it.
+    queries : sequence of Query or str
+        Queries, or questions such as ``"mean(age)"``.
+    budget : Budget
+        For all queries together.
+    n_rows : int
+        Public number of rows.
+    leakage : LeakageTable, LeakageClaim, mapping of str to float, or float, optional
+        Declared leakage by default.
+    kind : NoiseKind, optional
+        ``laplace`` or ``gaussian``; the one of smaller variance by default.
+    variant : Variant
+        How noise is shared between the sums: ``paper``, ``tight``, ``optimal``, or
+        ``ordinary`` DP for comparison.
+    objective : Objective
+        What ``optimal`` minimizes, with every sum relative to its range: the
+        ``total`` variance, or the ``worst``.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-CorrDP for the policy, all queries together. Proofs:
+    ``docs/theory/queries.md`` for the movement of the sums, ``docs/theory/laplace.md``
+    and ``docs/theory/discrete_noise.md`` for the noise.
+    """
+    check_count("n_rows", n_rows)
+    policy.require_confirmed()
+    budget.warn_if_large_delta(n_rows)
+    asked = tuple(parse_ask(q) if isinstance(q, str) else q for q in queries)
+    if not asked:
+        raise CorrDPError("no query was asked. Ask for example mean(age).")
+    claim = _claim(policy, leakage)
+    weights: dict[Moment, float] = {}
+    for query in asked:
+        for moment in query.moments(policy):
+            weights[moment] = weights.get(moment, 0.0) + 1.0
+    movement = moment_movement(
+        weights, policy, neighbor_classes(policy, claim.distances())
+    )
+    noise = plan_vector(
+        movement,
+        policy=policy,
+        budget=budget,
+        leakage=claim.distances(),
+        kind=kind,
+        variant=variant,
+        objective=objective,
+    )
+    assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
+    if isinstance(leakage, LeakageTable):
+        assumptions += leakage.assumptions
+    return QueryPlan(
+        policy, asked, tuple(weights), noise, budget, n_rows, claim, assumptions
+    )
+
+
+def _claim(policy: Policy, leakage: Leakage | None) -> LeakageClaim:
+    if leakage is None:
+        return LeakageClaim.declared(policy)
+    if isinstance(leakage, LeakageTable):
+        return leakage.claim()
+    if isinstance(leakage, LeakageClaim):
+        return leakage
+    values = leakage if isinstance(leakage, Mapping) else {"block": leakage}
+    return LeakageClaim("declared", values)

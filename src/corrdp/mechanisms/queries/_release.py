@@ -1,0 +1,247 @@
+"""Answer queries: pay, then read, then add noise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import IntArray, JSONObject
+from corrdp.accounting import PrivacyEvent
+from corrdp.certificate import Certificate
+from corrdp.ledger import Ledger, Receipt
+from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
+from corrdp.mechanisms.queries._ask import ask_text
+from corrdp.mechanisms.queries._columns import count_rows
+from corrdp.mechanisms.queries._estimates import Estimate
+from corrdp.mechanisms.queries._kinds import Labeled, Query
+from corrdp.mechanisms.queries._moments import Moment
+from corrdp.mechanisms.queries._plan import Leakage, QueryPlan, plan_queries
+from corrdp.policy import Budget, Policy
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer, or one per group, with how far off it may be.
+
+    Parameters
+    ----------
+    ask : str
+        The question.
+    labels : tuple of str
+        Groups or quantile probabilities; one empty label for a single number.
+    values : tuple of float
+        The noisy answers.
+    radii : tuple of float
+        Distance within which the answers without noise lie.
+    probability : float
+        With at least this probability all answers of the release are within their
+        radii at once.
+    """
+
+    ask: str
+    labels: tuple[str, ...]
+    values: tuple[float, ...]
+    radii: tuple[float, ...]
+    probability: float
+
+    @property
+    def value(self) -> float | dict[str, float]:
+        """The number, or a number per group."""
+        if self.labels == ("",):
+            return self.values[0]
+        return dict(zip(self.labels, self.values, strict=True))
+
+    @property
+    def radius(self) -> float | dict[str, float]:
+        """The radius, or a radius per group."""
+        if self.labels == ("",):
+            return self.radii[0]
+        return dict(zip(self.labels, self.radii, strict=True))
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "ask": self.ask,
+            "value": self.value,
+            "radius": self.radius,
+            "probability": self.probability,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class QueryResult:
+    """Answers, what they prove, and the payment.
+
+    Parameters
+    ----------
+    answers : tuple of Answer
+        In the order of the questions.
+    certificate : Certificate
+        What was released, priced per class.
+    plan : QueryPlan
+        The noise.
+    receipt : Receipt, optional
+        The charge in the ledger, if one was given.
+    """
+
+    answers: tuple[Answer, ...]
+    certificate: Certificate
+    plan: QueryPlan
+    receipt: Receipt | None
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "answers": [answer.to_json() for answer in self.answers],
+            "plan": self.plan.to_json(),
+            "certificate": self.certificate.to_dict(),
+            "charge": None if self.receipt is None else self.receipt.number,
+        }
+
+    def to_text(self) -> str:
+        """Return the answers as a plain table."""
+        lines = []
+        for answer in self.answers:
+            for label, value, radius in zip(
+                answer.labels, answer.values, answer.radii, strict=True
+            ):
+                name = f"{answer.ask}: {label}" if label else answer.ask
+                lines.append(f"{name:<40}  {value:14.6g}  +- {radius:.4g}")
+        lines.append(
+            "(all within their radius with probability "
+            f"{self.answers[0].probability:g}; epsilon {self.certificate.epsilon:.6g}, "
+            f"delta {self.certificate.delta:g})"
+        )
+        return "\n".join(lines)
+
+
+def answer_queries(
+    table: Any,
+    policy: Policy,
+    queries: Sequence[Query | str],
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    ledger: Ledger | None = None,
+    leakage: Leakage | None = None,
+    kind: NoiseKind | str | None = None,
+    variant: Variant | str = Variant.OPTIMAL,
+    objective: Objective | str = Objective.TOTAL,
+    failure_probability: float = 0.05,
+    accept_new_data: bool = False,
+    random_state: int | None = None,
+) -> QueryResult:
+    """Answer queries about a table with correlated noise.
+
+    Parameters
+    ----------
+    table : table
+        pandas, polars or pyarrow, or a numpy array in the policy's order.
+    policy : Policy
+        Every bound, bin and group comes from it; nothing is read off the table.
+    queries : sequence of Query or str
+        Queries, or questions such as ``"mean(age)"``.
+    epsilon, delta : float
+        Budget of all queries together; ``delta=0`` means Laplace noise.
+    ledger : Ledger, optional
+        Charged before the table is read.
+    leakage, kind, variant, objective
+        As in `plan_queries`.
+    failure_probability : float
+        Probability with which some answer may be farther off than its radius.
+    accept_new_data : bool
+        Whether the ledger accepts a table other than that of earlier charges.
+    random_state : int, optional
+        A seed, for research only; the certificate then says "replayable noise".
+
+    Guarantee
+    ---------
+    As the certificate states: (epsilon, delta)-CorrDP for the policy. Planning uses
+    public numbers alone, the charge is on disk before any sum is computed, and answers
+    are post-processing of noisy sums. Not covered: that a table is refused because of
+    its values, which the policy can avoid (`docs/theory/queries.md`).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from corrdp.policy import Feature, NumberDomain, Policy
+    >>> policy = Policy((Feature("age", "sensitive", NumberDomain(0, 100)),))
+    >>> table = pd.DataFrame({"age": [30.0] * 500 + [50.0] * 500})
+    >>> result = answer_queries(table, policy, ["mean(age)"], epsilon=1.0)
+    >>> abs(result.answers[0].value - 40.0) < 5.0
+    True
+    """
+    budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
+    plan = plan_queries(
+        policy,
+        queries,
+        budget=budget,
+        n_rows=count_rows(table),
+        leakage=leakage,
+        kind=kind,
+        variant=variant,
+        objective=objective,
+    )
+    reach = plan.noise.radius(failure_probability)  # refuses before anything is paid
+    certificate = plan.certificate(replayable_noise=random_state is not None)
+    receipt = None
+    if ledger is not None:
+        receipt = _pay(
+            ledger, table, plan, plan.noise.charged_events(), accept_new_data
+        )
+    exact = [moment.evaluate(policy, table) for moment in plan.moments]
+    noise = plan.noise.draw(random_state=random_state)
+    noisy = (np.concatenate(exact) if exact else noise) + noise
+    answers = _answers(plan, noisy, reach, failure_probability)
+    return QueryResult(answers, certificate, plan, receipt)
+
+
+def _pay(
+    ledger: Ledger,
+    table: Any,
+    plan: QueryPlan,
+    events: Mapping[str, Sequence[PrivacyEvent]],
+    accept_new_data: bool,
+) -> Receipt:
+    ledger.require(events, policy=plan.policy)  # before the fingerprint reads rows
+    return ledger.charge(
+        events,
+        policy=plan.policy,
+        purpose="; ".join(ask_text(query) for query in plan.queries),
+        fingerprint=ledger.fingerprint(table),
+        accept_new_data=accept_new_data,
+    )
+
+
+def _answers(
+    plan: QueryPlan, noisy: IntArray, reach: IntArray, beta: float
+) -> tuple[Answer, ...]:
+    estimates: dict[Moment, list[Estimate]] = {}
+    start = 0
+    for moment, group, radius in zip(
+        plan.moments, plan.noise.movement.groups, reach.tolist(), strict=True
+    ):
+        # Every row is rounded to a whole step, by at most half a step.
+        rounding = 0.5 * plan.n_rows if moment.factors else 0.0
+        estimates[moment] = [
+            Estimate(
+                value, value - radius - rounding, value + radius + rounding
+            ).scaled(1.0 / moment.steps)
+            for value in noisy[start : start + group.size].astype(float).tolist()
+        ]
+        start += group.size
+    return tuple(
+        _answer(query, query.answer(plan.policy, plan.n_rows, estimates), 1.0 - beta)
+        for query in plan.queries
+    )
+
+
+def _answer(query: Query, labeled: Labeled, probability: float) -> Answer:
+    return Answer(
+        ask_text(query),
+        tuple(label for label, _ in labeled),
+        tuple(estimate.value for _, estimate in labeled),
+        tuple(estimate.radius for _, estimate in labeled),
+        probability,
+    )
