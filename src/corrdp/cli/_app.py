@@ -1,14 +1,28 @@
 """The command tree and the translation of errors into exit codes."""
 
+import signal
 import sys
+import warnings
+from types import FrameType
+from typing import Any
 
 import typer
 
-from corrdp.cli import _account, _certificate, _demo, _plan
+from corrdp.cli import (
+    _account,
+    _certificate,
+    _check,
+    _confirm,
+    _demo,
+    _init,
+    _leakage,
+    _plan,
+)
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
 REFUSED = 3
 VOID = 4
+TERMINATED = 143
 
 app = typer.Typer(
     name="corrdp",
@@ -16,22 +30,36 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Correlation-aware differential privacy: less noise where less leaks.",
     epilog="Exit codes: 0 success, 2 wrong command line, 3 input refused, "
-    "4 guarantee void.",
+    "4 guarantee void, 130 or 143 interrupted.",
 )
-app.add_typer(_account.app, name="account")
-app.add_typer(_certificate.app, name="certificate")
+app.command("init")(_init.init)
+app.command("confirm")(_confirm.confirm)
+app.command("check")(_check.check)
+app.command("leakage")(_leakage.leakage)
 app.command("plan")(_plan.plan)
+app.add_typer(_certificate.app, name="certificate")
+app.add_typer(_account.app, name="account")
 app.command("demo")(_demo.demo)
 
 
 def main() -> None:
     """Run the command line; errors become one line and an exit code."""
+    warnings.showwarning = _warn
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except GuaranteeVoidError as error:
         _stop(error, VOID)
     except CorrDPError as error:
         _stop(error, REFUSED)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"corrdp: warning: {message}", file=sys.stderr)
+
+
+def _terminate(_: int, __: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)  # unwinds, so that unfinished files are removed
 
 
 def _stop(error: CorrDPError, code: int) -> None:

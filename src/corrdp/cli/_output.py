@@ -2,7 +2,11 @@
 
 import json
 import os
+import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,14 +32,58 @@ def show_epsilon(epsilon: float, *, as_json: bool) -> None:
     )
 
 
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on standard error that work goes on, if a person is watching."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file in one move, so that an interrupted run leaves none half-written."""
-    try:
+    with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+@contextmanager
+def results(directory: Path) -> Iterator[Path]:
+    """Yield a hidden directory; what is in it moves to `directory` at the end.
+
+    An error or an interruption before the end leaves nothing behind.
+    """
+    with _explained(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=directory, prefix=".unfinished-"))
+    try:
+        yield staging
+        with _explained(directory):
+            for path in sorted(staging.iterdir()):
+                os.replace(path, directory / path.name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise CorrDPError(
             f"cannot write {str(path)!r} ({error.strerror}). Choose another --out."

@@ -1,0 +1,97 @@
+"""``corrdp check``: whether a table fits the policy, and the policy is ready."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from corrdp.cli._options import DataArgument, PolicyOption
+from corrdp.cli._output import JsonOption, show, working
+from corrdp.exceptions import CorrDPError, PolicyError
+
+if TYPE_CHECKING:
+    from corrdp.policy import Policy
+
+
+def check(
+    data: DataArgument, policy: PolicyOption, as_json: JsonOption = False
+) -> None:
+    """Check a table against a policy; exit code 3 if they do not fit.
+
+    That a table fits or not is visible and depends on its rows: keep the answer, or
+    declare slots and replacements so that nothing can be refused.
+    """
+    from corrdp.cli._data import read_all
+    from corrdp.policy import Policy
+
+    declared = Policy.from_file(policy)
+    with working("Reading the table"):
+        table = read_all(data)
+        problems = table_problems(declared, table)
+    notes = _notes(declared)
+    mentioned = {feature.name for feature in declared.features}
+    if declared.label is not None:
+        mentioned.add(declared.label.name)
+    document: dict[str, Any] = {
+        "fits": not problems,
+        "ready": not problems and not notes,
+        "problems": problems,
+        "unconfirmed": list(declared.unconfirmed),
+        "to_do": notes,
+        "not_in_policy": [n for n in table.column_names if n not in mentioned],
+        "fingerprint": declared.fingerprint(),
+    }
+    lines = [f"column {name}: {problem}" for name, problem in problems.items()]
+    lines += notes
+    lines += [f"not in the policy: {name}" for name in document["not_in_policy"]]
+    lines.append(
+        "the table fits the policy"
+        if not problems
+        else "the table does not fit the policy"
+    )
+    show(document, as_json=as_json, text="\n".join(lines))
+    if problems:
+        raise PolicyError(
+            f"{len(problems)} columns do not fit the policy {str(policy)!r}. Correct "
+            "the policy or the table."
+        )
+
+
+def table_problems(policy: "Policy", table: Any) -> dict[str, str]:
+    """Return what is wrong with each column that does not fit, without its values."""
+    from corrdp.policy import ColumnRole, Policy, PolicyEncoder
+
+    problems = {}
+    for feature in policy.features:
+        alone = replace(feature, role=ColumnRole.SENSITIVE, leakage=None, score=0.0)
+        try:
+            PolicyEncoder(Policy((alone,))).transform(table)
+        except CorrDPError as error:
+            problems[feature.name] = str(error)
+    label = policy.label
+    if label is not None:
+        try:
+            if label.name not in table.column_names:
+                raise PolicyError(
+                    f"The table lacks the column {label.name!r}. Add it, or name "
+                    "another target."
+                )
+            PolicyEncoder(policy).encode_label(table[label.name])
+        except CorrDPError as error:
+            problems[label.name] = str(error)
+    return problems
+
+
+def _notes(policy: "Policy") -> list[str]:
+    """Return what must still be done before anything can be released."""
+    from corrdp.policy import NeighborRelation
+
+    notes = [f"to confirm: {name}" for name in policy.unconfirmed]
+    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+        unknown = ["block"] if policy.block_leakage is None else []
+    else:
+        unknown = [
+            name
+            for name in policy.insensitive
+            if policy.feature(name).leakage is None and policy.feature(name).score < 1
+        ]
+    notes += [f"to declare or estimate: leakage of {name}" for name in unknown]
+    return notes

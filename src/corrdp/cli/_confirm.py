@@ -1,0 +1,57 @@
+"""``corrdp confirm``: take responsibility for values that were read from data."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corrdp.cli._output import JsonOption, show, write_text
+from corrdp.exceptions import PolicyError
+
+
+def confirm(
+    policy: Annotated[Path, typer.Argument(help="Policy file (TOML).")],
+    fields: Annotated[
+        list[str] | None,
+        typer.Argument(help="Fields to confirm, such as features.age.bounds."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Confirm every field that waits.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Confirm fields of a draft policy, after you have checked them.
+
+    By confirming you state that the value could be known without the private table.
+    """
+    import tomlkit
+
+    from corrdp.policy import Policy
+
+    checked = Policy.from_file(policy)
+    waiting_now = ", ".join(checked.unconfirmed) or "nothing"
+    wanted = list(checked.unconfirmed) if everything else list(fields or ())
+    unknown = [name for name in wanted if name not in checked.unconfirmed]
+    if unknown:
+        raise PolicyError(
+            f"{unknown[0]!r} does not await confirmation in {str(policy)!r}. Waiting: "
+            f"{waiting_now}."
+        )
+    if not wanted and not everything:
+        raise PolicyError(
+            f"no field was named. Waiting: {waiting_now}. Name fields, or pass --all."
+        )
+    left = [name for name in checked.unconfirmed if name not in wanted]
+    document = tomlkit.parse(policy.read_text(encoding="utf-8"))
+    if left:
+        waiting = tomlkit.array()
+        waiting.extend(left)
+        document["unconfirmed"] = waiting.multiline(True)
+    elif "unconfirmed" in document:
+        del document["unconfirmed"]
+    write_text(policy, tomlkit.dumps(document))
+    show(
+        {"confirmed": wanted, "unconfirmed": left},
+        as_json=as_json,
+        text=f"confirmed {len(wanted)} fields, {len(left)} still wait",
+    )

@@ -1,0 +1,89 @@
+"""``corrdp init``: draft a policy from a table."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corrdp.cli._options import DataArgument, names
+from corrdp.cli._output import JsonOption, show, working, write_text
+from corrdp.exceptions import CorrDPError
+
+
+class LabelChoice(StrEnum):
+    """Whether a change of the label is protected."""
+
+    PUBLIC = "public"
+    PROTECTED = "protected"
+
+
+def init(
+    data: DataArgument,
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    sensitive: Annotated[str, typer.Option(help="Sensitive columns: a,b,c.")],
+    label: Annotated[
+        LabelChoice,
+        typer.Option(help="Whether labels are protected. There is no default."),
+    ],
+    public: Annotated[
+        str | None, typer.Option(help="Columns that need no protection: a,b.")
+    ] = None,
+    leave_out: Annotated[
+        str | None, typer.Option(help="Columns to leave out of the policy: a,b.")
+    ] = None,
+    category: Annotated[
+        str | None, typer.Option(help="Number columns that are categories: a,b.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Policy file to write.")] = Path(
+        "policy.toml"
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Draft a policy: types and domains are guessed, and must be confirmed.
+
+    What is read from the table is marked in the file and refused by every command that
+    trains or releases, until it is confirmed. The draft itself is not private.
+    """
+    from corrdp.cli._data import read_all
+    from corrdp.cli._draft import Wishes, draft_policy
+    from corrdp.policy import Policy
+
+    if out.exists():
+        raise CorrDPError(
+            f"there is a file {str(out)!r} already. Choose another --out, so that no "
+            "edited policy is lost."
+        )
+    wishes = Wishes(
+        target=target,
+        sensitive=tuple(names(sensitive)),
+        public=tuple(names(public)),
+        left_out=tuple(names(leave_out)),
+        category=tuple(names(category)),
+        label_protected=label is LabelChoice.PROTECTED,
+    )
+    with working("Reading the table"):
+        text, draft = draft_policy(read_all(data), wishes)
+    policy = Policy.from_toml(text)
+    write_text(out, text)
+    lines = [
+        f"wrote {out}: {len(policy.sensitive)} sensitive, {len(policy.insensitive)} "
+        f"insensitive, {len(policy.public)} public features",
+        *(f"left out {name}: {reason}" for name, reason in draft.left_out.items()),
+        f"to confirm: {len(draft.unconfirmed)} fields read from the table. Edit the "
+        f"file, then run: corrdp confirm {out} --all",
+    ]
+    if policy.insensitive:
+        lines.append(
+            "to declare or estimate: the leakage of " + ", ".join(policy.insensitive)
+        )
+    document = {
+        "policy": str(out),
+        "fingerprint": policy.fingerprint(),
+        "sensitive": list(policy.sensitive),
+        "insensitive": list(policy.insensitive),
+        "public": list(policy.public),
+        "left_out": draft.left_out,
+        "unconfirmed": draft.unconfirmed,
+    }
+    show(document, as_json=as_json, text="\n".join(lines))

@@ -1,0 +1,34 @@
+"""Arguments and options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        help="CSV, Parquet or Arrow file, a glob of them, or file.db::table "
+        "(SQLite, DuckDB)."
+    ),
+]
+PolicyOption = Annotated[Path, typer.Option(help="Policy file (TOML).")]
+EpsilonOption = Annotated[float, typer.Option(help="Budget of sensitive features.")]
+DeltaOption = Annotated[
+    float, typer.Option(help="Failure probability, well below one over the rows.")
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Fixed seed, for research: whoever knows it subtracts the noise."
+    ),
+]
+LedgerOption = Annotated[
+    Path | None,
+    typer.Option(help="Ledger that the release is charged to; created if absent."),
+]
+
+
+def names(text: str | None) -> list[str]:
+    """Return the names in a comma-separated option."""
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
