@@ -70,9 +70,9 @@ def exact_leakage(
 
     Guarantee
     ---------
-    Exact for values of positive probability: no sampling, no bound. With
-    ``definition`` every set of at most `MAX_SETS` is visited, larger problems are
-    refused.
+    Exact for values of positive probability: no sampling, no bound
+    (docs/theory/leakage.md). With ``definition`` every set of at most `MAX_SETS` is
+    visited, larger problems are refused.
 
     Examples
     --------

@@ -43,7 +43,8 @@ class Estimator(Protocol):
 
         Guarantee
         ---------
-        None of privacy: the result is a function of the exact rows.
+        None of privacy: the result is a function of the exact rows
+        (docs/theory/leakage.md).
         """
 
 

@@ -35,7 +35,8 @@ class MultinomialLogistic:
 
     Guarantee
     ---------
-    None: an estimate without upper bound, which certified releases refuse.
+    None: an estimate without upper bound, which certified releases refuse
+    (docs/theory/leakage.md, section 7).
     """
 
     n_points: int = 9

@@ -61,7 +61,8 @@ class MonteCarlo:
 
     Guarantee
     ---------
-    None: an estimate without upper bound, which certified releases refuse.
+    None: an estimate without upper bound, which certified releases refuse
+    (docs/theory/leakage.md, section 7).
     """
 
     n_components: int = 2

@@ -1,0 +1,123 @@
+"""Counting: against a plain group-by, in shards, from files, beyond the limit."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.leakage import (
+    ContingencyCounts,
+    CountLayout,
+    count_codes,
+    count_layout,
+    iter_codes,
+    leakage_targets,
+)
+from corrdp.policy import CategoryDomain, Feature, NumberDomain, Policy, Replace, Slot
+from leakage_models import policy_of, rare_key, table_of
+
+NAMES = ("s1", "s2", "u")
+
+
+@pytest.fixture
+def table():
+    return table_of(rare_key(0.2), NAMES, 5000, np.random.default_rng(3))
+
+
+@pytest.fixture
+def policy():
+    return policy_of(rare_key(), NAMES, ("s1", "s2"))
+
+
+def counted(data, policy):
+    layout = count_layout(policy, leakage_targets(policy))
+    return count_codes(iter_codes(data, policy, layout.features), layout)
+
+
+def test_counts_are_those_of_a_group_by(table, policy):
+    counts = counted(table, policy)
+    expected = table.groupby(list(NAMES)).size()
+    for (s1, s2, u), rows in expected.items():
+        cell = 2 * int(s1[1]) + int(s2[1])
+        assert counts.tables[0][int(u[1]), cell] == rows
+    assert counts.n_rows == 5000
+
+
+def test_shards_add_up(table, policy):
+    whole = counted(table, policy)
+    parts = counted(table[:1234], policy) + counted(table[1234:], policy)
+    assert np.array_equal(whole.tables[0], parts.tables[0])
+
+
+def test_every_kind_of_table_and_file_gives_the_same_counts(table, policy, tmp_path):
+    expected = counted(table, policy).tables[0]
+    arrow = pa.Table.from_pandas(table)
+    pq.write_table(arrow, tmp_path / "t.parquet", row_group_size=700)
+    table.to_csv(tmp_path / "t.csv.gz", index=False)
+    sources = [
+        pl.from_pandas(table),
+        arrow,
+        table.astype("category"),
+        table.to_numpy(),
+        tmp_path / "t.parquet",
+        str(tmp_path / "t.csv.gz"),
+    ]
+    for source in sources:
+        assert np.array_equal(counted(source, policy).tables[0], expected)
+
+
+def test_missing_texts_take_their_declared_code():
+    domain = CategoryDomain(("a", "b"), missing=Slot())
+    filled = CategoryDomain(("a", "b"), missing=Replace("b"))
+    policy = Policy(
+        (Feature("s", "sensitive", domain), Feature("u", "insensitive", filled))
+    )
+    frame = pd.DataFrame({"s": ["a", None, "b", None], "u": [None, "a", "b", "a"]})
+    table = counted(frame, policy).tables[0]
+    assert table.tolist() == [[0, 0, 2], [1, 1, 0]]
+
+
+def test_numbers_without_bins_are_refused_by_name():
+    policy = Policy(
+        (
+            Feature("age", "sensitive", NumberDomain(0, 100)),
+            Feature("u", "insensitive", CategoryDomain(("a", "b"))),
+        )
+    )
+    with pytest.raises(PolicyError, match=r"age.*Declare features"):
+        list(iter_codes(pd.DataFrame({"age": [1], "u": ["a"]}), policy, ["age", "u"]))
+
+
+def test_more_cells_than_the_limit_are_refused_with_number_and_remedy():
+    n_codes = {"s1": 100, "s2": 300, "u": 7}
+    with pytest.raises(
+        PolicyError, match=r"210,000 joint cells.*s2 \(300\), s1 \(100\)"
+    ):
+        CountLayout(n_codes, ("s1", "s2"), {"u": ("u",)}, max_cells=200_000)
+
+
+def test_codes_outside_the_layout_are_refused_without_their_value():
+    layout = CountLayout({"s": 2, "u": 2}, ("s",), {"u": ("u",)})
+    good = np.zeros(3, dtype=np.uint8)
+    bad = np.array([0, 1, 77], dtype=np.uint8)
+    with pytest.raises(CorrDPError, match=r"0\.\.1") as caught:
+        count_codes([{"s": good, "u": bad}], layout)
+    assert "77" not in str(caught.value)
+    with pytest.raises(CorrDPError, match="integers"):
+        count_codes([{"s": good, "u": good.astype(float)}], layout)
+    with pytest.raises(CorrDPError, match="equal lengths"):
+        count_codes([{"s": good, "u": good[:2]}], layout)
+
+
+def test_counts_of_different_layouts_do_not_add():
+    first = ContingencyCounts.empty(
+        CountLayout({"s": 2, "u": 2}, ("s",), {"u": ("u",)})
+    )
+    second = ContingencyCounts.empty(
+        CountLayout({"s": 3, "u": 2}, ("s",), {"u": ("u",)})
+    )
+    with pytest.raises(CorrDPError, match="layout"):
+        first + second

@@ -1,0 +1,152 @@
+"""Plug-in leakage: truth, reasons in words, and tables that tell nothing."""
+
+import numpy as np
+import pytest
+
+from corrdp.exceptions import CorrDPError
+from corrdp.leakage import (
+    TableWords,
+    hotelling_upper,
+    independence_p_value,
+    metric_named,
+    noisy_leakage,
+    noisy_total_variation_upper,
+    plug_in_leakage,
+    sampling_margin,
+)
+from leakage_models import CONDITIONALS, LARGEST
+
+TEXTS = [[f"u = {value}" for value in "abc"]]
+WORDS = TableWords(TEXTS, [1.0 - np.eye(3)])
+COUNTS = (CONDITIONALS * 10_000).astype(np.int64)
+
+
+def found(counts, metric="total_variation", words=WORDS):
+    return plug_in_leakage(
+        counts, words, metric=metric_named(metric), failure_probability=1e-3
+    )
+
+
+def test_estimate_is_the_largest_pair_and_the_reason_names_it():
+    result = found(COUNTS)
+    assert result.estimate == pytest.approx(LARGEST)
+    assert result.upper == pytest.approx(LARGEST + np.sqrt(np.log(1e3) / 1e4))
+    assert "u = a (10000 rows) and u = c (10000 rows)" in result.reason
+
+
+def test_a_value_without_rows_makes_the_bound_one_and_is_named():
+    counts = COUNTS.copy()
+    counts[1] = 0
+    result = found(counts)
+    assert result.upper == 1.0
+    assert "u = b has no rows" in result.reason
+    assert "merge" in result.reason
+
+
+def test_one_row_in_a_group_is_called_thin():
+    counts = COUNTS.copy()
+    counts[0] = [1, 0, 0]
+    result = found(counts)
+    assert result.estimate == 1.0
+    assert result.upper == 1.0
+    assert "u = a (1 rows, thin)" in result.reason
+
+
+def test_a_column_that_holds_one_value_is_unknown_not_safe():
+    counts = np.zeros((3, 3), dtype=np.int64)
+    counts[0] = [5, 5, 5]
+    result = found(counts)
+    assert (result.estimate, result.upper) == (0.0, 1.0)
+    assert "only 1 of 3 declared values" in result.reason
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
+def test_nothing_to_tell_apart_is_zero(shape):
+    counts = np.full(shape, 10)
+    words = TableWords([["x"] * shape[0]], [1.0 - np.eye(shape[1])])
+    assert found(counts, words=words).upper == 0.0
+    noisy = noisy_leakage(
+        counts.astype(float),
+        counts.sum(axis=1).astype(float),
+        words,
+        metric=metric_named("total_variation"),
+        noise_scale=1.0,
+        size_noise_scale=1.0,
+        failure_probability=0.1,
+    )
+    assert noisy.upper == 0.0
+
+
+def test_other_metrics_stay_below_what_total_variation_implies():
+    variation = found(COUNTS)
+    hellinger = found(COUNTS, "hellinger")
+    wasserstein = found(COUNTS, "wasserstein")
+    assert hellinger.estimate <= hellinger.upper <= np.sqrt(variation.upper) + 1e-12
+    assert wasserstein.estimate <= wasserstein.upper <= variation.upper + 1e-12
+
+
+def test_noisy_counts_without_noise_give_the_exact_estimate():
+    result = noisy_leakage(
+        COUNTS.astype(float),
+        COUNTS.sum(axis=1).astype(float),
+        WORDS,
+        metric=metric_named("total_variation"),
+        noise_scale=1e-6,
+        size_noise_scale=1e-6,
+        failure_probability=1e-3,
+    )
+    assert result.estimate == pytest.approx(LARGEST)
+    exact = found(COUNTS).upper
+    # four events share the failure probability: the margin is a little wider
+    assert exact < result.upper < exact + 0.01
+    assert "about 10000 rows" in result.reason
+
+
+def test_groups_drowned_in_noise_have_bound_one():
+    result = noisy_leakage(
+        COUNTS / 1000,
+        COUNTS.sum(axis=1) / 1000,
+        WORDS,
+        metric=metric_named("total_variation"),
+        noise_scale=50.0,
+        size_noise_scale=50.0,
+        failure_probability=1e-3,
+    )
+    assert result.upper == 1.0
+    assert "too few rows for the noise" in result.reason
+
+
+def test_the_bound_by_squares_pays_where_cells_are_many():
+    generator = np.random.default_rng(5)
+    n_cells, rows, scale = 1000, 30_000, 5.0
+    counts = np.full((2, n_cells), rows / n_cells)
+    noisy = counts + generator.normal(0, scale, counts.shape)
+    sizes = np.full(2, float(rows))
+    distances, uppers = noisy_total_variation_upper(
+        noisy,
+        sizes,
+        noise_scale=scale,
+        size_noise_scale=scale,
+        failure_probability=0.01,
+    )
+    # the truth is 0; absolute values alone could not go below the noisy distance
+    assert uppers[0, 1] < distances[0, 1]
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -1.0, np.nan, "x"])
+def test_failure_probabilities_outside_the_open_interval_are_refused(bad):
+    with pytest.raises(CorrDPError, match="failure_probability"):
+        sampling_margin(np.ones(2), failure_probability=bad)
+
+
+def test_independence_is_judged_by_the_likelihood_ratio():
+    generator = np.random.default_rng(0)
+    same = generator.multinomial(5000, [0.2, 0.3, 0.5], size=3)
+    assert independence_p_value(same) > 1e-6
+    assert independence_p_value(COUNTS) < 1e-100
+    assert independence_p_value(np.array([[4, 0], [0, 0]])) == 1.0
+
+
+def test_hotelling_needs_residual_freedom():
+    with pytest.raises(CorrDPError, match="degrees of freedom"):
+        hotelling_upper(1.0, n_rows=5, n_sensitive=5, failure_probability=0.1)

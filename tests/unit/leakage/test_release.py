@@ -1,0 +1,350 @@
+"""Sources of leakage: what they cost, what they show, what they refuse."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from corrdp.accounting import GaussianEvent, gaussian_epsilon
+from corrdp.certificate import certify
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    MissingBoundError,
+    PolicyError,
+)
+from corrdp.mechanisms import (
+    LeakageTable,
+    declared_table,
+    estimate_leakage,
+    plan_leakage_release,
+)
+from corrdp.policy import (
+    Budget,
+    CategoryDomain,
+    Feature,
+    NumberDomain,
+    Policy,
+    Slot,
+    neighbor_classes,
+)
+from leakage_models import (
+    exclusive_or,
+    halves_of_a_secret,
+    joint_of,
+    policy_of,
+    rare_key,
+    table_of,
+)
+
+NAMES = ("s", "u", "v")
+# u tells .3 about s, v nothing
+JOINT = np.einsum(
+    "su,v->suv", joint_of([[0.6, 0.4], [0.3, 0.7]], [0.5, 0.5]), [0.25, 0.75]
+)
+BUDGET = {"epsilon": 0.5, "delta": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return table_of(JOINT, NAMES, 20_000, np.random.default_rng(21))
+
+
+@pytest.fixture
+def policy():
+    return policy_of(JOINT, NAMES, ("s",))
+
+
+def private(table, policy, **options):
+    return estimate_leakage(table, policy, **(BUDGET | options), random_state=5)
+
+
+def test_private_bounds_are_useful_and_cover(table, policy):
+    leakage = private(table, policy)
+    assert leakage.source == "private"
+    assert 0.3 < leakage.features["u"].upper < 0.37
+    assert 0.0 < leakage.features["v"].upper < 0.08
+    assert leakage.distances() == {
+        name: value.upper for name, value in leakage.features.items()
+    }
+
+
+def test_private_release_costs_every_promised_class_at_most_the_share(table, policy):
+    leakage = private(table, policy)
+    epsilons = {
+        name: gaussian_epsilon(mu=events[0].mu, delta=BUDGET["delta"])
+        for name, events in leakage.spent.items()
+    }
+    classes = neighbor_classes(policy, {"u": 1.0, "v": 1.0})
+    promised = [neighbor.name for neighbor in classes if neighbor.promised]
+    assert set(promised) < set(epsilons)
+    for name in promised:
+        assert epsilons[name] <= BUDGET["epsilon"] * (1 + 1e-9)
+    assert epsilons["sensitive"] == pytest.approx(BUDGET["epsilon"], rel=1e-6)
+    for events in leakage.spent.values():
+        assert [type(event) for event in events] == [GaussianEvent]
+
+
+def test_certificate_includes_the_leakage_release(table, policy):
+    leakage = private(table, policy)
+    claim = leakage.claim()
+    assert claim.failure_probability == leakage.failure_probability
+    certificate = certify(
+        policy,
+        leakage.components,
+        budget=Budget(epsilon=0.5, delta=1e-6),
+        leakage=claim,
+        assumptions=leakage.assumptions,
+        replayable_noise=leakage.replayable_noise,
+    )
+    certificate.verify(policy)
+    assert certificate.classes["sensitive"].epsilon == pytest.approx(0.5, rel=1e-6)
+    assert any("independent rows" in text for text in certificate.assumptions)
+    without = [part for part in certificate.components if part.name == "leakage"]
+    assert len(without) == 1
+    with pytest.raises(GuaranteeVoidError):  # the planted bug: a tenth of the budget
+        certify(
+            policy,
+            leakage.components,
+            budget=Budget(epsilon=0.05, delta=1e-6),
+            leakage=claim,
+        )
+
+
+def test_a_larger_share_buys_less_noise(table, policy):
+    small = plan_leakage_release(policy, epsilon=0.1, delta=1e-6)
+    large = plan_leakage_release(policy, epsilon=1.0, delta=1e-6)
+    assert np.all(large.noise_scale < small.noise_scale)
+
+
+def test_label_classes_are_priced_too(table, policy):
+    from corrdp.policy import Label
+
+    protected = dataclasses.replace(
+        policy, label=Label("y", CategoryDomain(("no", "yes")), 0.5)
+    )
+    plan = plan_leakage_release(protected, epsilon=1.0, delta=1e-6)
+    assert plan.event("label").mu == 0.0
+    assert plan.epsilon("sensitive") <= 1.0
+
+
+def test_public_counts_cost_nothing_and_name_the_pair(table, policy):
+    leakage = estimate_leakage(table, policy, source="public")
+    assert leakage.components == ()
+    assert leakage.spent == {}
+    assert leakage.features["u"].estimate == pytest.approx(0.3, abs=0.03)
+    assert "rows" in leakage.features["u"].reason
+    assert "every column has a declared resolution" in leakage.features["u"].method
+
+
+def test_in_sample_is_asymptotic_and_withholds_reasons(table, policy):
+    leakage = estimate_leakage(table, policy, source="in_sample", delta=1e-6)
+    assert leakage.delta_factor == 2
+    assert all("withheld" in v.reason for v in leakage.features.values())
+    with pytest.raises(GuaranteeVoidError, match="in_sample"):
+        leakage.distances()
+    adjusted = leakage.distances("theorem")
+    assert adjusted["u"] >= leakage.features["u"].estimate
+    assert leakage.claim("theorem").source == "in_sample"
+    shown = estimate_leakage(
+        table, policy, source="in_sample", delta=1e-6, research=True
+    )
+    assert "rows" in shown.features["u"].reason
+    assert "NOT PRIVATE" in shown.to_text()
+    without_delta = estimate_leakage(table, policy, source="in_sample")
+    with pytest.raises(MissingBoundError, match="pass delta"):
+        without_delta.distances("theorem")
+
+
+def test_papers_adjustment_is_definition_4_3(table, policy):
+    leakage = estimate_leakage(table, policy, source="public", delta=1e-6)
+    found = leakage.features["u"]
+    inputs = found.paper_inputs
+    constant = math.sqrt(math.log(2 * 2) / inputs.smallest_probability)
+    margin = 2 * constant * math.sqrt(math.log(2 / 1e-6)) / math.sqrt(len(table))
+    assert found.paper_upper == pytest.approx(min(1.0, found.estimate + margin))
+
+
+def test_an_empty_cell_makes_the_papers_constant_infinite(policy):
+    frame = pd.DataFrame({"s": ["v0", "v1"], "u": ["v0", "v1"], "v": ["v0", "v1"]})
+    leakage = estimate_leakage(frame, policy, source="public", delta=0.1)
+    assert leakage.features["u"].paper_upper == 1.0
+
+
+def test_declared_leakage_is_passed_on_and_missing_ones_are_named(policy):
+    with pytest.raises(MissingBoundError, match="u, v"):
+        estimate_leakage(None, policy, source="declared")
+    declared = policy.with_leakage({"u": 0.4, "v": 0.1})
+    leakage = estimate_leakage(None, declared, source="declared")
+    assert leakage.distances() == {"u": 0.4, "v": 0.1}
+    assert declared_table(declared).claim().source == "declared"
+
+
+def test_block_relation_gives_one_number(table, policy):
+    block = dataclasses.replace(policy, relation="all_insensitive")
+    leakage = estimate_leakage(table, block, source="public")
+    assert set(leakage.features) == {"block"}
+    assert leakage.distances() == leakage.features["block"].upper
+    assert leakage.claim().values == {"block": leakage.distances()}
+    noisy = private(table, block)
+    assert set(noisy.spent) == {"insensitive", "sensitive", "whole_record"}
+    # the thinnest pair has 2,500 rows each: a margin of .06 before any noise
+    assert 0.3 < noisy.distances() < 0.3 + 2 * 0.06
+
+
+def test_exclusive_or_needs_the_block_or_the_definition():
+    generator = np.random.default_rng(4)
+    frame = table_of(exclusive_or(), NAMES, 8000, generator)
+    marginal = policy_of(exclusive_or(), NAMES, ("s",))
+    leakage = estimate_leakage(frame, marginal, source="public")
+    assert leakage.features["u"].upper < 0.1
+    for options in ({"conditioning": "definition"}, {"relation": "all_insensitive"}):
+        policy = dataclasses.replace(marginal, **options)
+        leakage = estimate_leakage(frame, policy, source="public")
+        assert next(iter(leakage.features.values())).estimate == 1.0
+        assert leakage.conditioning == policy.conditioning
+        assert leakage.relation == policy.relation
+
+
+def test_sensitive_features_are_counted_jointly_e2():
+    frame = table_of(
+        halves_of_a_secret(), ("z", "d", "u"), 8000, np.random.default_rng(4)
+    )
+    policy = policy_of(halves_of_a_secret(), ("z", "d", "u"), ("z", "d"))
+    leakage = estimate_leakage(frame, policy, source="public")
+    assert leakage.features["u"].estimate == 1.0
+
+
+def test_definition_sees_what_a_sensitive_key_opens_e9():
+    joint = rare_key(0.05)
+    names = ("s1", "s2", "u")
+    frame = table_of(joint, names, 20_000, np.random.default_rng(6))
+    policy = policy_of(joint, names, ("s1", "s2"))
+    assert estimate_leakage(frame, policy, source="public").features["u"].upper < 0.2
+    policy = dataclasses.replace(policy, conditioning="definition")
+    found = estimate_leakage(frame, policy, source="public").features["u"]
+    assert found.estimate == 1.0
+    assert "s1 is known" in found.reason
+
+
+def test_round_trip_through_json(table, policy):
+    for leakage in (
+        private(table, policy),
+        estimate_leakage(table, policy, source="public", delta=1e-6),
+    ):
+        text = json.dumps(leakage.to_dict(), allow_nan=False)
+        again = LeakageTable.from_dict(json.loads(text))
+        assert again.to_dict() == leakage.to_dict()
+        assert again.distances() == leakage.distances()
+        assert again.spent == leakage.spent
+    with pytest.raises(CorrDPError, match="schema"):
+        LeakageTable.from_dict({"schema": "other"})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"source": "guess"}, CorrDPError, "source='guess'"),
+        ({"source": "private"}, BudgetError, "epsilon is None"),
+        ({"source": "private", "epsilon": 1.0}, BudgetError, "delta is None"),
+        ({"source": "public", "epsilon": 1.0}, BudgetError, "spends none"),
+        ({"source": "public", "failure_probability": 0}, CorrDPError, "failure"),
+        ({"source": "public", "metric": "kl"}, CorrDPError, "metric='kl'"),
+        ({"source": "public", "max_cells": 3}, PolicyError, "8 joint cells"),
+        (
+            {"source": "private", "estimator": "logistic", **BUDGET},
+            GuaranteeVoidError,
+            "no private release",
+        ),
+    ],
+)
+def test_bad_requests_are_refused(table, policy, options, error, message):
+    with pytest.raises(error, match=message):
+        estimate_leakage(table, policy, **options)
+
+
+def test_definition_has_no_private_release_and_no_other_metric(table, policy):
+    policy = dataclasses.replace(policy, conditioning="definition")
+    with pytest.raises(PolicyError, match="no private release"):
+        private(table, policy)
+    with pytest.raises(PolicyError, match="total variation"):
+        estimate_leakage(table, policy, source="public", metric="hellinger")
+    with pytest.raises(PolicyError, match="counts only"):
+        estimate_leakage(table, policy, source="public", estimator="critic")
+
+
+def test_unconfirmed_policies_are_refused_unless_in_research(table, policy):
+    policy = dataclasses.replace(policy, unconfirmed=("features.u.categories",))
+    with pytest.raises(PolicyError, match="not confirmed"):
+        estimate_leakage(table, policy, source="public")
+    estimate_leakage(table, policy, source="public", research=True)
+
+
+def test_an_estimate_without_bound_is_refused_where_it_is_needed():
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"s": generator.choice(["a", "b"], 500), "u": generator.random(500)}
+    )
+    policy = Policy(
+        (
+            Feature("s", "sensitive", CategoryDomain(("a", "b"))),
+            Feature("u", "insensitive", NumberDomain(0, 1)),
+        )
+    )
+    leakage = estimate_leakage(frame, policy, source="public")
+    assert leakage.features["u"].upper is None
+    assert "none" in leakage.to_text()
+    with pytest.raises(MissingBoundError, match="no upper bound"):
+        leakage.distances()
+
+
+def test_binned_numbers_leave_their_assumption(table):
+    frame = table.assign(n=np.linspace(0, 1, len(table)))
+    policy = policy_of(JOINT, NAMES, ("s",))
+    number = Feature("n", "insensitive", NumberDomain(0, 1, bins=4))
+    policy = dataclasses.replace(policy, features=(*policy.features, number))
+    leakage = estimate_leakage(frame, policy, source="public")
+    assert any("n enters the model binned" in text for text in leakage.assumptions)
+
+
+def test_strange_columns():
+    slot = CategoryDomain(("a", "b"), missing=Slot())
+    frame = pd.DataFrame(
+        {"s": ["a", "b"] * 50, "empty": [None] * 100, "constant": ["a"] * 100}
+    )
+    features = (
+        Feature("s", "sensitive", CategoryDomain(("a", "b"))),
+        Feature("empty", "insensitive", slot),
+        Feature("constant", "insensitive", CategoryDomain(("a",))),
+    )
+    leakage = estimate_leakage(frame, Policy(features), source="public")
+    assert leakage.features["empty"].upper == 1.0
+    assert leakage.features["constant"].upper == 0.0
+    noisy = private(frame, Policy(features))
+    assert noisy.features["constant"].upper == 0.0
+    assert noisy.features["empty"].upper == 1.0
+
+
+def test_no_sensitive_feature_and_nothing_but_sensitive_features():
+    frame = pd.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
+    domain = CategoryDomain(("x", "y"))
+    nothing = Policy((Feature("a", "insensitive", domain),))
+    assert estimate_leakage(frame, nothing, source="public").distances() == {"a": 0.0}
+    assert private(frame, nothing).components == ()
+    everything = Policy(tuple(Feature(name, "sensitive", domain) for name in "ab"))
+    assert estimate_leakage(frame, everything, source="public").distances() == {}
+    assert private(frame, everything).distances() == {}
+
+
+def test_private_release_never_quotes_an_exact_count(policy):
+    frame = table_of(JOINT, NAMES, 12_345, np.random.default_rng(2))
+    leakage = estimate_leakage(frame, policy, **BUDGET)
+    exact = {str(n) for name in "uv" for n in frame[name].value_counts()}
+    told = json.dumps(leakage.to_dict())
+    public = json.dumps(estimate_leakage(frame, policy, source="public").to_dict())
+    assert all(count in public for count in exact)
+    assert not any(f"{count} rows" in told for count in exact)

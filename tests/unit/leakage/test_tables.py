@@ -1,0 +1,121 @@
+"""Files: every format gives the same table, errors name no data."""
+
+import sqlite3
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather as pf
+import pyarrow.parquet as pq
+import pytest
+
+from corrdp._tables import iter_batches, read_table
+from corrdp.exceptions import CorrDPError, PolicyError
+
+FRAME = pd.DataFrame({"age": [1, 2, 3], "name": ["a", None, "c"], "x": [0.5, 1.5, 2.5]})
+
+
+@pytest.fixture
+def files(tmp_path):
+    table = pa.Table.from_pandas(FRAME, preserve_index=False)
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    FRAME.to_csv(tmp_path / "t.csv.gz", index=False)
+    FRAME.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
+    pq.write_table(table, tmp_path / "t.parquet")
+    pf.write_feather(table, tmp_path / "t.feather")
+    with (
+        pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as stream,
+    ):
+        stream.write_table(table)
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        FRAME.to_sql('odd "name"', connection, index=False)
+    connection.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t.csv",
+        "t.csv.gz",
+        "t.tsv",
+        "t.parquet",
+        "t.feather",
+        "t.arrow",
+        't.db::odd "name"',
+    ],
+)
+def test_every_format_gives_the_same_table(files, name):
+    read = read_table(f"{files}/{name}")
+    assert read.column_names == list(FRAME.columns)
+    assert read.column("name").to_pylist() == ["a", None, "c"]
+    assert read.column("x").to_pylist() == [0.5, 1.5, 2.5]
+    chosen = list(iter_batches(f"{files}/{name}", ["x", "age"], batch_rows=2))
+    assert [batch.num_rows for batch in chosen] == [2, 1]
+    assert chosen[0].column_names == ["x", "age"]
+
+
+def test_duckdb_tables_are_read(tmp_path):
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute("create table t as select * from range(5) r(age)")
+    read = read_table(f"{tmp_path}/t.duckdb::t")
+    assert read.column("age").to_pylist() == [0, 1, 2, 3, 4]
+    with pytest.raises(CorrDPError, match="no table 'other'"):
+        read_table(f"{tmp_path}/t.duckdb::other")
+
+
+def test_globs_are_read_in_order(files):
+    (files / "t.parquet").rename(files / "part-1.parquet")
+    pq.write_table(pa.table({"age": [9]}), files / "part-2.parquet")
+    read = read_table(f"{files}/part-*.parquet", ["age"])
+    assert read.column("age").to_pylist() == [1, 2, 3, 9]
+
+
+def test_numbers_can_be_forced_and_missing_texts_are_missing(tmp_path):
+    (tmp_path / "n.csv").write_text("a,b\n1,NA\n2,\n")
+    read = read_table(tmp_path / "n.csv", number_columns=["a", "b"])
+    assert str(read.schema.field("a").type) == "double"
+    assert read.column("b").to_pylist() == [None, None]
+    assert read_table(tmp_path / "n.csv").column("b").to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        ("none.csv", None, "no file"),
+        ("none-*.csv", None, "must match"),
+        ("t.csv", ["absent"], "lacks the columns 'absent'"),
+        ("t.parquet", ["absent"], "lacks the columns 'absent'"),
+        ("t.arrow", ["absent"], "lacks the columns 'absent'"),
+        ("t.db::absent", None, "no table 'absent'"),
+        ('t.db::odd "name"', ["absent"], "lacks the columns"),
+        ("t.parquet::t", None, "neither an SQLite nor a DuckDB"),
+        ("t.xlsx", None, "format"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_remedy(files, name, columns, message):
+    (files / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(CorrDPError, match=message):
+        read_table(f"{files}/{name}", columns)
+
+
+def test_absent_columns_are_policy_errors(files):
+    with pytest.raises(PolicyError):
+        read_table(files / "t.csv", ["absent"])
+
+
+def test_a_parser_that_quotes_rows_is_not_quoted(tmp_path):
+    (tmp_path / "broken.csv").write_text("a,b\n1,2\n1,SECRET,3\n")
+    with pytest.raises(CorrDPError) as caught:
+        read_table(tmp_path / "broken.csv")
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_parts_of_different_types_are_refused(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "p1.parquet")
+    pq.write_table(pa.table({"a": ["x"]}), tmp_path / "p2.parquet")
+    with pytest.raises(CorrDPError, match="different types"):
+        read_table(f"{tmp_path}/p*.parquet")
