@@ -146,8 +146,8 @@ def test_ignoring_the_noise_is_caught():
 
 
 def noise_understated(counts, generator):
-    """A wrong bound: the noise on cells stated ten times too small."""
-    noisy = _noisy(counts, 10 * SCALE, generator)
+    """A wrong bound: the noise on cells stated twenty times too small."""
+    noisy = _noisy(counts, 20 * SCALE, generator)
     _, uppers = noisy_total_variation_upper(
         noisy,
         _noisy(counts.sum(axis=1), SCALE, generator),
@@ -160,7 +160,7 @@ def noise_understated(counts, generator):
 
 def test_noise_stated_too_small_is_caught():
     joint = unequal_sizes(0.5)
-    assert failures(noise_understated, joint, 0.8, 2000, 46) > allowed()
+    assert failures(noise_understated, joint, 0.8, 6000, 46) > allowed()
 
 
 def test_definition_bound_covers_over_all_sets():
