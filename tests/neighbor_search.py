@@ -212,17 +212,17 @@ def _numbers(policy):
 
 
 def worst_ratio(squares, rows, rng, *, n_precisions=60):
-    """Return how much of the bound the movements use, over random precisions.
+    """Return how much of the bound the movements use, over many precisions.
 
     `squares` are squared movements, `rows` squared bounds of one class; the result is
     at most 1 exactly if no tried precision lets a movement pass the bound.
     """
     n_groups = rows.shape[1]
-    precisions = np.vstack(
-        [np.eye(n_groups), 10.0 ** rng.uniform(-3, 3, (n_precisions, n_groups))]
-    )
+    precisions = 10.0 ** rng.uniform(-3, 3, (n_precisions, n_groups))
+    used = rng.random(precisions.shape) < 2.0 / n_groups  # most weight on few groups
+    precisions = np.vstack([np.eye(n_groups), precisions, precisions * used])
     moved = (squares @ precisions.T).max(axis=0)
     allowed = (rows @ precisions.T).max(axis=0)
-    still = moved <= 1e-24
+    still = moved <= 1e-24 * precisions.max(axis=1)
     ratio = np.where(still, 0.0, moved / np.maximum(allowed, 1e-300))
     return math.sqrt(ratio.max())

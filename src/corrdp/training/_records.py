@@ -106,5 +106,5 @@ def _clipped(vectors: FloatArray, norm: float) -> FloatArray:
         return vectors
     flat = vectors.reshape(vectors.shape[0], -1)
     length = np.linalg.norm(flat, axis=1)
-    factor = np.minimum(1.0, norm / np.maximum(length, np.finfo(np.float64).tiny))
+    factor = norm / np.maximum(length, max(norm, np.finfo(np.float64).tiny))
     return np.asarray((flat * factor[:, None]).reshape(vectors.shape))
