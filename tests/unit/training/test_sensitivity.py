@@ -1,0 +1,312 @@
+import importlib.util
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from corrdp.exceptions import CorrDPError, MissingBoundError
+from corrdp.policy import (
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    Slot,
+    neighbor_classes,
+    policy_blocks,
+)
+from corrdp.training._layout import GradientLayout
+from corrdp.training._losses import (
+    HuberLoss,
+    LogisticLoss,
+    MultinomialLoss,
+    SquaredLoss,
+    UnclippedSquaredLoss,
+)
+from corrdp.training._sensitivity import GradientSensitivity
+from neighbor_search import Problem, corner_moves, small_policy
+
+ROOT_TWO = math.sqrt(2.0)
+CLOSE = {"rel": 1e-9, "abs": 1e-9}
+
+
+def tiny_policy(*, score=0.0, numeric=False, slot=False):
+    """One sensitive number and one-hot, one insensitive number, one public number."""
+    missing = {"missing": Slot()} if slot else {}
+    return Policy(
+        (
+            Feature("age", "sensitive", NumberDomain(0, 1, **missing)),
+            Feature("job", "sensitive", CategoryDomain(("a", "b", "c"), **missing)),
+            Feature("hours", "insensitive", NumberDomain(0, 1), leakage=0.3),
+            Feature("year", "public", NumberDomain(0, 1)),
+        ),
+        label=Label(
+            "y", NumberDomain(0, 1) if numeric else CategoryDomain(("n", "p")), score
+        ),
+    )
+
+
+def sensitivity(loss, *, policy=None, by_feature=True, edit=None, **options):
+    policy = policy or tiny_policy(numeric=not isinstance(loss, LogisticLoss))
+    blocks = policy_blocks(policy)
+    layout = GradientLayout.by_role(blocks)
+    if by_feature:  # every feature its own group
+        groups = [
+            replace(layout.groups[0], name=f, features=(f,)) for f in ("age", "job")
+        ]
+        layout = replace(layout, groups=(*groups, *layout.groups[1:]))
+    if edit:
+        layout = replace(layout, groups=tuple(edit(group) for group in layout.groups))
+    return GradientSensitivity(loss, layout, neighbor_classes(policy), **options)
+
+
+def rows_of(bound, name, table):
+    return table[[row == name for row in bound.row_classes]]
+
+
+def test_logistic_bounds_at_zero():
+    bound = sensitivity(LogisticLoss())
+    table = bound.bounds(np.zeros(7))
+    # every residual is 1/2 or -1/2: number 1/2, one-hot sqrt(2)/2, nothing else moves
+    first = rows_of(bound, "sensitive", table)
+    expected = [0.5, ROOT_TWO / 2, 0, 0, 0]
+    np.testing.assert_allclose(first, [expected] * 3, atol=1e-9)
+    second = rows_of(bound, "insensitive:hours", table)
+    np.testing.assert_allclose(second, [[0, 0, 0.5, 0, 0]] * 3, atol=1e-9)
+
+
+def test_logistic_bounds_for_all_parameters():
+    bound = sensitivity(LogisticLoss())
+    worst = rows_of(bound, "sensitive", bound.worst_case_bounds())
+    np.testing.assert_allclose(worst[0], [1, ROOT_TWO, 0, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(worst[-1], [0.5, 1, 0.5, 0.5, 1], atol=1e-9)
+
+
+def test_the_cross_term_is_the_hyperbolic_tangent_of_a_quarter_of_the_range():
+    bound = sensitivity(LogisticLoss())
+    coef = np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+    spread = 3.0 + 1.5
+    last = rows_of(bound, "sensitive", bound.bounds(coef))[-1]
+    assert last[4] == pytest.approx(math.tanh(spread / 4.0), **CLOSE)
+    assert last[3] == pytest.approx(math.tanh(spread / 4.0) / 2.0, **CLOSE)
+    own = rows_of(bound, "insensitive:hours", bound.bounds(coef))[-1]
+    assert own[4] == pytest.approx(math.tanh(0.7 / 4.0), **CLOSE)
+
+
+def test_a_label_that_flips_adds_one():
+    bound = sensitivity(LogisticLoss(), policy=tiny_policy(score=0.5))
+    coef = np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+    table = bound.bounds(coef)
+    gap = 1.0 + math.tanh(4.5 / 4.0)
+    flipped = rows_of(bound, "sensitive", table)[-1]
+    np.testing.assert_allclose(flipped, [gap / 2, gap, gap / 2, gap / 2, gap])
+    alone = rows_of(bound, "label", table)
+    np.testing.assert_allclose(alone, [[0.5, 1.0, 0.5, 0.5, 1.0]])
+
+
+@pytest.mark.parametrize("loss", [SquaredLoss(0.4), HuberLoss(0.4)])
+def test_squared_bounds(loss):
+    bound = sensitivity(loss)
+    coef = np.array([0.1, 0.0, 0.2, 0.05, 0.3, 0.0, 0.0])
+    zero, end = rows_of(bound, "sensitive", bound.bounds(coef))
+    gap = 0.1 + 0.2
+    np.testing.assert_allclose(zero, [0.4, 0.4 * ROOT_TWO, 0, 0, 0], atol=1e-12)
+    number, one_hot = (0.4 + 0.1) / 2, math.hypot(0.4, 0.1)
+    np.testing.assert_allclose(end, [number, one_hot, gap / 2, gap / 2, gap])
+
+
+def test_a_label_that_changes_widens_the_gap():
+    policy = tiny_policy(score=1.0, numeric=True)
+    bound = sensitivity(SquaredLoss(10.0), policy=policy, label_bounds=(-0.5, 0.5))
+    coef = np.array([0.1, 0.0, 0.2, 0.05, 0.3, 0.0, 0.0])
+    table = bound.bounds(coef)
+    assert rows_of(bound, "label", table)[-1, 4] == pytest.approx(1.0, **CLOSE)
+    assert rows_of(bound, "sensitive", table)[-1, 4] == pytest.approx(1.3, **CLOSE)
+    # the residual itself is no larger than the domain allows
+    reach = 0.5 + 0.05 + 0.2 + 0.15
+    assert rows_of(bound, "sensitive", table)[0, 0] == pytest.approx(reach, **CLOSE)
+
+
+def test_unclipped_squared_bounds_follow_the_domain():
+    bound = sensitivity(UnclippedSquaredLoss())
+    coef = np.array([2.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5])
+    reach = 0.5 + 1.0 + 1.0 + 0.5  # label, age, job, intercept
+    zero = rows_of(bound, "sensitive", bound.bounds(coef))[0]
+    np.testing.assert_allclose(zero[:2], [reach, reach * ROOT_TWO])
+    with pytest.raises(MissingBoundError, match="parameter_radius"):
+        bound.worst_case_bounds()
+    assert np.isfinite(bound.worst_case_bounds(3.0)).all()
+    assert bound.table(coef).contribution is None
+
+
+def test_softmax_bounds():
+    bound = sensitivity(MultinomialLoss(3), policy=tiny_policy())
+    worst = rows_of(bound, "sensitive", bound.worst_case_bounds())
+    np.testing.assert_array_less(worst[:, 0], 1.6)
+    at_zero = rows_of(bound, "sensitive", bound.bounds(np.zeros((7, 3))))
+    np.testing.assert_allclose(at_zero[0], [ROOT_TWO, 2.0, 0, 0, 0], atol=1e-9)
+    coef = np.zeros((7, 3))
+    coef[0, 0] = 0.4  # one score moves by at most 0.4
+    gap = rows_of(bound, "sensitive", bound.bounds(coef))[0, 4]
+    assert gap == pytest.approx(ROOT_TWO * math.tanh(0.1), **CLOSE)
+    assert bound.groups[1].size == 9
+
+
+def test_residual_bound_can_be_replaced_at_every_step():
+    coef = np.array([0.1, 0.0, 0.2, 0.05, 0.3, 0.0, 0.0])
+    np.testing.assert_array_equal(
+        sensitivity(SquaredLoss(0.4)).bounds(coef, residual_bound=0.2),
+        sensitivity(SquaredLoss(0.2)).bounds(coef),
+    )
+
+
+def test_clipping_caps_the_group_in_all_rows_that_it_cuts():
+    def clip(group):
+        return replace(group, clip_norm=0.45) if group.name == "age" else group
+
+    coef = np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+    free, capped = sensitivity(LogisticLoss()), sensitivity(LogisticLoss(), edit=clip)
+    plain = rows_of(free, "sensitive", free.bounds(coef))
+    cut = rows_of(capped, "sensitive", capped.bounds(coef))
+    assert plain[0, 0] > 0.9 > plain[-1, 0]
+    np.testing.assert_allclose(cut[:2, 0], 0.9)
+    np.testing.assert_array_equal(cut[:, 1:], plain[:, 1:])
+    np.testing.assert_allclose(capped.contribution(), [0.45, 1.0, 0.5, 0.5, 1.0])
+
+
+def test_flat_clipping_of_the_whole_record_is_twice_the_norm():
+    policy = tiny_policy(score=1.0)
+    layout = GradientLayout.flat(policy_blocks(policy), clip_norm=0.1)
+    bound = GradientSensitivity(LogisticLoss(), layout, neighbor_classes(policy))
+    np.testing.assert_allclose(bound.worst_case_bounds(), 0.2)
+
+
+@pytest.mark.parametrize(("clip_norm", "unit"), [(math.inf, 0.5), (5.0, 1.0)])
+def test_influence_bounds_cap_what_sensitive_features_move(clip_norm, unit):
+    def limit(group):
+        if group.name != "hours":
+            return group
+        return replace(group, clip_norm=clip_norm, influence_bound=0.1)
+
+    bound = sensitivity(LogisticLoss(), edit=limit)
+    coef = np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+    table = bound.bounds(coef)
+    under_sensitive = rows_of(bound, "sensitive", table)
+    np.testing.assert_allclose(under_sensitive[-1, 2], 0.2 * unit)
+    assert under_sensitive[0, 2] == 0.0
+    # the corner at which the bound begins to hold is a row of its own
+    gaps = under_sensitive[:, 4]
+    np.testing.assert_allclose(gaps[np.argmin(np.abs(gaps - 0.4 * unit))], 0.4 * unit)
+    untouched = rows_of(bound, "insensitive:hours", table)[-1, 4]
+    assert untouched == pytest.approx(math.tanh(0.7 / 4.0), **CLOSE)
+
+
+def test_a_projection_bounds_radius_and_diameter():
+    def project(group):
+        return replace(group, feature_radius=0.3) if group.name == "job" else group
+
+    bound = sensitivity(LogisticLoss(), edit=project)
+    worst = rows_of(bound, "sensitive", bound.worst_case_bounds())
+    np.testing.assert_allclose(worst[:, 1], [0.6, 0.3, 0.3])
+    assert bound.contribution()[1] == pytest.approx(0.3)
+
+
+def test_a_missing_flag_is_one_more_corner():
+    bound = sensitivity(LogisticLoss(), policy=tiny_policy(slot=True))
+    coef = np.zeros(9)
+    coef[[0, 1]] = 1.0, 4.0  # age spans 1, and 4.5 down to a missing age
+    last = rows_of(bound, "sensitive", bound.bounds(coef))[-1]
+    assert last[4] == pytest.approx(math.tanh(4.5 / 4.0), **CLOSE)
+    zero = rows_of(bound, "sensitive", bound.worst_case_bounds())[0]
+    np.testing.assert_allclose(zero[:2], [math.hypot(1.0, 0.5), ROOT_TWO])
+
+
+def test_public_features_never_change_but_move_through_the_residual():
+    bound = sensitivity(LogisticLoss())
+    coef = np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+    table = bound.bounds(coef)
+    assert "public" not in "".join(bound.row_classes)
+    assert rows_of(bound, "whole_record", table)[-1, 3] > 0.4
+    assert rows_of(bound, "whole_record", table)[0, 3] == 0.0
+
+
+@pytest.mark.parametrize("name", ["zero", "bend", "end"])
+def test_logistic_rows_are_attained(name):
+    policy = small_policy()
+    layout = GradientLayout.by_role(policy_blocks(policy))
+    problem = Problem(policy, layout, LogisticLoss(), None)
+    coef = np.zeros(11)
+    if name == "zero":
+        coef[-1] = 8.0  # saturated, and the sensitive features do not matter
+    elif name == "bend":
+        coef[[0, 1, -1]] = 1.5, 1.0, 0.5
+    else:
+        coef[[0, 1, 2]] = 6.0, 3.0, -3.0  # only sensitive features matter
+    bound = GradientSensitivity(problem.loss, layout, problem.classes)
+    rows = rows_of(bound, "sensitive", bound.bounds(coef))
+    row = rows[["zero", "bend", "end"].index(name)]
+    moves = np.sqrt(corner_moves(problem, problem.classes[0], coef))
+    moving = row > 1e-9
+    assert (moves[:, moving] / row[moving]).min(axis=1).max() > 0.99
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_squared_rows_are_attained(row):
+    policy = small_policy(label="number")
+    layout = GradientLayout.by_role(policy_blocks(policy))
+    problem = Problem(policy, layout, SquaredLoss(0.3), None)
+    coef = np.zeros(11)
+    if row:
+        coef[[0, 1, -1]] = 0.1, 0.15, -0.4  # residuals 0.3 and 0.05
+    bound = GradientSensitivity(problem.loss, layout, problem.classes)
+    bounds = rows_of(bound, "sensitive", bound.bounds(coef))[row]
+    moves = np.sqrt(corner_moves(problem, problem.classes[0], coef))
+    moving = bounds > 1e-9
+    assert (moves[:, moving] / bounds[moving]).min(axis=1).max() > 0.99
+
+
+def test_tables_carry_groups_classes_and_contribution():
+    bound = sensitivity(LogisticLoss())
+    for table in (bound.table(), bound.table(np.ones(7))):
+        assert table.classes == bound.row_classes
+        assert [group.name for group in table.groups] == [
+            "age", "job", "hours", "public", "intercept",
+        ]  # fmt: skip
+        np.testing.assert_allclose(table.contribution, [0.5, 1.0, 0.5, 0.5, 1.0])
+
+
+def test_huge_parameters_stay_finite():
+    bound = sensitivity(LogisticLoss())
+    for size in (1e2, 1e4, 1e8):
+        coef = size * np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+        table = bound.bounds(coef)
+        assert np.isfinite(table).all()
+        assert rows_of(bound, "sensitive", table)[0, 1] == pytest.approx(ROOT_TWO)
+
+
+def test_without_numba_the_plain_bounds_are_used(monkeypatch):
+    coef = np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+    with_numba = sensitivity(LogisticLoss()).bounds(coef)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    plain = sensitivity(LogisticLoss()).bounds(coef)
+    np.testing.assert_allclose(plain, with_numba, rtol=1e-9, atol=1e-12)
+
+
+def test_many_categories_keep_their_diameter():
+    policy = Policy(
+        (
+            Feature("code", "sensitive", CategoryDomain(tuple(map(str, range(80))))),
+            Feature("hours", "insensitive", NumberDomain(0, 1), leakage=0.3),
+        ),
+        label=Label("y", CategoryDomain(("n", "p")), score=0.0),
+    )
+    layout = GradientLayout.by_role(policy_blocks(policy))
+    bound = GradientSensitivity(LogisticLoss(), layout, neighbor_classes(policy))
+    worst = rows_of(bound, "sensitive", bound.worst_case_bounds())
+    assert worst[0, 0] == pytest.approx(ROOT_TWO)
+
+
+def test_label_bounds_are_ordered():
+    with pytest.raises(CorrDPError, match="label_bounds"):
+        sensitivity(SquaredLoss(0.4), label_bounds=(0.5, -0.5))
