@@ -16,7 +16,11 @@ from corrdp.cli import (
     _demo,
     _init,
     _leakage,
+    _ledger,
     _plan,
+    _predict,
+    _query,
+    _train,
 )
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
@@ -37,6 +41,10 @@ app.command("confirm")(_confirm.confirm)
 app.command("check")(_check.check)
 app.command("leakage")(_leakage.leakage)
 app.command("plan")(_plan.plan)
+app.command("train")(_train.train)
+app.command("predict")(_predict.predict)
+app.command("query")(_query.query)
+app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_certificate.app, name="certificate")
 app.add_typer(_account.app, name="account")
 app.command("demo")(_demo.demo)

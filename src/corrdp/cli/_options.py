@@ -25,7 +25,14 @@ SeedOption = Annotated[
 ]
 LedgerOption = Annotated[
     Path | None,
-    typer.Option(help="Ledger that the release is charged to; created if absent."),
+    typer.Option(help="Ledger to charge; created with --ledger-epsilon if absent."),
+]
+LedgerEpsilonOption = Annotated[
+    float | None,
+    typer.Option(help="Total budget of a new ledger, for all releases ever."),
+]
+LedgerDeltaOption = Annotated[
+    float | None, typer.Option(help="Total delta of a new ledger; default --delta.")
 ]
 
 

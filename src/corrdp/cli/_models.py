@@ -1,0 +1,108 @@
+"""Models by the names that commands use."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corrdp.exceptions import CorrDPError, PolicyError
+
+if TYPE_CHECKING:
+    from corrdp.mechanisms import LeakageTable
+    from corrdp.policy import Policy
+
+
+class Model(StrEnum):
+    """What can be trained."""
+
+    LOGISTIC = "logistic"
+    LINEAR = "linear"
+    MLP = "mlp"
+
+
+class MethodChoice(StrEnum):
+    """What is protected; the last two protect nothing and need --research."""
+
+    CORR = "corr"
+    STANDARD = "standard"
+    SEMI = "semi"
+    PARTIAL = "partial"
+    NONPRIVATE = "nonprivate"
+
+
+class CalibrationChoice(StrEnum):
+    """How noise is set: proved constants, or the paper's closed forms."""
+
+    CERTIFIED = "certified"
+    THEOREM = "theorem"
+
+
+def estimator_class(model: Model, policy: "Policy") -> Any:
+    """Return the estimator that a model's name stands for, given the label's type."""
+    from corrdp import estimators
+    from corrdp.policy import NumberDomain
+
+    if model is Model.LOGISTIC:
+        return estimators.LogisticRegression
+    if model is Model.LINEAR:
+        return estimators.LinearRegression
+    label = policy.label
+    is_number = label is not None and isinstance(label.domain, NumberDomain)
+    return _network("MLPRegressor" if is_number else "MLPClassifier")
+
+
+def load_estimator(directory: Path) -> Any:
+    """Return the fitted model of a result directory, every digest checked."""
+    from corrdp import estimators
+
+    path = directory / "model.json"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))["content"]
+        kind = content["kind"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorrDPError(
+            f"cannot read a model in {str(directory)!r} ({type(error).__name__}). Pass "
+            "a directory that corrdp train wrote."
+        ) from None
+    if kind in ("MLPClassifier", "MLPRegressor"):
+        return _network(kind).load(directory)
+    if kind not in ("LogisticRegression", "LinearRegression"):
+        raise CorrDPError(
+            f"the model in {str(directory)!r} is a {kind!r}, which this version does "
+            "not know. Read it with the version that wrote it."
+        )
+    return getattr(estimators, kind).load(directory)
+
+
+def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
+    """Return a leakage table that was saved for this policy."""
+    if path is None:
+        return None
+    from corrdp.mechanisms import LeakageTable
+
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorrDPError(
+            f"cannot read the leakage table {str(path)!r} ({type(error).__name__}). "
+            "Pass a file that corrdp leakage --out wrote."
+        ) from None
+    table = LeakageTable.from_dict(document)
+    if table.policy_fingerprint != policy.fingerprint():
+        raise PolicyError(
+            f"the leakage table {str(path)!r} was estimated for policy "
+            f"{table.policy_fingerprint[:12]}, this one is "
+            f"{policy.fingerprint()[:12]}. Estimate it again."
+        )
+    return table
+
+
+def _network(kind: str) -> Any:
+    from corrdp import estimators
+
+    found = getattr(estimators, kind, None)
+    if found is None:
+        raise CorrDPError(
+            f"{kind} is not available. Install it: pip install 'corrdp[torch]'."
+        )
+    return found

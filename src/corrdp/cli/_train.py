@@ -1,0 +1,170 @@
+"""``corrdp train``: a model, its certificate and a report, all or nothing."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corrdp.cli._models import CalibrationChoice, MethodChoice, Model
+from corrdp.cli._options import (
+    DataArgument,
+    LedgerDeltaOption,
+    LedgerEpsilonOption,
+    LedgerOption,
+    PolicyOption,
+    SeedOption,
+)
+from corrdp.cli._output import JsonOption, results, show, working, write_text
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
+
+if TYPE_CHECKING:
+    from corrdp.mechanisms import LeakageTable
+    from corrdp.policy import Budget, Policy
+
+NOT_PRIVATE = "research: not private"
+
+
+def train(
+    data: DataArgument,
+    policy: PolicyOption,
+    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    model: Annotated[Model, typer.Option(help="What is trained.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Budget of sensitive features.")
+    ] = None,
+    delta: Annotated[float | None, typer.Option(help="Failure probability.")] = None,
+    method: Annotated[
+        MethodChoice, typer.Option(help="What is protected.")
+    ] = MethodChoice.CORR,
+    calibration: Annotated[
+        CalibrationChoice, typer.Option(help="How noise is set.")
+    ] = CalibrationChoice.CERTIFIED,
+    leakage: Annotated[
+        Path | None,
+        typer.Option(help="Leakage table of corrdp leakage --out; default: declared."),
+    ] = None,
+    public_test: Annotated[
+        str | None,
+        typer.Option(help="Table that you declare public, to measure quality on."),
+    ] = None,
+    ledger: LedgerOption = None,
+    ledger_epsilon: LedgerEpsilonOption = None,
+    ledger_delta: LedgerDeltaOption = None,
+    seed: SeedOption = None,
+    research: Annotated[
+        bool, typer.Option(help="Allow and show what is not private, stamped so.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a model and write it with its certificate and a report.
+
+    Without --research nothing that was computed from the rows leaves unpaid: no score,
+    no training curve. Results appear in one move at the end.
+    """
+    from corrdp.cli._data import read_data
+    from corrdp.cli._models import estimator_class, read_leakage
+    from corrdp.cli._paying import check_ledger, pay
+    from corrdp.policy import Policy
+
+    declared = Policy.from_file(policy)
+    declared.require_confirmed()
+    table = read_leakage(leakage, declared)
+    _refuse_unstamped(table, research=research)
+    total = _total_budget(
+        ledger_epsilon, delta if ledger_delta is None else ledger_delta
+    )
+    if ledger is not None:
+        check_ledger(ledger, total)
+    _refuse_second_model(out)
+    estimator = estimator_class(model, declared)(
+        declared,
+        epsilon=epsilon,
+        delta=delta,
+        leakage=table,
+        method=method.value,
+        calibration=calibration.value,
+        random_state=seed,
+        research=research,
+    )
+    with results(out) as staging:
+        with working("Reading the table"):
+            rows = read_data(data, declared)
+        started = time.perf_counter()
+        with working("Training"):
+            fitted = estimator.fit(rows, _labels(rows, declared))
+        document: dict[str, Any] = {"certificate": None}
+        if fitted.certificate_ is not None:
+            document["certificate"] = fitted.certificate_.to_dict()
+            if ledger is not None:
+                pay(
+                    ledger,
+                    fitted.certificate_,
+                    fitted.policy_,
+                    rows,
+                    budget=total,
+                    purpose=f"{model.value} model, method {method.value}",
+                )
+        document["seconds"] = time.perf_counter() - started
+        measured = []
+        if public_test is not None:
+            known = read_data(public_test, declared)
+            score = float(fitted.score(known, _labels(known, declared)))
+            measured.append(("public", score))
+            document["public_score"] = score
+        if research:
+            score = float(fitted.score(rows, _labels(rows, declared)))
+            measured.append(("research", score))
+            document |= {"train_score": score, "notice": NOT_PRIVATE}
+        fitted.save(staging)
+        if fitted.certificate_ is not None:
+            write_text(staging / "certificate.txt", fitted.certificate_.to_text())
+    document["out"] = str(out)
+    show(document, as_json=as_json, text=_text(document, fitted, out))
+
+
+def _labels(rows: Any, policy: "Policy") -> Any:
+    if policy.label is None:
+        raise PolicyError(
+            "the policy declares no label, so there is nothing to learn. Declare "
+            "target and [label]."
+        )
+    return rows[policy.label.name]
+
+
+def _total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
+    from corrdp.policy import Budget
+
+    if epsilon is None:
+        return None
+    return Budget(epsilon=epsilon, delta=delta or 0.0)
+
+
+def _refuse_second_model(out: Path) -> None:
+    if (out / "model.json").exists():
+        raise CorrDPError(
+            f"{str(out)!r} already holds a model, which has cost budget. Choose "
+            "another --out."
+        )
+
+
+def _refuse_unstamped(table: "LeakageTable | None", *, research: bool) -> None:
+    if table is not None and table.research and not research:
+        raise GuaranteeVoidError(
+            "the leakage table shows exact private numbers (research=true). Estimate "
+            "it without --research, or pass --research here too."
+        )
+
+
+def _text(document: dict[str, Any], fitted: Any, out: Path) -> str:
+    lines = []
+    if fitted.certificate_ is None:
+        lines.append("NOT PRIVATE: this method protects nothing.")
+    else:
+        lines.append(fitted.certificate_.to_text())
+    if "public_score" in document:
+        lines.append(f"score on the public table: {document['public_score']:.4f}")
+    if "train_score" in document:
+        lines.append(f"train score: {document['train_score']:.4f} ({NOT_PRIVATE})")
+    lines.append(f"Saved in {out} ({document['seconds']:.1f} s)")
+    return "\n\n".join(lines)
