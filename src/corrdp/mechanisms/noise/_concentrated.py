@@ -57,7 +57,8 @@ def concentrated_rho(*, epsilon: float, delta: float) -> float:
     Guarantee
     ---------
     ``concentrated_epsilon(rho=result, delta=delta) <= epsilon`` as computed, so
-    calibrating and then pricing never exceeds the target.
+    calibrating and then pricing never exceeds the target
+    (`docs/theory/discrete_noise.md`).
 
     Examples
     --------

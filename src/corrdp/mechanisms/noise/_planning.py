@@ -92,7 +92,12 @@ def allowed_epsilons(
     budget: Budget,
     leakage: Mapping[str, float] | float | None = None,
 ) -> dict[str, float]:
-    """Return the epsilon promised to each class, infinite if only priced."""
+    """Return the epsilon promised to each class, infinite if only priced.
+
+    Guarantee
+    ---------
+    Never above what the definition asks for: ``docs/theory/neighbors.md``.
+    """
     return {
         neighbor.name: class_epsilon(
             neighbor.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap

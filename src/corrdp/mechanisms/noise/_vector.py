@@ -48,7 +48,7 @@ class VectorPlan:
     allowed_epsilon : mapping of str to float
         Epsilon promised to each class; infinite for one that is only priced.
     delta : float
-        Failure probability; zero under Laplace noise unless one was given.
+        Failure probability of the budget; Laplace noise makes no use of it.
 
     Guarantee
     ---------
@@ -111,9 +111,8 @@ class VectorPlan:
 
     def claimed_events(self) -> dict[str, tuple[PrivacyEvent, ...]]:
         """Return what a certificate states for each class: its epsilon and delta."""
-        delta = 0.0 if self.kind is NoiseKind.LAPLACE else self.delta
         return {
-            name: (ApproximateEvent(epsilon=self.epsilon(name), delta=delta),)
+            name: (ApproximateEvent(epsilon=self.epsilon(name), delta=self.delta),)
             for name in self.movement.classes
         }
 

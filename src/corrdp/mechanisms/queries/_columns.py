@@ -1,5 +1,6 @@
 """Columns that queries read: features and the label, by their declared domains."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
         edges = bin_edges(policy, name)
         names = tuple(
             f"{low:g} to {high:g}"
-            for low, high in zip(edges[:-1], edges[1:], strict=True)
+            for low, high in pairwise(edges)
         )
     return names + ((MISSING,) if isinstance(domain.missing, Slot) else ())
 
