@@ -179,6 +179,9 @@ class NoisePlan:
             rate=document["rate"],
         )
 
+    def __reduce__(self) -> tuple[Any, tuple[JSONObject]]:
+        return type(self).from_json, (self.to_json(),)
+
     def to_text(self) -> str:
         """Return the plan as two plain tables: noise by group, budget by class."""
         width = max(12, *(len(group.name) for group in self.table.groups))

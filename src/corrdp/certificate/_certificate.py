@@ -214,6 +214,9 @@ class Certificate:
             return NotImplemented
         return canonical_text(self.to_dict()) == canonical_text(other.to_dict())
 
+    def __reduce__(self) -> tuple[Any, tuple[JSONObject]]:
+        return type(self).from_dict, (self.to_dict(),)
+
     def __hash__(self) -> int:
         return hash(canonical_text(self.to_dict()))
 
