@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
-from corrdp.certificate import Calibration, Certificate, certify
+from corrdp.certificate import Calibration, Certificate, Component, certify
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._methods import (
     LeakageInput,
@@ -36,16 +36,20 @@ from corrdp.exceptions import (
 from corrdp.policy import Budget, Policy, PolicyEncoder, neighbor_classes
 from corrdp.training import (
     PublicFacts,
+    TheoremPlan,
     TrainingPlan,
     default_plan,
     descend,
+    descend_by_theorem,
     minimize_risk,
     plan_spending,
     standard_plan,
+    theorem_plan,
     whole_record_spending,
 )
 
 _NOISE_TO_SIGNAL_WARNED = 0.5
+_THEOREM_STEPS = 1000
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -63,6 +67,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         method: str = "corr",
         calibration: str = "certified",
         solver: str = "gd",
+        n_steps: int | None = None,
+        step_size: float | None = None,
+        theorem_constant: float | None = None,
         random_state: int | None = None,
         research: bool = False,
     ) -> None:
@@ -73,6 +80,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.calibration = calibration
         self.solver = solver
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.theorem_constant = theorem_constant
         self.random_state = random_state
         self.research = research
 
@@ -100,6 +110,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         policy = (
             partial_policy(declared)
             if method is Method.PARTIAL
+            else declared
+            if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
         self.policy_ = policy
@@ -114,14 +126,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.policy, AllSensitive):
             self.n_features_in_ = self._encoder.n_features_in_
             self.feature_names_in_ = self._encoder.feature_names_in_
+        self.plan_: TrainingPlan | TheoremPlan | None = None
+        self.certificate_: Certificate | None = None
         if budget is None:
-            self.plan_: TrainingPlan | None = None
-            self.certificate_: Certificate | None = None
             self._coef, self._intercept = minimize_risk(
                 codes, labels, logistic=self._logistic
             )
-            return
-        self._fit_privately(codes, labels, policy, budget)
+        elif Calibration(self.calibration) is Calibration.THEOREM:
+            self._fit_by_theorem(codes, labels, declared, budget)
+        else:
+            self._fit_privately(codes, labels, policy, budget)
 
     def _fit_privately(
         self, codes: FloatArray, labels: NDArray[Any], policy: Policy, budget: Budget
@@ -150,6 +164,40 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             replayable_noise=self.random_state is not None,
         )
 
+    def _fit_by_theorem(
+        self, codes: FloatArray, labels: NDArray[Any], policy: Policy, budget: Budget
+    ) -> None:
+        leakage = resolve_leakage(policy, self.leakage)
+        classes = neighbor_classes(policy, leakage.distances)
+        block = leakage.claim.values.get("block")
+        plan = theorem_plan(
+            PolicyEncoder(policy).blocks_,
+            classes,
+            leakage.claim.values
+            if block is None
+            else dict.fromkeys(policy.insensitive, block),
+            budget=budget,
+            epsilon_cap=policy.epsilon_cap,
+            n_rows=len(codes),
+            logistic=self._logistic,
+            method=self.method,
+            n_steps=self.n_steps or _THEOREM_STEPS,
+            constant=self.theorem_constant,
+            step_size=self.step_size,
+        )
+        self.plan_ = plan
+        self._coef, self._intercept = descend_by_theorem(
+            codes, labels, plan, noise_generator(self.random_state)
+        )
+        self.certificate_ = certify(
+            policy,
+            (*leakage.spent, Component("gradients", plan=plan.noise)),
+            budget=budget,
+            leakage=leakage.claim,
+            calibration=Calibration.THEOREM,
+            replayable_noise=self.random_state is not None,
+        )
+
     def _plan(
         self, policy: Policy, n_rows: int, budget: Budget
     ) -> tuple[TrainingPlan, LeakageInput]:
@@ -167,9 +215,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             PolicyEncoder(policy).blocks_, spending, n_rows, self._logistic
         )
         if self._method() is Method.STANDARD:
-            return standard_plan(facts), leakage
-        ordinary = whole_record_spending(spending)
-        return default_plan(facts, ordinary), leakage
+            plan = standard_plan(facts)
+        else:
+            plan = default_plan(facts, whole_record_spending(spending))
+        return plan.with_steps(self.n_steps), leakage
 
     def _method(self) -> Method:
         if self.method not in list(Method):
@@ -260,6 +309,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "method": self.method,
                 "calibration": self.calibration,
                 "solver": self.solver,
+                "n_steps": self.n_steps,
+                "step_size": self.step_size,
+                "theorem_constant": self.theorem_constant,
                 "random_state": self.random_state,
                 "research": self.research,
             },

@@ -29,9 +29,16 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     method : {"corr", "standard", "semi", "partial", "nonprivate"}
         What is protected. The last two protect nothing and need `research`.
     calibration : {"certified", "theorem"}
-        Proved constants.
+        Proved constants, or the paper's closed forms, whose certificate says what
+        they really prove.
     solver : {"gd"}
         Full-batch gradient descent.
+    n_steps : int, optional
+        Number of gradients; None for the default rule, or 1000 under ``theorem``.
+    step_size : float, optional
+        Constant step under ``theorem``; None for the paper's decreasing one.
+    theorem_constant : float, optional
+        The paper's unstated constant C under ``theorem`` (E4); None for Eq. (4).
     random_state : int, optional
         Seed, for research: the certificate then says that noise can be replayed.
     research : bool
@@ -96,7 +103,8 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the more probable class of every row."""
-        return np.asarray(self.classes_[(self._scores(X) > 0).astype(int)])
+        second = self._scores(X) > 0
+        return np.asarray(self.classes_[second.astype(int)])
 
     @property
     def coef_(self) -> FloatArray:

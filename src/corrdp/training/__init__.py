@@ -4,17 +4,23 @@ from corrdp.training._default_rule import PublicFacts, default_plan, standard_pl
 from corrdp.training._gradient_descent import TrainedModel, descend
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._risk import minimize_risk
+from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._spending import Spending, plan_spending, whole_record_spending
+from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 
 __all__ = [
+    "GradientSensitivity",
     "PublicFacts",
     "Spending",
+    "TheoremPlan",
     "TrainedModel",
     "TrainingPlan",
     "default_plan",
     "descend",
+    "descend_by_theorem",
     "minimize_risk",
     "plan_spending",
     "standard_plan",
+    "theorem_plan",
     "whole_record_spending",
 ]

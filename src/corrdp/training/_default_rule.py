@@ -248,16 +248,19 @@ def _influence_bias(facts: PublicFacts, influence: float) -> float:
     """Return what bounding the influence of sensitive features costs, nominally.
 
     The residual that the bound sees is normal with the sensitive features' share of
-    the variance; what the bound cuts off is correlated with insensitive features
-    as far as their leakage says.
+    the variance; what the bound cuts off is correlated with the other features as
+    far as their leakage says. Of public features nothing is known, so theirs is 1.
     """
-    hidden = facts.features(ColumnRole.INSENSITIVE)
+    hidden = (
+        *facts.features(ColumnRole.INSENSITIVE),
+        *facts.features(ColumnRole.PUBLIC),
+    )
     total = sum(facts.variance.values())
     share = facts.norm(facts.features(ColumnRole.SENSITIVE)) ** 2 / total
     if math.isinf(influence) or not hidden or share == 0:
         return 0.0
     distance = _distances(facts)
-    weight = sum(facts.variance[u] * distance[u] ** 2 for u in hidden) / sum(
+    weight = sum(facts.variance[u] * distance.get(u, 1.0) ** 2 for u in hidden) / sum(
         facts.variance[u] for u in hidden
     )
     scale = 0.36 if facts.logistic else facts.label_range**2 / 64

@@ -80,7 +80,10 @@ def descend(
     means, means_cost = release_means(codes, plan.layout.blocks, plan.spending, rng)
     scale = plan.layout.column_scale
     layout = replace(plan.layout, column_offset=means * scale)
-    steps = _Steps(plan, GradientSensitivity(plan.loss, layout, plan.spending.classes))
+    sensitivity = GradientSensitivity(
+        plan.loss, layout, plan.spending.classes, reference=means
+    )
+    steps = _Steps(plan, sensitivity)
     rows = prepare_rows(codes, y, layout, compiled=compiled)
     adapts = isinstance(plan.loss, SquaredLoss)
     bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0

@@ -15,6 +15,7 @@ from corrdp._typing import FloatArray
 from corrdp.training._tiles import GroupRules, RowTiles
 
 TILE_ROWS = 256
+_TILES_PER_THREAD = 32  # fewer are done before a second thread has started
 _UNBOUNDED = np.float32(1e30)
 _SMALLEST_NORM = np.float32(1e-30)
 _REORDER = {"reassoc", "contract", "arcp", "nsz"}  # no assumption on inf or NaN
@@ -99,23 +100,36 @@ def _add_tile(
     return n_inside
 
 
-@njit(parallel=True, cache=True)
+@njit(cache=True)
 def _add_tiles(
     tiles: Any, labels: Any, n_rows: int, coef: Any, starts: Any, n_sensitive: int,
-    radius: Any, clip: Any, influence: Any, residual_bound: Any, n_parts: int,
-) -> tuple[Any, Any]:  # fmt: skip
-    n_tiles, n_columns, tile_rows = tiles.shape
-    gradients = np.zeros((n_parts, n_columns))
-    inside = np.zeros(n_parts, np.int64)
+    radius: Any, clip: Any, influence: Any, residual_bound: Any, first: int, last: int,
+    gradient: Any,
+) -> int:  # fmt: skip
+    tile_rows = labels.shape[1]
+    work = np.empty((4, tile_rows), np.float32)
+    n_inside = 0
+    for k in range(first, last):
+        n_inside += _add_tile(
+            tiles[k], labels[k], min(tile_rows, n_rows - k * tile_rows), coef, starts,
+            n_sensitive, radius, clip, influence, residual_bound, gradient, work,
+        )  # fmt: skip
+    return n_inside
+
+
+@njit(parallel=True, cache=True)
+def _add_parts(
+    tiles: Any, labels: Any, n_rows: int, coef: Any, starts: Any, n_sensitive: int,
+    radius: Any, clip: Any, influence: Any, residual_bound: Any, gradients: Any,
+    inside: Any,
+) -> None:  # fmt: skip
+    n_tiles, n_parts = labels.shape[0], inside.size
     for part in prange(n_parts):
-        work = np.empty((4, tile_rows), np.float32)
-        for k in range(part * n_tiles // n_parts, (part + 1) * n_tiles // n_parts):
-            inside[part] += _add_tile(
-                tiles[k], labels[k], min(tile_rows, n_rows - k * tile_rows), coef,
-                starts, n_sensitive, radius, clip, influence, residual_bound,
-                gradients[part], work,
-            )  # fmt: skip
-    return gradients, inside
+        inside[part] = _add_tiles(
+            tiles, labels, n_rows, coef, starts, n_sensitive, radius, clip, influence,
+            residual_bound, part * n_tiles // n_parts, (part + 1) * n_tiles // n_parts,
+            gradients[part],
+        )  # fmt: skip
 
 
 def gradient_sum(
@@ -130,7 +144,7 @@ def gradient_sum(
     None: this is the sum before noise (`docs/theory/influence.md` bounds how far it
     can move).
     """
-    gradients, inside = _add_tiles(
+    arguments = (
         rows.tiles,
         rows.labels,
         rows.n_rows,
@@ -141,8 +155,14 @@ def gradient_sum(
         _finite(rules.clip_norm),
         _finite(rules.influence_bound),
         np.float32(residual_bound),
-        get_num_threads(),
     )
+    n_tiles = len(rows.tiles)
+    n_parts = max(1, min(get_num_threads(), n_tiles // _TILES_PER_THREAD))
+    gradients = np.zeros((n_parts, coef.size))
+    if n_parts == 1:
+        return gradients[0], _add_tiles(*arguments, 0, n_tiles, gradients[0])
+    inside = np.zeros(n_parts, np.int64)
+    _add_parts(*arguments, gradients, inside)
     return gradients.sum(axis=0), int(inside.sum())
 
 

@@ -1,8 +1,9 @@
 """The training plan: every choice that training makes, made before data is read."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from corrdp._validate import check_count
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import Loss
 from corrdp.training._spending import Spending
@@ -55,6 +56,18 @@ class TrainingPlan:
     noise_deviation: float
     predicted_error: float
     null_risk: float
+
+    def with_steps(self, n_steps: int | None) -> "TrainingPlan":
+        """Return the plan with another number of steps; None keeps it.
+
+        Guarantee
+        ---------
+        The budget of a step is derived from the number of steps, so the whole
+        costs the same.
+        """
+        if n_steps is None:
+            return self
+        return replace(self, n_steps=check_count("n_steps", n_steps))
 
     @property
     def noise_to_signal(self) -> float:

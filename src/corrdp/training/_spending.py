@@ -184,7 +184,10 @@ def whole_record_spending(spending: Spending) -> Spending:
 def _spent_mu(spent: Sequence[Component], class_name: str) -> float:
     squares = 0.0
     for component in spent:
-        for event in component.events_of(class_name) or ():
+        events = component.events_of(class_name)
+        if events is None:
+            return math.inf
+        for event in events:
             if not isinstance(event, GaussianEvent):
                 raise UnsupportedEventError(
                     f"component {component.name!r} holds a {type(event).__name__}; "

@@ -1,0 +1,194 @@
+"""Training as the paper prints it: noise in closed form, priced by the accountant."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray
+from corrdp.accounting import (
+    NoisePlan,
+    experiment_leakage,
+    experiment_noise_variance,
+    paper_noise_variance,
+)
+from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, class_epsilon
+from corrdp.training._kernels import prepare_rows
+from corrdp.training._layout import INTERCEPT, GradientGroup, GradientLayout
+from corrdp.training._losses import LogisticLoss, Loss, SquaredLoss
+from corrdp.training._sensitivity import GradientSensitivity
+
+
+@dataclass(frozen=True, eq=False)
+class TheoremPlan:
+    """Noise by the paper's formulas, with what the accountant proves for it.
+
+    Parameters
+    ----------
+    layout : GradientLayout
+        One group per raw feature; nothing is clipped but squared residuals.
+    loss : Loss
+        Logistic, or squared with clipped residuals.
+    noise : NoisePlan
+        The paper's noise on the sum over rows, and the epsilon it really gives.
+    n_rows : int
+        Public number of rows.
+    lipschitz : float
+        Bound on the norm of one record's gradient.
+    travel : float
+        The paper's D, the radius of the parameters.
+    step_size : float, optional
+        Constant step; None for the paper's D / sqrt((L^2 + sum of variances) t).
+    """
+
+    layout: GradientLayout
+    loss: Loss
+    noise: NoisePlan
+    n_rows: int
+    lipschitz: float
+    travel: float
+    step_size: float | None = None
+
+    @property
+    def n_steps(self) -> int:
+        """Number of gradients."""
+        return self.noise.n_steps
+
+    def size(self, step: int) -> float:
+        """Return the size of a step, counted from 1."""
+        if self.step_size is not None:
+            return self.step_size
+        variance = self.noise.weighted_variance / self.n_rows**2
+        return self.travel / math.sqrt((self.lipschitz**2 + variance) * step)
+
+    def to_text(self) -> str:
+        """Return the plan of the noise as plain tables."""
+        return self.noise.to_text()
+
+
+def theorem_plan(
+    blocks: tuple[Block, ...],
+    classes: tuple[NeighborClass, ...],
+    leakage: Mapping[str, float],
+    *,
+    budget: Budget,
+    epsilon_cap: float,
+    n_rows: int,
+    logistic: bool,
+    method: str,
+    n_steps: int,
+    constant: float | None = None,
+    step_size: float | None = None,
+) -> TheoremPlan:
+    """Plan training with the noise of Eq. (4), or of the experiments.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        Blocks of the encoder.
+    classes : tuple of NeighborClass
+        Classes that the accountant prices.
+    leakage : mapping of str to float
+        Leakage of every insensitive feature.
+    budget : Budget
+        Nominal epsilon and delta.
+    epsilon_cap : float
+        Largest epsilon promised to a class.
+    n_rows, n_steps : int
+        n and T.
+    logistic : bool
+        Logistic loss, else squared loss.
+    method : {"corr", "semi", "standard"}
+        Whose noise.
+    constant : float, optional
+        The experiments' "some constant C", which drops the floor; None for Eq. (4).
+    step_size : float, optional
+        Constant step size; None for the paper's rule.
+
+    Guarantee
+    ---------
+    None by the formula: it is asymptotic (E3-E6). `TheoremPlan.noise` states the
+    epsilon that is proved for the same noise, infinite where a group that moves has
+    none. See `docs/theory/paper_noise.md`.
+    """
+    features = tuple(dict.fromkeys(block.feature for block in blocks))
+    layout = GradientLayout(
+        blocks, tuple(GradientGroup(f, (f,)) for f in (*features, INTERCEPT))
+    )
+    loss: Loss = LogisticLoss() if logistic else SquaredLoss(0.25)
+    sensitivity = GradientSensitivity(loss, layout, classes)
+    lipschitz = float(np.linalg.norm(sensitivity.contribution()))
+    role = {block.feature: block.role for block in blocks}
+    sensitive = np.array(
+        [role.get(g.name) in (None, ColumnRole.SENSITIVE) for g in layout.groups]
+    )
+    per_group = experiment_leakage(
+        [leakage.get(group.name, 1.0) for group in layout.groups],
+        sensitive=sensitive,
+        method=method,  # type: ignore[arg-type]
+    )
+    sizes = [group.size for group in layout.table_groups()]
+    columns = np.repeat(per_group, sizes)
+    if constant is None:
+        variance = paper_noise_variance(
+            columns,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            lipschitz=lipschitz,
+            n_steps=n_steps,
+            n_rows=n_rows,
+            n_sensitive=int(np.repeat(sensitive, sizes).sum()),
+            floor=method != "semi",
+        )
+    else:
+        variance = experiment_noise_variance(
+            columns, epsilon=budget.epsilon, delta=budget.delta, constant=constant
+        )
+    first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    allowed = {
+        c.name: class_epsilon(
+            c.distance, epsilon=budget.epsilon, epsilon_cap=epsilon_cap
+        )
+        if c.promised
+        else math.inf
+        for c in classes
+    }
+    noise = NoisePlan(
+        sensitivity.table(),
+        n_rows * np.sqrt(variance[first]),
+        allowed,
+        budget.delta,
+        n_steps,
+    )
+    travel = 2.0 if logistic else 0.25
+    return TheoremPlan(layout, loss, noise, n_rows, lipschitz, travel, step_size)
+
+
+def descend_by_theorem(
+    codes: FloatArray,
+    y: NDArray[Any],
+    plan: TheoremPlan,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, float]:
+    """Return weights and constant after the planned steps; the last half is averaged.
+
+    Guarantee
+    ---------
+    What ``plan.noise`` proves, which may be nothing.
+    """
+    rows = prepare_rows(codes, y, plan.layout)
+    noise_scale = plan.noise.noise_scale[plan.layout.column_groups]
+    bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0
+    coef = np.zeros(plan.layout.n_columns)
+    average = np.zeros_like(coef)
+    for step in range(1, plan.n_steps + 1):
+        gradient, _ = rows.gradient_sum(coef, residual_bound=bound)
+        gradient += rng.standard_normal(coef.size) * noise_scale
+        coef = coef - plan.size(step) * gradient / plan.n_rows
+        if step > plan.n_steps // 2:
+            average += coef
+    average /= plan.n_steps - plan.n_steps // 2
+    return average[:-1], float(average[-1])

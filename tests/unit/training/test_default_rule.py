@@ -1,0 +1,138 @@
+"""The default rule is a function of public numbers, and falls back where it should."""
+
+import inspect
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corrdp.policy import (
+    Budget,
+    CategoryDomain,
+    ColumnRole,
+    Feature,
+    Label,
+    NeighborRelation,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    neighbor_classes,
+)
+from corrdp.training import (
+    PublicFacts,
+    default_plan,
+    plan_spending,
+    standard_plan,
+    whole_record_spending,
+)
+from corrdp.training import _default_rule as module
+
+
+def facts_of(
+    *, n_insensitive=3, leakage=0.2, n_rows=2000, epsilon=1.0, logistic=True, one=True
+):
+    relation = "one_insensitive" if one else "all_insensitive"
+    policy = Policy(
+        (
+            Feature("s", ColumnRole.SENSITIVE, NumberDomain(0, 1)),
+            *(
+                Feature(
+                    f"u{i}",
+                    ColumnRole.INSENSITIVE,
+                    NumberDomain(0, 1) if i % 2 else CategoryDomain(tuple("abc")),
+                    leakage=leakage if one else None,
+                )
+                for i in range(n_insensitive)
+            ),
+        ),
+        Label("y", NumberDomain(0, 1), score=0.0),
+        relation=NeighborRelation(relation),
+        block_leakage=None if one else leakage,
+    )
+    spending = plan_spending(
+        policy,
+        neighbor_classes(policy),
+        budget=Budget(epsilon=epsilon, delta=1e-6),
+        adapts_residual_bound=not logistic,
+    )
+    return PublicFacts(PolicyEncoder(policy).blocks_, spending, n_rows, logistic)
+
+
+def test_nothing_of_the_data_is_a_parameter():
+    names = set(inspect.signature(PublicFacts).parameters)
+    assert names == {"blocks", "spending", "n_rows", "logistic", "label_range"}
+
+
+def test_many_insensitive_features_that_leak_little_get_noise_by_groups():
+    facts = facts_of(n_insensitive=20, leakage=0.05)
+    ordinary = whole_record_spending(facts.spending)
+    plan = default_plan(facts, ordinary)
+    assert plan.noise == "corr"
+    assert plan.predicted_error < standard_plan(facts).predicted_error
+
+
+def test_full_leakage_falls_back_to_plain_noise():
+    facts = facts_of(n_insensitive=6, leakage=1.0, one=False, logistic=False)
+    ordinary = whole_record_spending(facts.spending)
+    plan = default_plan(facts, ordinary)
+    assert plan.noise == "standard"
+    assert plan.spending is ordinary
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    n_insensitive=st.integers(1, 5),
+    leakage=st.floats(0.0, 1.0),
+    epsilon=st.floats(0.01, 5.0),
+    logistic=st.booleans(),
+    one=st.booleans(),
+)
+def test_the_plan_never_predicts_more_error_than_plain_noise(
+    n_insensitive, leakage, epsilon, logistic, one
+):
+    facts = facts_of(
+        n_insensitive=n_insensitive,
+        leakage=leakage,
+        epsilon=epsilon,
+        logistic=logistic,
+        one=one,
+    )
+    ordinary = whole_record_spending(facts.spending)
+    plain = standard_plan(module._with_spending(facts, ordinary))
+    plan = default_plan(facts, ordinary)
+    assert plan.predicted_error <= plain.predicted_error
+    assert module.STEPS[0] <= plan.n_steps <= module.STEPS[1]
+
+
+def test_more_rows_and_more_budget_mean_less_predicted_error():
+    errors = [
+        default_plan(facts_of(n_rows=n, epsilon=e)).predicted_error
+        for n, e in [(500, 0.1), (500, 1.0), (5000, 1.0)]
+    ]
+    assert errors[0] > errors[1] > errors[2]
+
+
+def test_insensitive_groups_bound_influence_and_sensitive_ones_cannot():
+    plan = default_plan(facts_of(n_insensitive=20, leakage=0.05, epsilon=0.1))
+    bounds = {g.name: g.influence_bound for g in plan.layout.groups}
+    assert math.isinf(bounds["sensitive"])
+    assert math.isinf(bounds["intercept"])
+    assert np.isfinite([b for n, b in bounds.items() if n.startswith("u")]).all()
+
+
+def test_text_names_groups_classes_and_steps():
+    text = default_plan(facts_of()).to_text()
+    for word in ("sensitive", "whole_record", "clip norm", "full-batch steps"):
+        assert word in text
+
+
+def test_steps_can_be_set_without_spending_more():
+    plan = default_plan(facts_of())
+    longer = plan.with_steps(4 * plan.n_steps)
+    assert longer.spending is plan.spending
+    per_step = longer.spending.step_mu(longer.n_steps)
+    assert per_step["sensitive"] == pytest.approx(
+        plan.spending.step_mu(plan.n_steps)["sensitive"] / 2
+    )

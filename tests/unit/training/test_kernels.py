@@ -1,0 +1,154 @@
+"""The kernels add up what `record_gradients` defines, and nothing else."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from corrdp.policy import (
+    CategoryDomain,
+    ColumnRole,
+    Feature,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+)
+from corrdp.training._kernels import prepare_rows
+from corrdp.training._layout import GradientLayout, standardizing_scale
+from corrdp.training._losses import LogisticLoss, SquaredLoss
+from corrdp.training._records import record_gradients
+
+N_ROWS = 700  # more than two tiles of the compiled kernel, the last one padded
+
+
+def example_policy():
+    return Policy(
+        (
+            Feature("race", ColumnRole.INSENSITIVE, CategoryDomain(tuple("abc")), 0.2),
+            Feature("age", ColumnRole.SENSITIVE, NumberDomain(0, 1)),
+            Feature("job", ColumnRole.SENSITIVE, CategoryDomain(tuple("pq"))),
+            Feature("height", ColumnRole.INSENSITIVE, NumberDomain(0, 1), 0.5),
+            Feature("year", ColumnRole.PUBLIC, NumberDomain(0, 1)),
+        )
+    )
+
+
+@pytest.fixture
+def example():
+    rng = np.random.default_rng(5)
+    columns = [
+        rng.choice(list("abc"), N_ROWS),
+        rng.random(N_ROWS),
+        rng.choice(list("pq"), N_ROWS),
+        rng.random(N_ROWS),
+        rng.random(N_ROWS),
+    ]
+    table = np.array(list(zip(*columns, strict=True)), dtype=object)
+    encoder = PolicyEncoder(example_policy())
+    codes = encoder.transform(table)
+    y = (rng.random(N_ROWS) < 0.4).astype(float)
+    coef = rng.normal(size=codes.shape[1] + 1)
+    return encoder.blocks_, codes, y, coef
+
+
+def layout_of(blocks, *, joint=False, influence=0.1, clip=0.4, radius=0.9):
+    plain = GradientLayout.by_role(blocks, joint_insensitive=joint)
+    names = [group.name for group in plain.groups]
+    offset = np.random.default_rng(1).normal(0.2, 0.1, size=blocks[-1].stop)
+    return GradientLayout.by_role(
+        blocks,
+        joint_insensitive=joint,
+        clip_norms=dict.fromkeys(names[:-1], clip),
+        influence_bounds=dict.fromkeys(names[1:-1], influence),
+        feature_radii=dict.fromkeys(names[:-1], radius),
+        column_scale=standardizing_scale(blocks),
+        column_offset=offset,
+    )
+
+
+def expected_sum(codes, y, coef, loss, layout):
+    reference = layout.column_offset / layout.column_scale
+    return record_gradients(codes, y, coef, loss, layout, reference).sum(axis=0)
+
+
+LAYOUTS = {
+    "separate": {},
+    "joint": {"joint": True},
+    "free": {"influence": math.inf},
+    "unclipped": {"clip": math.inf, "radius": math.inf},
+    "plain": {"clip": math.inf, "radius": math.inf, "influence": math.inf},
+    "blind": {"influence": 0.0},
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredLoss(0.3)])
+@pytest.mark.parametrize("shape", LAYOUTS)
+def test_kernel_adds_up_record_gradients(example, shape, loss, compiled):
+    blocks, codes, y, coef = example
+    layout = layout_of(blocks, **LAYOUTS[shape])
+    bound = loss.residual_bound if isinstance(loss, SquaredLoss) else 0.0
+    rows = prepare_rows(codes, y, layout, compiled=compiled)
+    found, n_inside = rows.gradient_sum(coef, residual_bound=bound)
+    wanted = expected_sum(codes, y, coef, loss, layout)
+    np.testing.assert_allclose(found, wanted, atol=2e-6 * N_ROWS)
+    if isinstance(loss, SquaredLoss):
+        raw = layout.features(codes) @ coef - y
+        assert n_inside == np.count_nonzero(np.abs(raw) <= bound)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        {"influence_bound": 0.2},
+        {"clip_norm": 0.5},
+        {"feature_radius": 0.3},
+    ],
+)
+def test_the_comparison_catches_a_kernel_with_another_rule(example, mistake, compiled):
+    blocks, codes, y, coef = example
+    layout = layout_of(blocks)
+    wrong = replace(
+        layout,
+        groups=tuple(
+            replace(group, **mistake) if group.name == "race" else group
+            for group in layout.groups
+        ),
+    )
+    rows = prepare_rows(codes, y, wrong, compiled=compiled)
+    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    wanted = expected_sum(codes, y, coef, LogisticLoss(), layout)
+    assert np.abs(found - wanted).max() > 1e-4 * N_ROWS
+
+
+def test_flat_layout_clips_everything_together(example):
+    blocks, codes, y, coef = example
+    layout = GradientLayout.flat(blocks, clip_norm=0.5)
+    rows = prepare_rows(codes, y, layout)
+    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    wanted = record_gradients(codes, y, coef, LogisticLoss(), layout).sum(axis=0)
+    np.testing.assert_allclose(found, wanted, atol=2e-6 * N_ROWS)
+
+
+def test_a_row_more_moves_the_sum_by_its_own_gradient(example):
+    blocks, codes, y, coef = example
+    layout = layout_of(blocks)
+    short, _ = prepare_rows(codes[:-1], y[:-1], layout).gradient_sum(
+        coef, residual_bound=0.0
+    )
+    whole, _ = prepare_rows(codes, y, layout).gradient_sum(coef, residual_bound=0.0)
+    own = expected_sum(codes[-1:], y[-1:], coef, LogisticLoss(), layout)
+    np.testing.assert_allclose(whole - short, own, atol=2e-5)
+
+
+def test_a_record_without_features_in_a_group_contributes_nothing():
+    blocks = PolicyEncoder(example_policy()).blocks_
+    codes = np.zeros((3, blocks[-1].stop))
+    layout = replace(layout_of(blocks), column_offset=np.zeros(blocks[-1].stop))
+    for compiled in (False, True):
+        rows = prepare_rows(codes, np.ones(3), layout, compiled=compiled)
+        gradient, _ = rows.gradient_sum(np.zeros(layout.n_columns), residual_bound=0.0)
+        assert not gradient[:-1].any()
+        assert gradient[-1] == pytest.approx(-1.5)
