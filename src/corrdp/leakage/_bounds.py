@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import chdtrc, ncfdtr
+from scipy.special import chdtrc, ncfdtr, xlogy
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_count, check_real
@@ -198,13 +198,15 @@ def independence_p_value(counts: IntArray) -> float:
     >>> independence_p_value(np.array([[90, 10], [10, 90]])) < 1e-20
     True
     """
-    used = counts[counts.any(axis=1)][:, counts.any(axis=0)].astype(np.float64)
-    freedom = (used.shape[0] - 1) * (used.shape[1] - 1)
+    rows, columns = counts.sum(axis=1), counts.sum(axis=0)
+    freedom = (np.count_nonzero(rows) - 1) * (np.count_nonzero(columns) - 1)
     if freedom <= 0:
         return 1.0
-    expected = np.outer(used.sum(axis=1), used.sum(axis=0)) / used.sum()
-    seen = used > 0
-    ratio = 2 * float(np.sum(used[seen] * np.log(used[seen] / expected[seen])))
+
+    def total(values: IntArray) -> float:
+        return float(xlogy(values, values).sum())
+
+    ratio = 2 * (total(counts) + total(rows.sum()) - total(rows) - total(columns))
     return float(chdtrc(freedom, max(0.0, ratio)))
 
 

@@ -24,7 +24,8 @@ CodeColumns: TypeAlias = Mapping[str, NDArray[Any]]
 MAX_CELLS = 2**26
 """Cells of all tables together that are counted unless told otherwise: 512 MB."""
 
-_CHUNK_ROWS = 2**20
+_FEWEST_TILE_ROWS = 2**20
+_MOST_TILE_ROWS = 2**22
 
 
 @dataclass(frozen=True)
@@ -169,22 +170,46 @@ def count_codes(
     check_count("n_threads", n_threads)
     counts = ContingencyCounts.empty(layout)
     with ThreadPoolExecutor(n_threads) as pool:
-        for chunk in chunks:
-            for part in _row_tiles(chunk, layout.features):
-                _add_tile(counts, part, pool)
+        for tile in _row_tiles(chunks, layout):
+            _add_tile(counts, tile, pool)
     return counts
 
 
-def _row_tiles(chunk: CodeColumns, features: Sequence[str]) -> Iterator[CodeColumns]:
+def _row_tiles(
+    chunks: Iterable[CodeColumns], layout: CountLayout
+) -> Iterator[CodeColumns]:
+    """Cut or join chunks: each tile costs a pass over every table, so it is large."""
+    largest = max((s.n_values * s.n_cells for s in layout.shapes), default=1)
+    step = min(max(4 * largest, _FEWEST_TILE_ROWS), _MOST_TILE_ROWS)
+    held: list[CodeColumns] = []
+    n_held = 0
+    for chunk in chunks:
+        n_rows = _checked_length(chunk, layout.features)
+        for start in range(0, n_rows, step):
+            stop = min(start + step, n_rows)
+            held.append({name: chunk[name][start:stop] for name in layout.features})
+            n_held += stop - start
+            if n_held >= step:
+                yield _joined(held)
+                held, n_held = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _checked_length(chunk: CodeColumns, features: Sequence[str]) -> int:
     lengths = {len(chunk[name]) for name in features}
     if len(lengths) > 1:
         raise CorrDPError(
             "code columns of one chunk must have equal lengths, got "
             f"{sorted(lengths)}. Pass one code per row and feature."
         )
-    n_rows = lengths.pop() if lengths else 0
-    for start in range(0, n_rows, _CHUNK_ROWS):
-        yield {name: chunk[name][start : start + _CHUNK_ROWS] for name in features}
+    return lengths.pop() if lengths else 0
+
+
+def _joined(parts: Sequence[CodeColumns]) -> CodeColumns:
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _add_tile(

@@ -100,7 +100,7 @@ def plug_in_leakage(
             assumptions=words.assumptions,
             paper_inputs=inputs,
         )
-    rows = counts[present][:, counts.any(axis=0)] / sizes[present][:, None]
+    rows = counts[present] / sizes[present][:, None]
     variations = TotalVariation().pairwise(rows)
     margin = sampling_margin(
         sizes[present].astype(np.float64), failure_probability=failure_probability
@@ -109,8 +109,7 @@ def plug_in_leakage(
     bounds = np.minimum(variations + margin, 1.0)
     np.fill_diagonal(bounds, 0.0)
     if metric.name != "total_variation":
-        full = counts[present] / sizes[present][:, None]
-        distances = metric.pairwise(full, words.ground)
+        distances = metric.pairwise(rows, words.ground)
         bounds = np.vectorize(metric.upper_from_total_variation)(bounds)
         if metric.name == "wasserstein":  # Theorem 1 covers its plug-in directly
             bounds = np.minimum(bounds, distances + margin)
