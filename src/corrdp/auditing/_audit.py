@@ -1,0 +1,223 @@
+"""The audit: run on both neighbors, choose the test on one half, prove on the other."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray
+from corrdp._validate import check_count, check_real
+from corrdp.auditing._challenge import Challenge, as_rows
+from corrdp.auditing._report import AuditReport, AuditResult, Verdict
+from corrdp.auditing.statistics import (
+    Claim,
+    EventBounds,
+    FittedScore,
+    event_bounds,
+)
+from corrdp.exceptions import CorrDPError
+
+_THRESHOLDS = 60  # tried on the first half of the runs
+_LEAST_RUNS = 40
+
+Progress = Callable[[str, float], None]
+
+
+def audit(
+    challenges: Sequence[Challenge[Any]],
+    *,
+    n_runs: int | None = None,
+    confidence: float = 0.99,
+    n_comparisons: int | None = None,
+    time_limit: float | None = None,
+    random_state: int | None = None,
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Attack every challenge and report what was proved against its claim.
+
+    Parameters
+    ----------
+    challenges : sequence of Challenge
+        Pairs of neighbors with a mechanism and its claim.
+    n_runs : int, optional
+        Runs on each neighbor of each challenge; as each challenge says by default.
+    confidence : float
+        Probability with which all lower bounds hold at once.
+    n_comparisons : int, optional
+        Number of challenges among which the error is shared, if this is one of several
+        audits that are read together; the number of challenges by default.
+    time_limit : float, optional
+        Seconds after which no further runs begin; each challenge may use its share.
+    random_state : int, optional
+        Makes the audit replayable.
+    progress : callable, optional
+        Called with what is running and the fraction done.
+
+    Returns
+    -------
+    report : AuditReport
+
+    Guarantee
+    ---------
+    If all claims are true, no verdict is ``violated`` with probability `confidence`,
+    whatever the mechanisms are: attack and threshold are chosen on runs that the bounds
+    do not see, binomial bounds are exact, and their errors are added up over
+    challenges. A time limit stops by the clock alone. Proof: `docs/theory/audit.md`.
+
+    Examples
+    --------
+    >>> def noisy_count(data, n_runs, rng):
+    ...     return data + rng.normal(0.0, 1.0, (n_runs, 1))  # half the noise
+    >>> claim = Claim.gaussian(0.5, delta=1e-6)
+    >>> challenge = Challenge("count", "sensitive", claim, 3.0, 4.0, noisy_count)
+    >>> audit([challenge], random_state=0).violations[0].class_name
+    'sensitive'
+    """
+    check_real(
+        "confidence", confidence, lower=0.0, upper=1.0, open_lower=True, open_upper=True
+    )
+    if not challenges:
+        raise CorrDPError("challenges is empty. Pass at least one.")
+    shared = check_count("n_comparisons", n_comparisons or len(challenges))
+    if shared < len(challenges):
+        raise CorrDPError(
+            f"n_comparisons={shared} is below the number of challenges, "
+            f"{len(challenges)}. Count them all."
+        )
+    failure = (1.0 - confidence) / shared
+    rng = noise_generator(random_state)
+    begin = time.monotonic()
+    results, complete = [], True
+    for index, challenge in enumerate(challenges):
+        if progress is not None:
+            label = f"{challenge.target}, {challenge.class_name}"
+            progress(label, index / len(challenges))
+        deadline = None
+        if time_limit is not None:
+            left = time_limit - (time.monotonic() - begin)
+            deadline = time.monotonic() + left / (len(challenges) - index)
+        wanted = challenge.n_runs if n_runs is None else n_runs
+        check_count("n_runs", wanted, lower=_LEAST_RUNS)
+        first, second = _run(challenge, wanted, rng, deadline)
+        complete &= len(first) >= wanted
+        results.append(_result(challenge, first, second, failure))
+    if progress is not None:
+        progress("done", 1.0)
+    return AuditReport(
+        tuple(results), confidence, time.monotonic() - begin, is_complete=complete
+    )
+
+
+def _run(
+    challenge: Challenge[Any],
+    n_runs: int,
+    rng: np.random.Generator,
+    deadline: float | None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return outputs on both neighbors, equally many, until runs or time are up."""
+    first: list[FloatArray] = []
+    second: list[FloatArray] = []
+    done = 0
+    while done < n_runs:
+        late = deadline is not None and time.monotonic() >= deadline
+        if late and done >= _LEAST_RUNS:
+            break
+        size = min(challenge.batch, n_runs - done)
+        first.append(as_rows(challenge.sample(challenge.first, size, rng)))
+        second.append(as_rows(challenge.sample(challenge.second, size, rng)))
+        done += size
+    return np.vstack(first), np.vstack(second)
+
+
+def _result(
+    challenge: Challenge[Any],
+    first: FloatArray,
+    second: FloatArray,
+    failure_probability: float,
+) -> AuditResult:
+    """Choose attack and thresholds on the first half, bound on the second."""
+    claim = challenge.claim
+    half = len(first) // 2
+    criteria = _criteria(claim)
+    each = failure_probability / len(criteria)
+    name, score, thresholds = _chosen(
+        challenge, first[:half], second[:half], criteria, each
+    )
+    rare, likely = score(first[half:]), score(second[half:])
+    found = [
+        event_bounds(rare, likely, threshold, failure_probability=each)
+        for threshold in thresholds
+    ]
+    broken = any(claim.is_broken_by(bounds) for bounds in found)
+    verdict = Verdict.VIOLATED if broken else Verdict.CONSISTENT
+    return AuditResult(
+        target=challenge.target,
+        class_name=challenge.class_name,
+        certified_epsilon=claim.epsilon,
+        audited_epsilon=max(claim.epsilon_lower(bounds) for bounds in found),
+        certified_mu=claim.mu,
+        audited_mu=(
+            None if claim.mu is None else max(bounds.mu_lower() for bounds in found)
+        ),
+        delta=claim.delta,
+        verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
+        attack=name,
+        n_runs=len(first),
+    )
+
+
+Criterion = Callable[[EventBounds], float]
+
+
+def _criteria(claim: Claim) -> tuple[Criterion, ...]:
+    """Return what thresholds are chosen by: one test for each."""
+    if claim.events is None:
+        return (claim.epsilon_lower,)
+    if claim.mu is not None:
+        return (EventBounds.mu_lower,)
+    return (claim.excess, claim.epsilon_lower)
+
+
+def _chosen(
+    challenge: Challenge[Any],
+    first: FloatArray,
+    second: FloatArray,
+    criteria: tuple[Criterion, ...],
+    failure_probability: float,
+) -> tuple[str, FittedScore, tuple[float, ...]]:
+    """Return the attack that promises most, its score and one threshold per criterion.
+
+    Attacks are fitted on one part and compared on the other.
+    """
+    quarter = len(first) // 2
+    best: tuple[float, str, FittedScore, tuple[float, ...]] | None = None
+    for attack in challenge.attacks:
+        score = attack.fit(first[:quarter], second[:quarter])
+        rare, likely = score(first[quarter:]), score(second[quarter:])
+        levels = np.quantile(
+            np.concatenate([rare, likely]), np.linspace(0.0, 1.0, _THRESHOLDS)
+        )
+        bounds = [
+            event_bounds(
+                rare, likely, float(level), failure_probability=failure_probability
+            )
+            for level in levels
+        ]
+        values = np.array([[rule(b) for b in bounds] for rule in criteria])
+        promise = float(values[0].max())
+        if best is None or promise > best[0]:
+            picks = tuple(float(levels[_middle(row)]) for row in values)
+            best = (promise, attack.name, score, picks)
+    if best is None:
+        raise CorrDPError(
+            f"the challenge {challenge.target!r} has no attacks. Pass at least one."
+        )
+    return best[1:]
+
+
+def _middle(values: FloatArray) -> int:
+    """Return the middle of the largest values: where many tie, the ends are chance."""
+    ties = np.flatnonzero(values == values.max())
+    return int(ties[ties.size // 2])

@@ -1,0 +1,62 @@
+"""Challenges: two neighbors, a mechanism to run on both, and what it claims."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.auditing.statistics import Attack, Claim, LinearAttack
+
+Data = TypeVar("Data")
+
+
+@dataclass(frozen=True, eq=False)
+class Challenge(Generic[Data]):
+    """One pair of neighbors and everything needed to attack it.
+
+    Parameters
+    ----------
+    target : str
+        The mechanism and what the adversary sees, for the report.
+    class_name : str
+        The neighbor class that the pair belongs to.
+    claim : Claim
+        What the mechanism states for the class.
+    first, second : data
+        Two neighbors of the class, in whatever form `sample` takes.
+    sample : callable
+        ``sample(data, n_runs, rng)`` runs the mechanism independently and returns its
+        outputs, one row per run.
+    attacks : tuple of Attack
+        Tried on the first part of the runs; the best one is used on the rest.
+    n_runs : int
+        Runs on each neighbor, unless the audit says otherwise.
+    batch : int
+        Runs per call of `sample`; time limits are checked between calls.
+
+    Examples
+    --------
+    >>> def noisy_count(data, n_runs, rng):
+    ...     return data + rng.normal(0.0, 2.0, (n_runs, 1))
+    >>> claim = Claim.gaussian(0.5, delta=1e-6)
+    >>> Challenge("count", "sensitive", claim, 3.0, 4.0, noisy_count).batch
+    4096
+    """
+
+    target: str
+    class_name: str
+    claim: Claim
+    first: Data
+    second: Data
+    sample: Callable[[Data, int, np.random.Generator], FloatArray]
+    attacks: tuple[Attack, ...] = (LinearAttack(),)
+    n_runs: int = 20_000
+    batch: int = 4096
+
+
+def as_rows(outputs: Any) -> FloatArray:
+    """Return outputs as a matrix, one row per run."""
+    rows = np.asarray(outputs, dtype=np.float64)
+    return rows.reshape(rows.shape[0], -1)

@@ -1,0 +1,133 @@
+"""Lower bounds on privacy loss from how often one event happened on each neighbor."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from corrdp._typing import FloatArray
+from corrdp._validate import check_real
+
+
+def clopper_pearson(
+    successes: FloatArray | int, n_trials: int, *, failure_probability: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return exact lower and upper bounds on a probability.
+
+    Parameters
+    ----------
+    successes : int or array of int
+        How often the event happened.
+    n_trials : int
+        Number of independent trials.
+    failure_probability : float
+        Probability with which the lower bound may be too large; the same for the
+        upper bound.
+
+    Returns
+    -------
+    lower, upper : array of float
+
+    Examples
+    --------
+    >>> lower, upper = clopper_pearson(0, 100, failure_probability=0.01)
+    >>> float(lower), round(float(upper), 4)
+    (0.0, 0.045)
+    """
+    check_real(
+        "failure_probability",
+        failure_probability,
+        lower=0.0,
+        upper=1.0,
+        open_lower=True,
+        open_upper=True,
+    )
+    count = np.asarray(successes, dtype=np.float64)
+    missed = n_trials - count
+    lower = np.where(
+        count > 0,
+        betaincinv(np.maximum(count, 1), missed + 1, failure_probability),
+        0.0,
+    )
+    upper = np.where(
+        missed > 0,
+        betaincinv(count + 1, np.maximum(missed, 1), 1.0 - failure_probability),
+        1.0,
+    )
+    return lower, upper
+
+
+@dataclass(frozen=True, slots=True)
+class EventBounds:
+    """Bounds on the probability of one event on two neighbors.
+
+    Parameters
+    ----------
+    likely_lower : float
+        Lower bound where the event is likely: on the second neighbor.
+    rare_upper : float
+        Upper bound where it is rare: on the first.
+
+    Guarantee
+    ---------
+    If both bounds hold, so does every method: the complement of the event gives
+    bounds in the other direction from the same two numbers
+    (`docs/theory/audit.md`).
+    """
+
+    likely_lower: float
+    rare_upper: float
+
+    def epsilon_lower(self, delta: float) -> float:
+        """Return the epsilon below which no mechanism with `delta` explains them."""
+        return max(0.0, *(_log_ratio(p - delta, q) for p, q in self.directions))
+
+    def mu_lower(self) -> float:
+        """Return the mu below which no Gaussian-DP mechanism explains them."""
+        mu = ndtri(self.likely_lower) - ndtri(self.rare_upper)
+        return max(0.0, float(mu))
+
+    def hockey_stick_lower(self, epsilon: float) -> float:
+        """Return a lower bound on the delta that holds at `epsilon`."""
+        return max(p - math.exp(epsilon) * q for p, q in self.directions)
+
+    @property
+    def directions(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Lower and upper bound of the event, and of its complement, swapped."""
+        return (
+            (self.likely_lower, self.rare_upper),
+            (1.0 - self.rare_upper, 1.0 - self.likely_lower),
+        )
+
+
+def event_bounds(
+    rare: FloatArray,
+    likely: FloatArray,
+    threshold: float,
+    *,
+    failure_probability: float,
+) -> EventBounds:
+    """Bound the probabilities that a score exceeds a threshold.
+
+    Parameters
+    ----------
+    rare, likely : array of float
+        Scores of independent runs on the first and on the second neighbor.
+    threshold : float
+        Chosen without looking at these scores.
+    failure_probability : float
+        Probability with which either of the two bounds may be wrong, in all.
+    """
+    each = failure_probability / 2.0
+    hits = int(np.count_nonzero(likely > threshold))
+    lower, _ = clopper_pearson(hits, likely.size, failure_probability=each)
+    hits = int(np.count_nonzero(rare > threshold))
+    _, upper = clopper_pearson(hits, rare.size, failure_probability=each)
+    return EventBounds(float(lower), float(upper))
+
+
+def _log_ratio(likely: float, rare: float) -> float:
+    if likely <= 0.0:
+        return -math.inf
+    return math.inf if rare <= 0.0 else math.log(likely / rare)

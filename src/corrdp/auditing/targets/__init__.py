@@ -1,0 +1,14 @@
+"""Mechanisms of the library as challenges: neighbors crafted, claims attached."""
+
+from corrdp.auditing.targets._gradients import GradientPath, gradient_challenges
+from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
+from corrdp.auditing.targets._releases import column_sum_challenges, vector_challenges
+
+__all__ = [
+    "GradientPath",
+    "RecordPair",
+    "column_sum_challenges",
+    "craft_pair",
+    "gradient_challenges",
+    "vector_challenges",
+]

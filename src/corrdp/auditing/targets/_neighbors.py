@@ -1,0 +1,149 @@
+"""Worst-case neighbors: a search over the corners of the declared domain."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.policy import Block, BlockKind, NeighborClass
+
+Movement = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
+
+_MOST_LEVELS = 12  # of one category that are tried, drawn at random
+
+
+@dataclass(frozen=True, eq=False)
+class RecordPair:
+    """Two records that are neighbors of one class, in codes of the encoder.
+
+    Parameters
+    ----------
+    first, second : array of float, shape (n_codes,)
+        The two versions of the record.
+    first_label, second_label : float
+        Their labels as encoded.
+    movement : float
+        What the search maximized: how far outputs are apart, in units of the noise.
+    """
+
+    first: FloatArray
+    second: FloatArray
+    first_label: float
+    second_label: float
+    movement: float
+
+
+def craft_pair(
+    blocks: Sequence[Block],
+    neighbor: NeighborClass,
+    movement: Movement,
+    *,
+    labels: Sequence[float] = (0.0,),
+    rng: np.random.Generator,
+    n_restarts: int = 6,
+) -> RecordPair:
+    """Search for the two neighbors of a class that outputs tell apart best.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Blocks of the encoder, whose corners are tried.
+    neighbor : NeighborClass
+        Which features, and whether the label, may differ.
+    movement : callable
+        Takes codes and labels of the first records and of the second ones, and returns
+        how far each pair moves the output, in units of its noise.
+    labels : sequence of float
+        Labels that are tried.
+    rng : numpy Generator
+        Draws the starts.
+    n_restarts : int
+        Random records from which single features are changed while that helps.
+    """
+    moves = _moves(blocks, neighbor, labels, rng)
+    pairs = _starts(moves, blocks[-1].stop + 1, n_restarts, rng)
+    best = np.full(n_restarts, -np.inf)
+    improving = np.ones(n_restarts, dtype=bool)
+    while improving.any():
+        tried = np.stack(
+            [np.concatenate([m.variants(pair) for m in moves]) for pair in pairs]
+        )
+        first, second = (
+            tried[:, :, side].reshape(-1, tried.shape[3]) for side in (0, 1)
+        )
+        distance = movement(first[:, :-1], first[:, -1], second[:, :-1], second[:, -1])
+        distance = distance.reshape(tried.shape[:2])
+        top = distance.argmax(axis=1)
+        reached = distance[np.arange(n_restarts), top]
+        improving = reached > best * (1.0 + 1e-9) + 1e-12
+        pairs[improving] = tried[improving, top[improving]]
+        best = np.maximum(best, reached)
+    winner = int(np.argmax(best))
+    return RecordPair(
+        first=pairs[winner, 0, :-1],
+        second=pairs[winner, 1, :-1],
+        first_label=float(pairs[winner, 0, -1]),
+        second_label=float(pairs[winner, 1, -1]),
+        movement=float(best[winner]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Move:
+    """Corners of one feature, or all labels, and whether the two records may differ."""
+
+    columns: slice
+    codes: FloatArray
+    differs: bool
+
+    def variants(self, pair: FloatArray) -> FloatArray:
+        """Return the pair with the feature at every corner, or pair of corners."""
+        count = len(self.codes)
+        first = second = np.arange(count)
+        if self.differs:
+            first, second = (index.ravel() for index in np.indices((count, count)))
+        tried = np.repeat(pair[None], first.size, axis=0)
+        tried[:, 0, self.columns] = self.codes[first]
+        tried[:, 1, self.columns] = self.codes[second]
+        return tried
+
+
+def _moves(
+    blocks: Sequence[Block],
+    neighbor: NeighborClass,
+    labels: Sequence[float],
+    rng: np.random.Generator,
+) -> list[_Move]:
+    """Return the corners of every raw feature's domain, and the labels."""
+    moves = []
+    for name in dict.fromkeys(block.feature for block in blocks):
+        own = [block for block in blocks if block.feature == name]
+        value, columns = own[0], slice(own[0].start, own[-1].stop)
+        width = columns.stop - columns.start
+        corners = np.array([[-0.5], [0.5]])
+        if value.kind is BlockKind.ONE_HOT:
+            corners = rng.permutation(np.eye(value.stop - value.start))[:_MOST_LEVELS]
+        rows = np.zeros((len(corners) + 1, width))
+        rows[:-1, : corners.shape[1]] = corners
+        if len(own) > 1:  # a missing flag follows the value, which is then all zero
+            rows[-1, -1] = 1.0
+        elif not value.includes_zero:
+            rows = rows[:-1]
+        moves.append(_Move(columns, rows, name in neighbor.features))
+    end = blocks[-1].stop
+    values = np.array(labels, dtype=np.float64)[:, None]
+    return [*moves, _Move(slice(end, end + 1), values, neighbor.label_changes)]
+
+
+def _starts(
+    moves: Sequence[_Move], width: int, count: int, rng: np.random.Generator
+) -> FloatArray:
+    """Return random pairs of neighbors, shape (count, 2, width)."""
+    pairs = np.zeros((count, 2, width))
+    for move in moves:
+        picks = rng.integers(len(move.codes), size=(count, 2))
+        if not move.differs:
+            picks[:, 1] = picks[:, 0]
+        pairs[:, :, move.columns] = move.codes[picks]
+    return pairs
