@@ -1,0 +1,22 @@
+"""Reports: a plain summary of a release, then its rendering as HTML or Markdown."""
+
+from corrdp.report._html import render_html
+from corrdp.report._markdown import render_markdown
+from corrdp.report._noise import coefficient_deviation, gradient_noise
+from corrdp.report._summary import (
+    Measured,
+    summarize,
+    with_ledger,
+    with_sweep,
+)
+
+__all__ = [
+    "Measured",
+    "coefficient_deviation",
+    "gradient_noise",
+    "render_html",
+    "render_markdown",
+    "summarize",
+    "with_ledger",
+    "with_sweep",
+]

@@ -1,0 +1,251 @@
+"""Charts as Vega-Lite specifications, made from a summary alone."""
+
+from typing import Any
+
+from corrdp._typing import JSONObject
+
+VEGA_LITE = "6.4"
+WIDTH = 560
+BLUE, ORANGE, GREEN, PURPLE, GRAY = (
+    "#2f7fc1",
+    "#c26a0a",
+    "#2b8a5b",
+    "#8a63c2",
+    "#7c8794",
+)
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+# Text and lines take the color of the page, so that one chart serves light and dark.
+_CONFIG: JSONObject = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": "currentColor",
+        "titleColor": "currentColor",
+        "domainColor": "currentColor",
+        "tickColor": "currentColor",
+        "gridColor": "currentColor",
+        "gridOpacity": 0.15,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "labelLimit": 190,
+    },
+    "legend": {
+        "labelColor": "currentColor",
+        "titleColor": "currentColor",
+        "labelFontSize": 12,
+        "orient": "top",
+        "title": None,
+    },
+}
+
+
+def charts(summary: JSONObject) -> dict[str, JSONObject]:
+    """Return a specification for every section that has something to draw."""
+    made = {
+        "budget": _budget(summary["promise"]),
+        "leakage": _leakage(summary["leakage"]["features"]),
+        "noise": _noise(summary["noise"]),
+        "coefficients": _coefficients(summary["coefficients"]),
+        "curve": _curve(summary["curve"]),
+        "sweep": _sweep(summary["sweep"]),
+    }
+    return {name: spec for name, spec in made.items() if spec is not None}
+
+
+def _chart(values: list[Any], description: str, **rest: Any) -> JSONObject:
+    return {
+        "$schema": _SCHEMA,
+        "description": description,
+        "data": {"values": values},
+        "width": WIDTH,
+        "config": _CONFIG,
+        **rest,
+    }
+
+
+def _number(field: str, title: str, **rest: Any) -> JSONObject:
+    return {"field": field, "type": "quantitative", "title": title, **rest}
+
+
+def _rows(field: str) -> JSONObject:
+    return {"field": field, "type": "nominal", "sort": None, "title": None}
+
+
+def _two_colors(first: str, second: str) -> JSONObject:
+    return {"domain": [first, second], "range": [BLUE, ORANGE]}
+
+
+def _budget(promise: JSONObject | None) -> JSONObject | None:
+    if promise is None:
+        return None
+    rows = [row for row in promise["classes"] if row["proved"] != "inf"]
+    values = [
+        {
+            "class": row["name"],
+            "proved": row["proved"],
+            "kind": "promised" if row["promised"] else "price only",
+        }
+        for row in rows
+    ]
+    if not values:
+        return None
+    return _chart(
+        values,
+        "Proved epsilon of every class of neighbors",
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "y": _rows("class"),
+            "x": _number("proved", "proved epsilon"),
+            "color": {
+                "field": "kind",
+                "type": "nominal",
+                "scale": _two_colors("promised", "price only"),
+            },
+        },
+    )
+
+
+def _leakage(features: list[JSONObject]) -> JSONObject | None:
+    if not features:
+        return None
+    y = _rows("feature")
+    domain = {"domain": [0, 1]}
+    title = "leakage (bar) and its upper bound (tick)"
+    bounded = [row for row in features if row["upper"] is not None]
+    return _chart(
+        features,
+        "Leakage of every insensitive feature: estimate and upper bound",
+        layer=[
+            {
+                "mark": {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}},
+                "encoding": {
+                    "y": y,
+                    "x": _number("estimate", title, scale=domain),
+                },
+            },
+            {
+                "data": {"values": bounded},
+                "mark": {"type": "tick", "color": ORANGE, "thickness": 3, "size": 18},
+                "encoding": {"y": y, "x": _number("upper", title)},
+            },
+        ],
+    )
+
+
+def _noise(rows: list[JSONObject]) -> JSONObject | None:
+    values = [
+        {"feature": row["feature"], "plan": plan, "noise": row[key]}
+        for row in rows
+        for key, plan in (("noise", "this plan"), ("ordinary", "ordinary DP"))
+    ]
+    if not values:
+        return None
+    plans = ["this plan", "ordinary DP"]
+    return _chart(
+        values,
+        "Noise on the gradient by feature, against ordinary differential privacy",
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "y": _rows("feature"),
+            "yOffset": {"field": "plan", "type": "nominal", "sort": plans},
+            "x": _number("noise", "noise on the mean gradient (standard deviation)"),
+            "color": {"field": "plan", "type": "nominal", "scale": _two_colors(*plans)},
+        },
+    )
+
+
+def _coefficients(rows: list[JSONObject]) -> JSONObject | None:
+    if not rows:
+        return None
+    values = [
+        row
+        | {
+            "low": row["weight"] - 2 * (row["deviation"] or 0.0),
+            "high": row["weight"] + 2 * (row["deviation"] or 0.0),
+        }
+        for row in rows
+    ]
+    y = _rows("column")
+    title = "weight, with two standard deviations of the noise"
+    return _chart(
+        values,
+        "Released coefficients with error bars for the noise",
+        layer=[
+            {
+                "mark": {"type": "rule", "color": GRAY, "strokeWidth": 2},
+                "encoding": {
+                    "y": y,
+                    "x": _number("low", title),
+                    "x2": {"field": "high"},
+                },
+            },
+            {
+                "mark": {
+                    "type": "point",
+                    "filled": True,
+                    "size": 60,
+                    "color": BLUE,
+                    "opacity": 1,
+                    "tooltip": {"content": "data"},
+                },
+                "encoding": {"y": y, "x": _number("weight", title)},
+            },
+        ],
+    )
+
+
+def _curve(rows: list[JSONObject]) -> JSONObject | None:
+    if not rows:
+        return None
+    values = [{"step": int(row["name"]), "value": row["value"]} for row in rows]
+    return _chart(
+        values,
+        "Quality during training",
+        height=220,
+        mark={"type": "line", "point": True, "color": BLUE, "tooltip": True},
+        encoding={
+            "x": _number("step", "steps of training"),
+            "y": _number("value", "score", scale={"zero": False}),
+        },
+    )
+
+
+def _sweep(sweep: JSONObject | None) -> JSONObject | None:
+    if sweep is None:
+        return None
+    x = _number("epsilon", "epsilon", scale={"type": "log"})
+    methods = list(dict.fromkeys(point["method"] for point in sweep["points"]))
+    color = {
+        "field": "method",
+        "type": "nominal",
+        "scale": {
+            "domain": methods,
+            "range": [BLUE, ORANGE, GREEN, PURPLE, GRAY][: len(methods)],
+        },
+    }
+    y = {"scale": {"zero": False}}
+    return _chart(
+        sweep["points"],
+        "Privacy against utility for every method",
+        height=260,
+        layer=[
+            {
+                "mark": {"type": "errorband", "opacity": 0.18},
+                "encoding": {
+                    "x": x,
+                    "y": _number("low", sweep["metric"], **y),
+                    "y2": {"field": "high"},
+                    "color": color,
+                },
+            },
+            {
+                "mark": {"type": "line", "point": True, "tooltip": {"content": "data"}},
+                "encoding": {
+                    "x": x,
+                    "y": _number("mean", sweep["metric"], **y),
+                    "color": color,
+                },
+            },
+        ],
+    )

@@ -1,0 +1,74 @@
+"""The same summary as Markdown, for a wiki or a pull request."""
+
+from typing import Any
+
+from corrdp._typing import JSONObject
+from corrdp.report._html import shown_number
+
+
+def render_markdown(summary: JSONObject) -> str:
+    """Return the summary as Markdown, without charts."""
+    lines = [f"# {_cell(summary['title'])}", ""]
+    lines += [f"> **{stamp.upper()}**\n" for stamp in summary["stamps"]]
+    promise = summary["promise"]
+    if promise is None:
+        lines += ["This model protects nothing.", ""]
+    else:
+        lines += ["## What is promised", "", _cell(promise["headline"]), ""]
+        lines += _table(
+            promise["classes"], ("name", "sentence", "proved", "allowed", "distance")
+        )
+        lines += ["### Assumptions", ""]
+        lines += [f"- {_cell(text)}" for text in promise["assumptions"]]
+        lines += ["", "### Not covered", ""]
+        lines += [f"- {_cell(text)}" for text in promise["not_covered"]]
+        lines.append("")
+    lines += ["## Roles", ""]
+    lines += _table(summary["roles"], ("feature", "role", "domain"))
+    lines += ["## Leakage", "", f"Source: {summary['leakage']['source']}.", ""]
+    lines += _table(
+        summary["leakage"]["features"], ("feature", "estimate", "upper", "reason")
+    )
+    for heading, rows, columns in (
+        (
+            "Noise against ordinary DP",
+            summary["noise"],
+            ("feature", "role", "noise", "ordinary", "ratio"),
+        ),
+        ("Quality", summary["quality"], ("name", "value", "words")),
+        ("Training curve", summary["curve"], ("name", "value", "words")),
+        (
+            "Coefficients",
+            summary["coefficients"],
+            ("column", "weight", "deviation"),
+        ),
+    ):
+        if rows:
+            lines += [f"## {heading}", "", *_table(rows, columns)]
+    if summary["sweep"] is not None:
+        sweep = summary["sweep"]
+        lines += [f"## Privacy against utility ({sweep['basis']})", ""]
+        lines += _table(sweep["points"], ("method", "epsilon", "mean", "low", "high"))
+    if summary["ledger"] is not None:
+        lines += ["## Ledger", ""]
+        lines += _table(
+            summary["ledger"]["accounts"], ("class", "epsilon", "spent", "share_left")
+        )
+        lines += _table(summary["ledger"]["charges"], ("number", "when", "purpose"))
+    versions = ", ".join(f"{n} {v}" for n, v in summary["software"].items())
+    lines += [f"Policy `{summary['policy_fingerprint']}`; {versions}.", ""]
+    return "\n".join(lines)
+
+
+def _table(rows: list[JSONObject], columns: tuple[str, ...]) -> list[str]:
+    head = " | ".join(column.replace("_", " ") for column in columns)
+    body = [
+        "| " + " | ".join(_cell(shown_number(row[c])) for c in columns) + " |"
+        for row in rows
+    ]
+    return [f"| {head} |", "|" + "---|" * len(columns), *body, ""]
+
+
+def _cell(text: Any) -> str:
+    escaped = str(text).replace("\\", "\\\\").replace("|", "\\|")
+    return escaped.replace("<", "&lt;").replace("\n", " ")

@@ -1,0 +1,116 @@
+"""How much noise a training plan adds, by feature, and what it does to coefficients.
+
+Both are functions of the plan alone, evaluated at parameters of nominal size, so that
+showing them costs nothing.
+"""
+
+import math
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.accounting import allocate_noise
+from corrdp.policy import BlockKind
+from corrdp.training import GradientSensitivity, TrainingPlan
+from corrdp.training._losses import LogisticLoss
+
+_RESIDUAL_SLOPE = 0.2  # of a logistic loss, averaged over typical scores
+
+
+def gradient_noise(plan: TrainingPlan) -> dict[str, float]:
+    """Return the standard deviation of the noise on the mean gradient, by feature.
+
+    As if the gradient were released once with the budget of all steps, per coordinate,
+    at parameters of nominal size. The last entry is the intercept.
+
+    Guarantee
+    ---------
+    A description of `plan`; it adds and prices nothing. What is added is decided by
+    the same allocation (`docs/theory/allocation.md`).
+    """
+    per_column = _column_noise(plan)
+    noise = {
+        block.feature: float(per_column[block.start]) for block in plan.layout.blocks
+    }
+    if plan.layout.has_intercept:
+        noise["intercept"] = float(per_column[-1])
+    return noise
+
+
+def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
+    r"""Return roughly how far noise alone moves each coefficient.
+
+    The loss is taken for quadratic with nominal, uncoupled curvature; noise then
+    passes through descent with momentum and averaging as through a linear filter.
+    It describes noise only, not how far a coefficient is off for want of rows.
+
+    Returns
+    -------
+    deviation : array of float, shape (n_codes,)
+        Standard deviation per encoded column.
+    """
+    layout, n_steps = plan.layout, plan.n_steps
+    step_noise = _column_noise(plan) * math.sqrt(n_steps)
+    total = float(np.sqrt(np.sum(step_noise**2)))
+    size = 2 / ((1 - plan.momentum) * plan.smoothness)
+    if total > 0:
+        size = min(size, plan.travel / (math.sqrt(n_steps) * total))
+    gains = np.array(
+        [_gain(c, size, plan.momentum, n_steps) for c in _curvatures(plan)]
+    )
+    n_codes = layout.blocks[-1].stop
+    deviation: FloatArray = (step_noise * gains)[:n_codes] * layout.column_scale
+    return deviation
+
+
+def _column_noise(plan: TrainingPlan) -> FloatArray:
+    """Return the noise of every column of the gradient, released once, on the mean."""
+    sensitivity = GradientSensitivity(plan.loss, plan.layout, plan.spending.classes)
+    allowed = plan.spending.gradient_mu
+    scale = allocate_noise(
+        np.array(sensitivity.bounds(_nominal_parameters(plan))),
+        budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
+        sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
+    ).noise_scale
+    noise: FloatArray = scale[plan.layout.column_groups] / plan.n_rows
+    return noise
+
+
+def _nominal_parameters(plan: TrainingPlan) -> FloatArray:
+    """Return parameters of the size that the default rule expects."""
+    features = {block.feature for block in plan.layout.blocks}
+    size = plan.travel / 2 / math.sqrt(len(features))
+    parameters = np.zeros(plan.layout.n_columns)
+    for block in plan.layout.blocks:
+        level = np.arange(block.stop - block.start)
+        parameters[block.columns] = np.where(level % 2 == 0, size, -size)
+    return parameters
+
+
+def _curvatures(plan: TrainingPlan) -> FloatArray:
+    """Return the nominal curvature of the loss along every column."""
+    variance = np.ones(plan.layout.n_columns)
+    for block in plan.layout.blocks:
+        share = 1 / (block.stop - block.start)
+        number = block.kind is BlockKind.NUMBER
+        variance[block.columns] = 1 / 3 if number else share * max(1 - share, 0.25)
+    slope = _RESIDUAL_SLOPE if isinstance(plan.loss, LogisticLoss) else 1.0
+    return slope * variance
+
+
+def _gain(curvature: float, size: float, momentum: float, n_steps: int) -> float:
+    """Return the deviation of the averaged parameter per unit of gradient noise."""
+    # Response of the parameter, j steps later, to noise of size 1 in one step.
+    response = np.empty(n_steps)
+    velocity, position = 1.0, 0.0
+    for step in range(n_steps):
+        position -= (1 - momentum) * size * velocity
+        response[step] = position
+        velocity = momentum * velocity + curvature * position
+    reach = np.cumsum(response)
+    first = n_steps // 2  # averaging begins here
+    noise_at = np.arange(n_steps)
+    until = reach[n_steps - 1 - noise_at]
+    before = np.where(noise_at < first, reach[np.maximum(first - 1 - noise_at, 0)], 0.0)
+    weights = (until - before) / (n_steps - first)
+    return float(np.sqrt(np.sum(weights**2)))

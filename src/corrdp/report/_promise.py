@@ -1,0 +1,75 @@
+"""What a certificate promises, in words that need no mathematics."""
+
+import math
+
+from corrdp._json import encode_number
+from corrdp._typing import JSONObject
+from corrdp.certificate import Calibration, Certificate, ClassClaim
+
+NOT_COVERED = (
+    "How well a sensitive value can be guessed. The leakage of a column bounds how far "
+    "probabilities shift by adding, not how many times larger they get.",
+    "Sensitive and other columns of a record changing together: the row 'whole record' "
+    "prices that, it is not promised.",
+    "The number of rows, which counts as public.",
+    "Anything else that is published from the same rows and not charged to a ledger.",
+)
+
+
+def promise_section(certificate: Certificate) -> JSONObject:
+    """Return headline, one sentence per class, assumptions, and what is not covered."""
+    not_covered = list(NOT_COVERED)
+    if not certificate.label_protected:
+        not_covered.insert(0, "The label: whether it changes is not protected.")
+    return {
+        "headline": _headline(certificate),
+        "certified": certificate.calibration is Calibration.CERTIFIED,
+        "epsilon": encode_number(certificate.epsilon),
+        "target_epsilon": certificate.target_epsilon,
+        "delta": certificate.delta,
+        "relation": certificate.relation,
+        "conditioning": certificate.conditioning,
+        "classes": [
+            {
+                "name": name.replace("_", " "),
+                "sentence": _sentence(claim),
+                "distance": claim.distance,
+                "proved": encode_number(claim.epsilon),
+                "allowed": encode_number(claim.allowed_epsilon),
+                "promised": claim.promised,
+            }
+            for name, claim in certificate.classes.items()
+        ],
+        "assumptions": list(certificate.assumptions),
+        "not_covered": not_covered,
+    }
+
+
+def _headline(certificate: Certificate) -> str:
+    if certificate.calibration is Calibration.THEOREM:
+        return (
+            "Noise follows the paper's formulas, which hold up to unstated constants. "
+            f"What can be proved for this noise is epsilon {certificate.epsilon:.3g}."
+        )
+    return (
+        "Whatever is published here would have been almost as likely if the sensitive "
+        f"values of any one record had been different: {_times(certificate.epsilon)}, "
+        f"except with probability {certificate.delta:g}."
+    )
+
+
+def _sentence(claim: ClassClaim) -> str:
+    changed = ", ".join(claim.features)
+    if claim.label_changes:
+        changed = f"{changed} and the label" if changed else "the label"
+    several = len(claim.features) + claim.label_changes > 1
+    who = f"any or all of {changed}" if several else changed
+    return f"If {who} of one record were different: {_times(claim.epsilon)}."
+
+
+def _times(epsilon: float) -> str:
+    if math.isinf(epsilon):
+        return "nothing is proved"
+    if epsilon > 50:
+        return f"at most e^{epsilon:.0f} times as likely, which means nothing"
+    return f"at most {math.exp(epsilon):.3g} times as likely, or as unlikely"

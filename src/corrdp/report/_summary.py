@@ -1,0 +1,287 @@
+"""The summary: everything a report says, as plain JSON, before any rendering.
+
+It holds declared facts, released numbers and their prices. Rows never reach it: the
+only way in for a number computed from rows is `Measured`, which says who paid.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from corrdp._typing import JSONObject
+from corrdp.certificate import Certificate
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.ledger import Ledger
+from corrdp.mechanisms import LeakageTable
+from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
+from corrdp.report._noise import coefficient_deviation, gradient_noise
+from corrdp.report._promise import promise_section
+from corrdp.training import TrainingPlan
+
+SCHEMA = "corrdp.report/1"
+NOT_PRIVATE = "research: not private"
+BASES = {
+    "paid": "paid for from the budget",
+    "public": "measured on a table declared public",
+    "research": NOT_PRIVATE,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A number that was computed from rows, and why it may be shown.
+
+    Parameters
+    ----------
+    name : str
+        For example ``accuracy``.
+    value : float
+        The number.
+    basis : str
+        ``paid``, ``public``, or ``research``, which stamps the whole report.
+    """
+
+    name: str
+    value: float
+    basis: str
+
+    def __post_init__(self) -> None:
+        if self.basis not in BASES:
+            raise GuaranteeVoidError(
+                f"basis must be one of {', '.join(BASES)}, got basis={self.basis!r}. "
+                "A number computed from rows is paid for, public, or stamped."
+            )
+
+
+def summarize(
+    policy: Policy,
+    certificate: Certificate | None,
+    *,
+    title: str,
+    n_rows: int,
+    plan: TrainingPlan | None = None,
+    ordinary: TrainingPlan | None = None,
+    coefficients: Mapping[str, float] | None = None,
+    leakage: LeakageTable | None = None,
+    measured: Sequence[Measured] = (),
+    curve: Sequence[Measured] = (),
+) -> JSONObject:
+    """Return the summary of one trained model.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy that was kept.
+    certificate : Certificate or None
+        None for a model that protects nothing; the report then says so first.
+    title : str
+        Heading.
+    n_rows : int
+        Public number of rows.
+    plan, ordinary : TrainingPlan, optional
+        What was planned, and ordinary DP at the same epsilon, to compare noise.
+    coefficients : mapping of str to float, optional
+        Released weights by encoded column.
+    leakage : LeakageTable, optional
+        Estimates with bounds and reasons; default: what the policy declares.
+    measured : sequence of Measured
+        Quality, each with its basis.
+    curve : sequence of Measured
+        The same measure after growing numbers of steps; ``name`` is the step.
+
+    Guarantee
+    ---------
+    Reads no rows, so it releases nothing (post-processing; Theorem "composition" of
+    `docs/theory/composition.md` covers what went in). Numbers computed from rows enter
+    as `Measured` only, and an unpaid one stamps the report.
+    """
+    research = certificate is None or any(
+        entry.basis == "research" for entry in (*measured, *curve)
+    )
+    stamps = [NOT_PRIVATE] if research else []
+    if certificate is not None and certificate.replayable_noise:
+        stamps.append("replayable noise: a fixed seed was used")
+    return {
+        "schema": SCHEMA,
+        "title": title,
+        "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "stamps": stamps,
+        "n_rows": n_rows,
+        "promise": None if certificate is None else promise_section(certificate),
+        "roles": _roles(policy),
+        "leakage": _leakage(policy, certificate, leakage),
+        "noise": _noise(policy, plan, ordinary),
+        "quality": [_measured(entry) for entry in measured],
+        "curve": [_measured(entry) for entry in curve],
+        "sweep": None,
+        "coefficients": _coefficients(policy, coefficients, plan),
+        "ledger": None,
+        "software": _software(certificate),
+        "policy_fingerprint": policy.fingerprint(),
+    }
+
+
+def with_ledger(summary: JSONObject, ledger: Ledger) -> JSONObject:
+    """Return the summary with the state of a ledger."""
+    document = ledger.to_json()
+    return summary | {
+        "ledger": {
+            "accounts": [
+                {
+                    "class": account["class"],
+                    "epsilon": account["epsilon"],
+                    "spent": account["epsilon_spent"],
+                    "share_left": account["share_left"],
+                    "promised": account["promised"],
+                }
+                for account in document["remaining"]["classes"]
+            ],
+            "charges": [
+                {key: entry[key] for key in ("number", "when", "purpose")}
+                for entry in document["entries"]
+                if entry["kind"] == "charge"
+            ],
+        }
+    }
+
+
+def with_sweep(summary: JSONObject, sweep: Any) -> JSONObject:
+    """Return the summary with a privacy-utility curve, stamped as research.
+
+    Parameters
+    ----------
+    summary : JSON object
+        From `summarize`.
+    sweep : JSON object
+        ``metric`` and ``points``: method, epsilon, mean, low, high.
+    """
+    if not isinstance(sweep, Mapping) or not {"metric", "points"} <= set(sweep):
+        raise CorrDPError(
+            "the sweep must have 'metric' and 'points'. Pass what corrdp sweep wrote."
+        )
+    keys = ("method", "epsilon", "mean", "low", "high")
+    points = [{key: point[key] for key in keys} for point in sweep["points"]]
+    stamps = list(dict.fromkeys([*summary["stamps"], f"sweep: {NOT_PRIVATE}"]))
+    return summary | {
+        "stamps": stamps,
+        "sweep": {"metric": sweep["metric"], "points": points, "basis": NOT_PRIVATE},
+    }
+
+
+def _measured(entry: Measured) -> JSONObject:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "basis": entry.basis,
+        "words": BASES[entry.basis],
+    }
+
+
+def _roles(policy: Policy) -> list[JSONObject]:
+    rows = [
+        {"feature": f.name, "role": f.role.value, "domain": _domain_words(f.domain)}
+        for f in policy.features
+    ]
+    if policy.label is not None:
+        role = "label, not protected"
+        if policy.label_is_protected:
+            role = f"label, protected (score {policy.label.score:g})"
+        domain = _domain_words(policy.label.domain)
+        rows.append({"feature": policy.label.name, "role": role, "domain": domain})
+    return rows
+
+
+def _domain_words(domain: Any) -> str:
+    if isinstance(domain, NumberDomain):
+        return f"number from {domain.lower:g} to {domain.upper:g}"
+    if isinstance(domain, CategoryDomain):
+        return f"{len(domain.levels) + domain.other} categories"
+    return "yes or no"
+
+
+def _leakage(
+    policy: Policy, certificate: Certificate | None, table: LeakageTable | None
+) -> JSONObject:
+    if table is not None and policy.insensitive:
+        return {
+            "source": table.source,
+            "failure_probability": table.failure_probability,
+            "features": [
+                {
+                    "feature": name,
+                    "estimate": found.estimate,
+                    "upper": found.upper,
+                    "reason": f"{found.method}: {found.reason}",
+                }
+                for name, found in table.features.items()
+            ],
+        }
+    values = {} if certificate is None else certificate.leakage.values
+    return {
+        "source": "declared",
+        "failure_probability": 0.0,
+        "features": [
+            {
+                "feature": name,
+                "estimate": value,
+                "upper": value,
+                "reason": "declared by the policy",
+            }
+            for name, value in values.items()
+        ],
+    }
+
+
+def _noise(
+    policy: Policy, plan: TrainingPlan | None, ordinary: TrainingPlan | None
+) -> list[JSONObject]:
+    if plan is None or ordinary is None:
+        return []
+    here, there = gradient_noise(plan), gradient_noise(ordinary)
+    roles = {f.name: f.role.value for f in policy.features}
+    return [
+        {
+            "feature": name,
+            "role": roles.get(name, "intercept"),
+            "noise": here[name],
+            "ordinary": there[name],
+            "ratio": here[name] / there[name] if there[name] > 0 else None,
+        }
+        for name in here
+    ]
+
+
+def _coefficients(
+    policy: Policy, weights: Mapping[str, float] | None, plan: TrainingPlan | None
+) -> list[JSONObject]:
+    if weights is None:
+        return []
+    encoder = PolicyEncoder(policy)
+    features = [
+        block.feature for block in encoder.blocks_ for _ in range(*_span(block))
+    ]
+    deviations: list[float | None] = [None] * len(features)
+    if plan is not None:
+        deviations = list(coefficient_deviation(plan).tolist())
+    return [
+        {"column": text, "feature": feature, "weight": weight, "deviation": deviation}
+        for text, feature, weight, deviation in zip(
+            encoder.describe_columns(),
+            features,
+            weights.values(),
+            deviations,
+            strict=True,
+        )
+    ]
+
+
+def _span(block: Any) -> tuple[int, int]:
+    return block.start, block.stop
+
+
+def _software(certificate: Certificate | None) -> dict[str, str]:
+    if certificate is not None:
+        return dict(certificate.software)
+    return {name: version(name) for name in ("corrdp", "numpy", "scipy")}
