@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -249,11 +249,6 @@ class GradientLayout:
         rows[:, : codes.shape[1]] = codes * self.column_scale - self.column_offset
         rows[:, codes.shape[1] :] = 1.0
         return rows
-
-    def with_groups(self, **numbers: Any) -> "GradientLayout":
-        """Return the layout with numbers of all groups replaced (`GradientGroup`)."""
-        groups = tuple(replace(group, **numbers) for group in self.groups)
-        return replace(self, groups=groups)
 
     def _roles(self, group: GradientGroup) -> set[ColumnRole]:
         return {b.role for b in self.blocks if b.feature in group.features}

@@ -244,13 +244,8 @@ def _changes(
 def _loose_cells(
     row_chain: Sequence[int], loose: Sequence[Sequence[int]], n_rows: int
 ) -> LooseCells:
-    first_probe = dict(
-        zip(
-            [i for i, own in enumerate(loose) if own],
-            range(n_rows, 10**9, 3),
-            strict=False,
-        )
-    )
+    probed = [chain for chain, groups in enumerate(loose) if groups]
+    first_probe = {chain: n_rows + 3 * i for i, chain in enumerate(probed)}
     cells = [
         (row, group, first_probe[chain])
         for row, chain in enumerate(row_chain)
