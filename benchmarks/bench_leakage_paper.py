@@ -18,14 +18,14 @@ NOTES = {
     "adult": "The paper adds the total variation of the continuous and of the discrete "
     "sensitive features, which bounds nothing (errata E1, E2), by logistic regression "
     "and a histogram of unstated resolution. Counted jointly, 8 bins per number make "
-    "21,504 sensitive cells, so rare values of race and workclass are too thin for any "
-    "bound below 1. `Without-pay` has 21 rows.",
+    "21,504 sensitive cells, and `Without-pay` with its 21 rows is too thin for any "
+    "bound below 1.",
     "sepsis": "The paper's .30 is computed after SMOTE-ENN and a draw of 10,000 rows "
     "(E23), at an unstated resolution; here all 110,204 rows are counted.",
     "credit_card": "Nineteen sensitive numbers cannot be counted jointly: 8 bins each "
     "are 1.4e17 cells, and any table that large has one row per cell, that is an "
-    "estimate of 1. The histogram of the paper must have been of single features; "
-    "their maximum is a lower bound of the joint leakage.",
+    "estimate of 1. The largest single feature is a lower bound of the joint "
+    "leakage; for SEX it is what the paper prints.",
     "medical_cost": "The printed .36 is one number for roles that the text and the "
     "appendix give differently (E22); which insensitive feature attains it is not "
     "said. With 1,337 rows the bounds are wide.",

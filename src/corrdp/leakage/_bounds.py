@@ -108,12 +108,16 @@ def noisy_total_variation_upper(
         + pair_sum(np.linalg.norm(rows, axis=1) * size_error / lows)
         + pair_sum(math.sqrt(n_cells) * rounding / lows)
     )
-    least_noise = noise_scale * np.sqrt(pair_sum(1 / highs**2))
     by_squares = (
         0.5
         * math.sqrt(n_cells)
-        * least_noise
-        * _center_upper(length / least_noise, n_cells, log_share)
+        * _center_upper(
+            length,
+            n_cells=n_cells,
+            least_variance=noise_scale**2 * pair_sum(1 / highs**2),
+            most_variance=noise_scale**2 * inverse_squares,
+            log_share=log_share,
+        )
     )
     bound = np.minimum(by_absolute_values, by_squares) + np.sqrt(
         0.5 * log_share * pair_sum(1 / lows)
@@ -130,16 +134,26 @@ def _noisy_distances(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     return cdist(rows, rows, "cityblock") / 2, cdist(rows, rows)
 
 
-def _center_upper(length: FloatArray, n_cells: int, log_share: float) -> FloatArray:
-    """Bound |d| from |d + Z|, Z standard normal in n_cells dimensions.
+def _center_upper(
+    length: FloatArray,
+    *,
+    n_cells: int,
+    least_variance: FloatArray,
+    most_variance: FloatArray,
+    log_share: float,
+) -> FloatArray:
+    """Bound |d| from |d + noise|, the noise's variance being known up to an interval.
 
     Lower tail of the noncentral chi-square law (Birge 2001, Lemma 8.1), solved for
-    the center.
+    the center; each variance enters at its worst end.
     """
-    square = length**2
-    inside = 8 * log_share * square + 16 * log_share**2 - 4 * log_share * n_cells
-    total = square + 4 * log_share + np.sqrt(np.maximum(inside, 0.0))
-    return np.sqrt(np.maximum(total - n_cells, 0.0))
+    excess = n_cells - 4 * log_share
+    variance = least_variance if excess >= 0 else most_variance
+    inside = 8 * log_share * length**2 * most_variance - (
+        4 * log_share * excess * variance**2
+    )
+    square = length**2 - excess * variance + np.sqrt(np.maximum(inside, 0.0))
+    return np.sqrt(np.maximum(square, 0.0))
 
 
 def hotelling_upper(

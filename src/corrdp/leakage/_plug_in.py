@@ -218,12 +218,13 @@ def _reason(
         thin = ", thin" if rows < THIN_GROUP else ""
         return f"{words.value(code)} ({about}{rows} rows{thin})"
 
+    def pair(matrix: FloatArray) -> str:
+        first, second = sorted(_largest(matrix)[:2])
+        return f"{told(present[first])} and {told(present[second])}"
+
     parts = []
     if present.size > 1:
-        first, second, _ = _largest(distances)
-        parts.append(
-            f"largest between {told(present[first])} and {told(present[second])}"
-        )
+        parts.append(f"largest between {pair(distances)}")
     if empty.size:
         fewer = "too few rows for the noise" if noisy else "no rows"
         parts.append(
@@ -232,9 +233,9 @@ def _reason(
             + "; merge it by groups or other in the policy"
         )
     elif present.size > 1:
-        first, second, value = _largest(bounds)
+        same = pair(bounds) == pair(distances)
         parts.append(
-            f"the bound comes from {told(present[first])} and {told(present[second])}"
-            + (": too thin to say more than 1" if value >= 1 else "")
+            f"the bound comes from {'this pair' if same else pair(bounds)}"
+            + (", too thin to say more than 1" if bounds.max() >= 1 else "")
         )
     return "; ".join(parts)
