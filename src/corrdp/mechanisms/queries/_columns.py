@@ -67,11 +67,8 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
             f"private rows. Declare features.{name}.bins."
         )
     else:
-        edges = bin_edges(policy, name)
-        names = tuple(
-            f"{low:g} to {high:g}"
-            for low, high in pairwise(edges)
-        )
+        edges = _distinct_texts(bin_edges(policy, name))
+        names = tuple(f"{low} to {high}" for low, high in pairwise(edges))
     return names + ((MISSING,) if isinstance(domain.missing, Slot) else ())
 
 
@@ -112,6 +109,15 @@ def count_rows(table: Any) -> int:
             f"the table is a {type(table).__name__}. Pass a pandas, polars or pyarrow "
             "table, or a numpy array of two dimensions."
         ) from None
+
+
+def _distinct_texts(edges: FloatArray) -> list[str]:
+    """Write edges with as few digits as tell them apart."""
+    for digits in range(6, 18):
+        texts = [f"{edge:.{digits}g}" for edge in edges.tolist()]
+        if len(set(texts)) == len(texts):
+            break
+    return texts
 
 
 def _one_column(policy: Policy, table: Any, name: str) -> tuple[PolicyEncoder, Any]:

@@ -87,10 +87,10 @@ class Moment:
         if self.groups is None:
             return declared
         for group in self.groups:
-            if group not in declared:
+            if declared.count(group) != 1:
                 raise PolicyError(
-                    f"group {group!r} of column {self.by!r} is not in the policy. Its "
-                    f"groups are: {', '.join(declared)}."
+                    f"group {group!r} of column {self.by!r} is not in the policy, or "
+                    f"not once. Its groups are: {', '.join(declared)}."
                 )
         if len(set(self.groups)) != len(self.groups):
             raise PolicyError(
@@ -133,6 +133,8 @@ class Moment:
         codes = read_groups(policy, table, self.by)
         sums = np.zeros(len(declared), dtype=np.int64)
         np.add.at(sums, codes, rows)
+        if self.groups is None:
+            return sums
         return sums[[declared.index(label) for label in self.labels(policy)]]
 
 
