@@ -1,0 +1,102 @@
+"""Activations and backprops of layers, recorded during one forward pass."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from corrdp.exceptions import GuaranteeVoidError
+
+if TYPE_CHECKING:
+    from corrdp.torch._layers import Layer
+
+
+class Capture:
+    """Record inputs and outputs of layers while the context is open.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        The layers to watch.
+    """
+
+    def __init__(self, layers: Sequence["Layer"]) -> None:
+        self._layers = layers
+        self._handles: list[RemovableHandle] = []
+        self._seen: dict[str, tuple[Tensor, Tensor, tuple[int, int]]] = {}
+        self._odd: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        for layer in self._layers:
+            self._handles.append(
+                layer.module.register_forward_hook(self._hook(layer.name))
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def activation(self, name: str) -> Tensor:
+        """Return what the layer was given."""
+        return self._seen[name][0]
+
+    def backprops(self, total: Tensor) -> dict[str, Tensor]:
+        """Return the gradient of `total` at the output of every layer."""
+        outputs = [self._seen[layer.name][1] for layer in self._layers]
+        gradients = torch.autograd.grad(total, outputs, materialize_grads=True)
+        return {
+            layer.name: gradient
+            for layer, gradient in zip(self._layers, gradients, strict=True)
+        }
+
+    def check(self) -> None:
+        """Raise unless every layer was called exactly once, on tensors left alone."""
+        for layer in self._layers:
+            problem = self._odd.get(layer.name)
+            if layer.name not in self._seen and problem is None:
+                problem = (
+                    "was not called, although it holds trained parameters. Call it, or "
+                    "set requires_grad=False on them"
+                )
+            if problem is None:
+                given, output, versions = self._seen[layer.name]
+                if _versions(given, output) != versions:
+                    problem = (
+                        "had its input or output changed in place. Use operations that "
+                        "return a new tensor, for example ReLU(inplace=False)"
+                    )
+            if problem is not None:
+                raise GuaranteeVoidError(f"layer {layer.name!r} {problem}.")
+
+    def _hook(self, name: str) -> Any:
+        def record(_: nn.Module, given: Any, output: Any) -> None:
+            tensors = len(given) == 1 and isinstance(given[0], Tensor)
+            if not (tensors and isinstance(output, Tensor)):
+                self._odd[name] = (
+                    "does not map one tensor to one tensor, so its gradient per "
+                    "example is not known. Build it from layers that do, or freeze it"
+                )
+            elif name in self._seen:
+                self._odd[name] = (
+                    "was called more than once in a forward pass. Use a layer of its "
+                    "own for every call"
+                )
+            else:
+                first = given[0].detach()
+                self._seen[name] = (first, output, _versions(first, output))
+
+        return record
+
+
+def _versions(given: Tensor, output: Tensor) -> tuple[int, int]:
+    """Return counters that every change in place raises."""
+    return given._version, output._version  # noqa: SLF001

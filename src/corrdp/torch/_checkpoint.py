@@ -1,0 +1,83 @@
+"""Checkpoints that carry the privacy spent so far."""
+
+from pathlib import Path
+
+import torch
+
+from corrdp._json import digest
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.torch._make_private import PrivateTraining
+
+SCHEMA = "corrdp.checkpoint/1"
+
+
+def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
+    """Write parameters, optimizer state and the steps that were charged.
+
+    Parameters
+    ----------
+    training : PrivateTraining
+        What `make_private` returned.
+    path : path
+        The file; replaced in one move, so that a crash leaves the old one.
+
+    Guarantee
+    ---------
+    Everything written is post-processing of released gradients. With replayable noise
+    the state of the generator is written too, so that no noise is ever used twice
+    (`docs/theory/networks.md`, section 4).
+    """
+    module, optimizer, loader = training
+    document = {
+        "schema": SCHEMA,
+        "plan": digest(module.plan.to_json()),
+        "steps_charged": module.steps_charged,
+        "steps_drawn": loader.steps_taken,
+        "module": module.module.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "generator": module.generator_state(),
+    }
+    place = Path(path)
+    draft = place.with_name(place.name + ".draft")
+    torch.save(document, draft)
+    draft.replace(place)
+
+
+def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
+    """Continue a training where `save_checkpoint` left it.
+
+    Parameters
+    ----------
+    training : PrivateTraining
+        Made with the same arguments as the one that was saved.
+    path : path
+        The file. It is read without executing anything from it.
+
+    Guarantee
+    ---------
+    Steps charged before count against the same plan; a plan that differs is refused
+    (`docs/theory/networks.md`, section 4).
+    """
+    try:
+        document = torch.load(path, weights_only=True)
+    except Exception as error:
+        raise CorrDPError(
+            f"cannot read the checkpoint {str(path)!r} ({type(error).__name__}). Pass "
+            "a file that save_checkpoint wrote."
+        ) from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise CorrDPError(
+            f"the checkpoint schema must be {SCHEMA!r}, got {schema!r}. Pass a file "
+            "that save_checkpoint wrote."
+        )
+    module, optimizer, loader = training
+    if document["plan"] != digest(module.plan.to_json()):
+        raise GuaranteeVoidError(
+            "the checkpoint was written under another plan: its steps had other noise. "
+            "Pass make_private the arguments of the training that was saved."
+        )
+    module.module.load_state_dict(document["module"])
+    optimizer.load_state_dict(document["optimizer"])
+    module.restore(document["steps_charged"], document["generator"])
+    loader.steps_taken = document["steps_drawn"]

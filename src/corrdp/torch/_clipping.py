@@ -1,0 +1,178 @@
+"""The sum over examples of gradients that were clipped by group."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vjp, vmap
+
+from corrdp.torch._layers import Layer
+from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
+
+Parameters = Mapping[tuple[str, str], Tensor]
+
+
+class GroupClipper:
+    r"""Sum per-example gradients, clipped by group, without storing them.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        Layers with trained parameters.
+    layout : NetworkLayout
+        Groups, clipping norms, influence bounds.
+
+    Guarantee
+    ---------
+    One example contributes at most ``clip_norm`` to a group; how far it moves is
+    `NetworkLayout.sensitivity_table`. Proof: `docs/theory/networks.md`. Rounding in
+    floating point is not covered.
+    """
+
+    def __init__(self, layers: Sequence[Layer], layout: NetworkLayout) -> None:
+        self._layers = layers
+        self._layout = layout
+        example = next(iter(layers[0].parameters.values()))
+        self._clip_norms = [group.clip_norm for group in layout.groups]
+        n_column_groups = int(layout.column_groups.max(initial=-1)) + 1
+        columns = torch.as_tensor(layout.column_groups)
+        members = torch.nn.functional.one_hot(columns, max(n_column_groups, 1))
+        self._members = members.to(example)  # (columns, groups of columns)
+        entry = layout.groups[:n_column_groups]
+        self._column_norms = example.new_tensor([g.clip_norm for g in entry])
+        self._influence = example.new_tensor([g.influence_bound for g in entry])
+
+    def add_sum(
+        self,
+        activations: Mapping[str, Tensor],
+        backprops: Mapping[str, Tensor],
+        reference_backprop: Tensor | None,
+        out: Parameters,
+    ) -> None:
+        """Write the clipped sum of every parameter into `out`.
+
+        Parameters
+        ----------
+        activations, backprops : mapping of str to Tensor
+            Input of every layer and gradient of the summed loss at its output.
+        reference_backprop : Tensor, optional
+            Gradient at the output of the input layer when sensitive codes are at their
+            reference; needed if influence is clipped.
+        out : mapping of (str, str) to Tensor
+            One tensor per parameter, by layer and name.
+        """
+        per_example = {
+            layer.name: _example_gradients(
+                layer, activations[layer.name], backprops[layer.name]
+            )
+            for layer in self._layers
+            if not _is_plain(layer, activations[layer.name])
+        }
+        squares: list[Tensor | None] = [None] * len(self._clip_norms)
+        for layer in self._layers:
+            for key in layer.parameters:
+                group = self._layout.parameter_groups.get((layer.name, key))
+                if group is None:
+                    continue
+                if layer.name in per_example:
+                    own = per_example[layer.name][key].flatten(1).square().sum(1)
+                else:
+                    own = _linear_square(
+                        key, activations[layer.name], backprops[layer.name]
+                    )
+                known = squares[group]
+                squares[group] = own if known is None else known + own
+        factors = [
+            None if square is None else _factor(square, norm)
+            for square, norm in zip(squares, self._clip_norms, strict=True)
+        ]
+        for layer in self._layers:
+            scaled: dict[int, Tensor] = {}
+            for key in layer.parameters:
+                group = self._layout.parameter_groups.get((layer.name, key))
+                if group is None:
+                    self._add_input_weights(
+                        activations[layer.name],
+                        backprops[layer.name],
+                        reference_backprop,
+                        out[layer.name, key],
+                    )
+                    continue
+                factor = factors[group]
+                assert factor is not None  # every group of parameters has a square
+                if layer.name in per_example:
+                    gradients = per_example[layer.name][key]
+                    out[layer.name, key].copy_(torch.tensordot(factor, gradients, 1))
+                    continue
+                if group not in scaled:
+                    scaled[group] = backprops[layer.name] * factor.unsqueeze(1)
+                if key == WEIGHT:
+                    torch.mm(
+                        scaled[group].T,
+                        activations[layer.name],
+                        out=out[layer.name, key],
+                    )
+                else:
+                    torch.sum(scaled[group], 0, out=out[layer.name, key])
+
+    def _add_input_weights(
+        self,
+        codes: Tensor,
+        backprop: Tensor,
+        reference_backprop: Tensor | None,
+        out: Tensor,
+    ) -> None:
+        code_squares = codes.square() @ self._members  # (n, groups of columns)
+        square = backprop.square().sum(1, keepdim=True)
+        if reference_backprop is None:
+            factor = _factor(code_squares * square, self._column_norms)
+            torch.mm(backprop.T, codes * (factor @ self._members.T), out=out)
+            return
+        # Influence first, then the norm: docs/theory/networks.md, section 3.
+        difference = (backprop - reference_backprop).square().sum(1, keepdim=True)
+        share = _factor(code_squares * difference, self._influence)
+        rest = 1.0 - share
+        mixed = (
+            rest.square() * reference_backprop.square().sum(1, keepdim=True)
+            + 2 * rest * share * (backprop * reference_backprop).sum(1, keepdim=True)
+            + share.square() * square
+        ).clamp_min_(0.0)
+        factor = _factor(code_squares * mixed, self._column_norms)
+        torch.mm(backprop.T, codes * ((factor * share) @ self._members.T), out=out)
+        out.addmm_(reference_backprop.T, codes * ((factor * rest) @ self._members.T))
+
+
+def _factor(square: Tensor, norm: Tensor | float) -> Tensor:
+    """Return ``min(1, norm / sqrt(square))``, 1 where the square is 0."""
+    smallest = torch.finfo(square.dtype).tiny
+    return (norm * square.clamp_min(smallest).rsqrt_()).clamp_max_(1.0)
+
+
+def _is_plain(layer: Layer, activation: Tensor) -> bool:
+    return layer.is_linear and activation.ndim == 2
+
+
+def _linear_square(key: str, activation: Tensor, backprop: Tensor) -> Tensor:
+    square = backprop.square().sum(1)
+    return square if key == BIAS else square * activation.square().sum(1)
+
+
+def _example_gradients(
+    layer: Layer, activation: Tensor, backprop: Tensor
+) -> dict[str, Tensor]:
+    """Return the gradient of every parameter for every example."""
+    values = {key: p.detach() for key, p in layer.parameters.items()}
+
+    def of_one(one_input: Tensor, one_backprop: Tensor) -> dict[str, Tensor]:
+        def apply(parameters: dict[str, Tensor]) -> Tensor:
+            batch = one_input.unsqueeze(0)
+            output: Tensor = functional_call(layer.module, parameters, (batch,))
+            return output.squeeze(0)
+
+        pull_back: Any = vjp(apply, values)[1]
+        gradients: dict[str, Tensor] = pull_back(one_backprop)[0]
+        return gradients
+
+    gradients: dict[str, Tensor] = vmap(of_one)(activation, backprop)
+    return gradients

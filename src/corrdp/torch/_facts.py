@@ -1,0 +1,136 @@
+"""What a plan for a network may depend on, and the plan itself."""
+
+import math
+from dataclasses import dataclass
+
+from corrdp._typing import FloatArray, JSONObject
+from corrdp.accounting import NoisePlan
+from corrdp.certificate import Calibration
+from corrdp.policy import Block, Budget, NeighborClass, Policy, class_epsilon
+from corrdp.torch._layers import Layer
+from corrdp.torch._layout import NetworkLayout
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFacts:
+    """What a plan may depend on: public numbers and the shape of the module.
+
+    Parameters
+    ----------
+    layers : tuple of Layer
+        Layers with trained parameters.
+    blocks : tuple of Block
+        Blocks of the encoded columns.
+    reference : array of float, shape (n_columns,)
+        Public codes that stand for sensitive ones in the second pass.
+    policy : Policy
+        Gives the cap on the epsilon of a class.
+    classes : tuple of NeighborClass
+        Classes with their distances.
+    budget : Budget
+        Epsilon and delta.
+    n_rows, n_steps : int
+        Public number of rows, and of gradients.
+    rate : float, optional
+        Poisson sampling rate; None for full batches.
+    clip_norm : float
+        Norm to which the whole gradient of an example is clipped; groups share it.
+    input_layer : str, optional
+        Name of the linear layer that reads the encoded columns.
+    by_feature : bool
+        Group input columns by raw feature instead of by role.
+    """
+
+    layers: tuple[Layer, ...]
+    blocks: tuple[Block, ...]
+    reference: FloatArray
+    policy: Policy
+    classes: tuple[NeighborClass, ...]
+    budget: Budget
+    n_rows: int
+    n_steps: int
+    rate: float | None
+    clip_norm: float
+    input_layer: str | None = None
+    by_feature: bool = False
+
+    @property
+    def expected_batch(self) -> float:
+        """Expected number of rows of a batch."""
+        return self.n_rows * (1.0 if self.rate is None else self.rate)
+
+    @property
+    def allowed_epsilon(self) -> dict[str, float]:
+        """Epsilon of every class; infinite where it is only priced."""
+        return {
+            c.name: class_epsilon(
+                c.distance,
+                epsilon=self.budget.epsilon,
+                epsilon_cap=self.policy.epsilon_cap,
+            )
+            if c.promised
+            else math.inf
+            for c in self.classes
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPlan:
+    """Groups and noise of a training.
+
+    Parameters
+    ----------
+    method : str
+        ``corr``, noise by groups; or ``standard``, one norm and one noise scale.
+    calibration : Calibration
+        How the noise was set.
+    layout : NetworkLayout
+        Groups that are clipped, with norms and influence bounds.
+    noise_layout : NetworkLayout
+        Groups that share a noise scale; `layout` itself under ``certified``.
+    noise : NoisePlan
+        Noise per group, steps, sampling rate, and its price per class.
+    predicted_error : float
+        What the default rule compared; lower is better.
+    """
+
+    method: str
+    calibration: Calibration
+    layout: NetworkLayout
+    noise_layout: NetworkLayout
+    noise: NoisePlan
+    predicted_error: float = math.nan
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "method": self.method,
+            "calibration": str(self.calibration),
+            "groups": [
+                {
+                    "name": group.name,
+                    "size": group.size,
+                    "clip_norm": group.clip_norm,
+                    "influence_bound": (
+                        group.influence_bound
+                        if math.isfinite(group.influence_bound)
+                        else None
+                    ),
+                }
+                for group in self.layout.groups
+            ],
+            "noise": self.noise.to_json(),
+        }
+
+    def to_text(self) -> str:
+        """Return the plan as plain tables, printable before training."""
+        width = max(12, *(len(group.name) for group in self.layout.groups))
+        lines = [f"{'group':<{width}}  {'clip norm':>10}  {'influence':>10}"]
+        for group in self.layout.groups:
+            bound = group.influence_bound
+            shown = f"{bound:.4g}" if math.isfinite(bound) else "none"
+            lines.append(
+                f"{group.name:<{width}}  {group.clip_norm:>10.4g}  {shown:>10}"
+            )
+        head = f"method {self.method}, calibration {self.calibration}"
+        return "\n".join([head, "", *lines, "", self.noise.to_text()])

@@ -1,0 +1,236 @@
+"""Groups of parameters: what is clipped together and shares one noise scale."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp._validate import check_real
+from corrdp.accounting import Group, SensitivityTable
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import Block, ColumnRole, NeighborClass
+from corrdp.torch._layers import Layer
+
+WEIGHT = "weight"
+BIAS = "bias"
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that are clipped together, per example.
+
+    Parameters
+    ----------
+    name : str
+        Name shown in plans and certificates.
+    size : int
+        Number of parameters.
+    clip_norm : float
+        Largest norm of one example's part.
+    influence_bound : float
+        How far sensitive features may move the part from what it would be at their
+        reference; infinite for no bound.
+    features : tuple of str
+        Raw features whose input weights these are.
+    """
+
+    name: str
+    size: int
+    clip_norm: float = 1.0
+    influence_bound: float = math.inf
+    features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_real(
+            f"clip_norm of group {self.name!r}",
+            self.clip_norm,
+            lower=0.0,
+            open_lower=True,
+        )
+        check_real(
+            f"influence_bound of group {self.name!r}",
+            self.influence_bound,
+            lower=0.0,
+            allow_infinite=True,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkLayout:
+    """Where every parameter belongs.
+
+    Parameters
+    ----------
+    groups : tuple of ParameterGroup
+        The groups.
+    parameter_groups : mapping of (str, str) to int
+        Group of each parameter, by layer and name; the input weights are missing if
+        their columns belong to several groups.
+    column_groups : array of int, shape (n_columns,)
+        Group of every column of the input weights; empty if they are one parameter
+        like all others.
+    input_layer : str
+        Name of the layer that reads the encoded columns; empty if there is none.
+    sensitive : array of bool, shape (n_columns,)
+        Encoded columns that the second pass replaces by their reference.
+    reference : array of float, shape (n_columns,)
+        Public codes that stand for sensitive ones in the second pass.
+    sensitive_features : frozenset of str
+        Raw features of those columns.
+    """
+
+    groups: tuple[ParameterGroup, ...]
+    parameter_groups: dict[tuple[str, str], int]
+    column_groups: IntArray
+    input_layer: str
+    sensitive: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    reference: FloatArray
+    sensitive_features: frozenset[str] = frozenset()
+
+    @property
+    def clips_influence(self) -> bool:
+        """Whether a second pass is needed."""
+        return any(math.isfinite(group.influence_bound) for group in self.groups)
+
+    def with_clip_norm(self, clip_norm: float) -> "NetworkLayout":
+        """Return the layout with one clipping norm for every group."""
+        groups = tuple(replace(g, clip_norm=clip_norm) for g in self.groups)
+        return replace(self, groups=groups)
+
+    def sensitivity_table(self, classes: Sequence[NeighborClass]) -> SensitivityTable:
+        r"""Return how far every group moves under every class.
+
+        Guarantee
+        ---------
+        `docs/theory/networks.md`: :math:`2 C_G`, and :math:`\min(2 \tau_G, 2 C_G)`
+        for groups with an influence bound under classes that change sensitive
+        features alone.
+        """
+        return SensitivityTable(
+            groups=self.table_groups(),
+            classes=tuple(neighbor.name for neighbor in classes),
+            bounds=np.array(
+                [[self._bound(g, c) for g in self.groups] for c in classes]
+            ),
+            contribution=np.array([group.clip_norm for group in self.groups]),
+        )
+
+    def table_groups(self) -> tuple[Group, ...]:
+        """Return the groups as columns of a sensitivity table."""
+        return tuple(Group(g.name, g.size, g.features) for g in self.groups)
+
+    def _bound(self, group: ParameterGroup, neighbor: NeighborClass) -> float:
+        only_sensitive = (
+            not neighbor.label_changes
+            and self.sensitive_features.issuperset(neighbor.features)
+        )
+        influence = group.influence_bound if only_sensitive else math.inf
+        return 2.0 * min(influence, group.clip_norm)
+
+
+def flat_layout(layers: Sequence[Layer]) -> NetworkLayout:
+    """Return one group of all parameters."""
+    total = sum(layer.size for layer in layers)
+    return NetworkLayout(
+        groups=(ParameterGroup(ALL, total),),
+        parameter_groups={(la.name, key): 0 for la in layers for key in la.parameters},
+        column_groups=np.empty(0, dtype=np.int64),
+        input_layer="",
+        sensitive=np.empty(0, dtype=np.bool_),
+        reference=np.empty(0),
+    )
+
+
+def grouped_layout(
+    layers: Sequence[Layer],
+    blocks: Sequence[Block],
+    reference: FloatArray,
+    *,
+    input_layer: str | None = None,
+    by_feature: bool = False,
+) -> NetworkLayout:
+    """Return groups of input columns by role or by raw feature, others by layer.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        Layers with trained parameters.
+    blocks : sequence of Block
+        Blocks of the encoded columns.
+    reference : array of float, shape (n_columns,)
+        Public codes that stand for those of sensitive features.
+    input_layer : str, optional
+        Name of the linear layer that reads the encoded columns; the first one.
+    by_feature : bool
+        One group per raw feature instead of one per role.
+    """
+    entry = find_input_layer(layers, blocks, input_layer)
+    labels = [block.feature if by_feature else block.role.value for block in blocks]
+    names = list(dict.fromkeys(labels))
+    n_units = entry.parameters[WEIGHT].shape[0]
+    groups = []
+    for name in names:
+        own = [b for b, label in zip(blocks, labels, strict=True) if label == name]
+        width = sum(block.stop - block.start for block in own)
+        features = tuple(dict.fromkeys(block.feature for block in own))
+        groups.append(
+            ParameterGroup(f"input:{name}", width * n_units, features=features)
+        )
+    parameter_groups: dict[tuple[str, str], int] = {}
+    for layer in layers:
+        keys = [k for k in layer.parameters if not (layer is entry and k == WEIGHT)]
+        if not keys:
+            continue
+        suffix = f".{BIAS}" if layer is entry else ""
+        size = sum(layer.parameters[key].numel() for key in keys)
+        parameter_groups |= {(layer.name, key): len(groups) for key in keys}
+        groups.append(ParameterGroup(f"layer:{layer.name}{suffix}", size))
+    columns = np.zeros(blocks[-1].stop, dtype=np.int64)
+    sensitive = np.zeros(blocks[-1].stop, dtype=np.bool_)
+    for block, label in zip(blocks, labels, strict=True):
+        columns[block.columns] = names.index(label)
+        sensitive[block.columns] = block.role is ColumnRole.SENSITIVE
+    return NetworkLayout(
+        groups=tuple(groups),
+        parameter_groups=parameter_groups,
+        column_groups=columns,
+        input_layer=entry.name,
+        sensitive=sensitive,
+        reference=np.asarray(reference, dtype=np.float64),
+        sensitive_features=frozenset(
+            b.feature for b in blocks if b.role is ColumnRole.SENSITIVE
+        ),
+    )
+
+
+def find_input_layer(
+    layers: Sequence[Layer], blocks: Sequence[Block], name: str | None
+) -> Layer:
+    """Return the linear layer that reads the encoded columns, or raise."""
+    linear = [
+        layer for layer in layers if layer.is_linear and WEIGHT in layer.parameters
+    ]
+    if name is not None:
+        linear = [layer for layer in linear if layer.name == name]
+        if not linear:
+            raise CorrDPError(
+                f"input_layer={name!r} is not a trained torch.nn.Linear of the module. "
+                "Name one as module.named_modules() does."
+            )
+    elif not linear or linear[0] is not layers[0]:
+        raise CorrDPError(
+            f"the first layer with parameters is {layers[0].name!r}, a "
+            f"{type(layers[0].module).__name__}, and no torch.nn.Linear comes before "
+            "it to read the encoded columns. Name the layer that does with "
+            "input_layer='...', or choose method='standard'."
+        )
+    width = linear[0].parameters[WEIGHT].shape[1]
+    if width != blocks[-1].stop:
+        raise PolicyError(
+            f"input layer {linear[0].name!r} reads {width} columns, the policy encodes "
+            f"{blocks[-1].stop}. Build the module with in_features={blocks[-1].stop}."
+        )
+    return linear[0]

@@ -1,0 +1,88 @@
+"""Batches drawn by Poisson sampling from tensors that stay in memory."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from corrdp.exceptions import CorrDPError
+
+
+class PoissonLoader:
+    """Yield one batch per planned step; every row joins each by its own coin.
+
+    Parameters
+    ----------
+    features, labels : Tensor
+        One row per record; kept as they are and gathered by index.
+    rate : float, optional
+        Probability that a row joins a batch; None for all rows in every batch.
+    n_steps : int
+        Number of batches.
+    generator : numpy.random.Generator
+        Secret randomness: who knows which rows were drawn has no use for the
+        sampling in the proof.
+
+    Guarantee
+    ---------
+    The set of rows is a Poisson sample: a binomial count, then that many distinct rows
+    uniformly, has the same law as one coin per row. Batches may be empty. What sampling
+    is worth is `docs/theory/sampling.md`.
+    """
+
+    def __init__(
+        self,
+        features: Tensor,
+        labels: Tensor,
+        *,
+        rate: float | None,
+        n_steps: int,
+        generator: np.random.Generator,
+    ) -> None:
+        if len(features) != len(labels) or len(features) == 0:
+            raise CorrDPError(
+                f"features and labels must have equally many rows and at least one, "
+                f"got {len(features)} and {len(labels)}. Pass one label per row."
+            )
+        self.features = features
+        self.labels = labels
+        self.rate = rate
+        self.n_steps = n_steps
+        self.steps_taken = 0
+        self._generator = generator
+
+    @property
+    def n_rows(self) -> int:
+        """Public number of rows."""
+        return len(self.features)
+
+    @property
+    def expected_batch(self) -> float:
+        """Expected number of rows of a batch, which sums are divided by."""
+        return self.n_rows * (1.0 if self.rate is None else self.rate)
+
+    def __len__(self) -> int:
+        """Return the number of batches that are left."""
+        return self.n_steps - self.steps_taken
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        while self.steps_taken < self.n_steps:
+            self.steps_taken += 1
+            yield self.draw()
+
+    def draw(self) -> tuple[Tensor, Tensor]:
+        """Return one batch.
+
+        Guarantee
+        ---------
+        See the class; theory in `docs/theory/sampling.md`.
+        """
+        if self.rate is None:
+            return self.features, self.labels
+        count = self._generator.binomial(self.n_rows, self.rate)
+        chosen = self._generator.choice(
+            self.n_rows, size=count, replace=False, shuffle=False
+        )
+        index = torch.from_numpy(chosen).to(self.features.device)
+        return self.features.index_select(0, index), self.labels.index_select(0, index)

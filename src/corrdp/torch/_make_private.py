@@ -1,0 +1,208 @@
+"""Train a PyTorch module under a policy."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray
+from corrdp._validate import check_count, check_real
+from corrdp.certificate import Calibration, Component, LeakageClaim
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import Budget, Policy, neighbor_classes, policy_blocks
+from corrdp.torch._facts import NetworkFacts
+from corrdp.torch._layers import LossFunction, probe_independence, trained_layers
+from corrdp.torch._loader import PoissonLoader
+from corrdp.torch._planning import plan_network
+from corrdp.torch._private import PrivateModule, PrivateOptimizer
+from corrdp.torch._terms import Terms
+from corrdp.training._layout import central_reference
+
+
+class PrivateTraining(NamedTuple):
+    """What `make_private` returns; unpacks like a tuple.
+
+    Parameters
+    ----------
+    module : PrivateModule
+        The module with a private backward pass.
+    optimizer : PrivateOptimizer
+        The optimizer, which steps on private gradients only.
+    loader : PoissonLoader
+        One batch per planned step.
+    """
+
+    module: PrivateModule
+    optimizer: PrivateOptimizer
+    loader: PoissonLoader
+
+
+def make_private(
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data: tuple[Tensor, Tensor],
+    *,
+    loss: LossFunction,
+    policy: Policy,
+    epsilon: float,
+    delta: float,
+    epochs: float,
+    batch_size: int | None = None,
+    clip_norm: float = 1.0,
+    leakage: Mapping[str, float] | float | None = None,
+    leakage_claim: LeakageClaim | None = None,
+    spent: Sequence[Component] = (),
+    method: str = "corr",
+    calibration: str = "certified",
+    fall_back: bool = True,
+    input_layer: str | None = None,
+    group_by: str = "role",
+    reference: FloatArray | None = None,
+    random_state: int | None = None,
+) -> PrivateTraining:
+    """Return a module, an optimizer and a loader that train under a policy.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Treats every example by itself; trained in place.
+    optimizer : torch.optim.Optimizer
+        Over the module's parameters; any, since it is post-processing.
+    data : tuple of Tensor
+        Encoded features, shape (n, n_columns), and labels, shape (n, ...).
+    loss : callable
+        Maps outputs and labels to one loss per example, shape (n,).
+    policy : Policy
+        Who is protected from what.
+    epsilon, delta : float
+        The budget.
+    epochs : float
+        Expected passes over the data; fixes the number of steps.
+    batch_size : int, optional
+        Expected size of a Poisson batch; None for all rows in every step.
+    clip_norm : float
+        Norm to which the gradient of an example is clipped; groups share it.
+    leakage : mapping of str to float, or float, optional
+        Leakage per insensitive feature or of the block; the declared ones.
+    leakage_claim : LeakageClaim, optional
+        Where `leakage` came from; declared by default.
+    spent : sequence of Component
+        Earlier releases on the same rows that the certificate must include.
+    method : {"corr", "standard"}
+        Noise by groups, or flat clipping with one noise scale.
+    calibration : {"certified", "theorem"}
+        Proved constants, or Eq. (5) of the paper.
+    fall_back : bool
+        Let ``corr`` take plain noise where it predicts less error.
+    input_layer : str, optional
+        Name of the linear layer that reads the encoded columns.
+    group_by : {"role", "feature"}
+        How the input columns are grouped.
+    reference : array of float, shape (n_columns,), optional
+        Public values that stand for sensitive columns in the second pass; the center
+        of their codes.
+    random_state : int, optional
+        Replayable noise, for research; the certificate says so.
+
+    Returns
+    -------
+    training : PrivateTraining
+        Unpacks into module, optimizer and loader.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-CorrDP for the policy: per class what ``module.certificate()``
+    states, whatever is done with the gradients. Proof: `docs/theory/networks.md`. Noise
+    and batches come from a cryptographic generator unless `random_state` is given.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from corrdp.policy import Feature, NumberDomain, Policy
+    >>> from corrdp.torch import make_private
+    >>> policy = Policy((Feature("age", "sensitive", NumberDomain(0, 100)),))
+    >>> network = torch.nn.Linear(1, 1)
+    >>> def squared_error(outputs, labels):
+    ...     return (outputs.squeeze(1) - labels) ** 2
+    >>> module, optimizer, loader = make_private(
+    ...     network,
+    ...     torch.optim.Adam(network.parameters()),
+    ...     (torch.rand(100, 1) - 0.5, torch.rand(100)),
+    ...     loss=squared_error, policy=policy, epsilon=1.0, delta=1e-6, epochs=3,
+    ... )
+    >>> for features, labels in loader:
+    ...     module.backward(features, labels)
+    ...     optimizer.step()
+    >>> module.certificate().epsilon <= 1.0
+    True
+    """
+    features, labels = data
+    budget = Budget(epsilon=epsilon, delta=delta)
+    policy.require_confirmed()
+    n_rows = len(features)
+    rate, n_steps = _schedule(n_rows, batch_size, epochs)
+    blocks = policy_blocks(policy)
+    layers = trained_layers(module)
+    if features.ndim == 2 and features.shape[1] != blocks[-1].stop:
+        raise PolicyError(
+            f"features have {features.shape[1]} columns, the policy encodes "
+            f"{blocks[-1].stop}. Encode the table with PolicyEncoder(policy)."
+        )
+    if group_by not in ("role", "feature"):
+        raise CorrDPError(
+            f"group_by must be 'role' or 'feature', got group_by={group_by!r}. "
+            "Choose one."
+        )
+    facts = NetworkFacts(
+        layers=layers,
+        blocks=blocks,
+        reference=central_reference(blocks) if reference is None else reference,
+        policy=policy,
+        classes=neighbor_classes(policy, leakage),
+        budget=budget,
+        n_rows=n_rows,
+        n_steps=n_steps,
+        rate=rate,
+        clip_norm=check_real("clip_norm", clip_norm, lower=0.0, open_lower=True),
+        input_layer=input_layer,
+        by_feature=group_by == "feature",
+    )
+    plan = plan_network(
+        facts, method=method, calibration=Calibration(calibration), fall_back=fall_back
+    )
+    probe_independence(module, layers, loss, features, labels)
+    generator = noise_generator(random_state)
+    loader = PoissonLoader(
+        features, labels, rate=rate, n_steps=n_steps, generator=generator
+    )
+    terms = Terms(
+        policy=policy,
+        budget=budget,
+        leakage=leakage_claim or Terms.declared(policy, leakage),
+        spent=tuple(spent),
+        replayable_noise=random_state is not None,
+    )
+    private = PrivateModule(
+        module,
+        layers,
+        loss=loss,
+        plan=plan,
+        terms=terms,
+        expected_batch=loader.expected_batch,
+        generator=generator,
+    )
+    return PrivateTraining(private, PrivateOptimizer(optimizer, private), loader)
+
+
+def _schedule(
+    n_rows: int, batch_size: int | None, epochs: float
+) -> tuple[float | None, int]:
+    """Return sampling rate, None for full batches, and number of steps."""
+    epochs = check_real("epochs", epochs, lower=0.0, open_lower=True)
+    check_count("number of rows", n_rows)
+    if batch_size is None or check_count("batch_size", batch_size) >= n_rows:
+        return None, math.ceil(epochs)
+    return batch_size / n_rows, math.ceil(epochs * n_rows / batch_size)

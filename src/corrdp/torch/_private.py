@@ -1,0 +1,287 @@
+"""A module whose gradients are clipped, noised and charged before anyone sees them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from corrdp.certificate import Certificate
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.torch._capture import Capture
+from corrdp.torch._clipping import GroupClipper
+from corrdp.torch._facts import NetworkPlan
+from corrdp.torch._layers import Layer, LossFunction, check_losses
+from corrdp.torch._terms import Terms
+
+
+class PrivateModule(nn.Module):
+    r"""A module with a private backward pass.
+
+    `make_private` builds it. Calling it calls the module; `backward` stands for
+    ``loss.backward()``.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The network.
+    layers : tuple of Layer
+        Its layers with trained parameters.
+    loss : callable
+        Maps outputs and labels to one loss per example, shape (n,).
+    plan : NetworkPlan
+        Groups, clipping norms, influence bounds, noise, number of steps.
+    terms : Terms
+        Policy, budget and leakage, for the certificate.
+    expected_batch : float
+        Public number that sums are divided by.
+    generator : numpy.random.Generator
+        Source of noise.
+
+    Guarantee
+    ---------
+    Every step releases one noisy sum per group within the plan, whatever the optimizer
+    does with it; no step beyond the planned ones is taken. Proof:
+    `docs/theory/networks.md`.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        layers: tuple[Layer, ...],
+        *,
+        loss: LossFunction,
+        plan: NetworkPlan,
+        terms: Terms,
+        expected_batch: float,
+        generator: np.random.Generator,
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self.plan = plan
+        self.terms = terms
+        self.steps_charged = 0
+        self.gradient_is_fresh = False
+        self._layers = layers
+        self._loss = loss
+        self._expected_batch = expected_batch
+        self._generator = generator
+        self._layout = layout = plan.layout
+        self._clipper = GroupClipper(layers, layout)
+        example = next(iter(layers[0].parameters.values()))
+        self._sum = example.new_zeros(sum(layer.size for layer in layers))
+        self._views = dict(self._split(self._sum))
+        self._scale = torch.empty_like(self._sum)
+        self._write_scale()
+        self._reference = torch.as_tensor(layout.reference).to(example)
+        self._sensitive = torch.as_tensor(layout.sensitive, device=example.device)
+
+    def forward(self, *inputs: Any) -> Any:
+        """Return the output of the module."""
+        return self.module(*inputs)
+
+    def backward(self, features: Tensor, labels: Tensor) -> None:
+        """Put the noisy mean gradient of a batch into the parameters' ``grad``.
+
+        The loss is not returned: it was computed from private rows and is not paid
+        for.
+
+        Parameters
+        ----------
+        features, labels : Tensor
+            A batch of the Poisson loader; it may be empty.
+
+        Guarantee
+        ---------
+        One step of the plan, charged before the batch is read. Proof:
+        `docs/theory/networks.md`.
+
+        Raises
+        ------
+        BudgetError
+            If all planned steps were taken.
+        GuaranteeVoidError
+            If the loss is not one finite number per example, or a layer was called in
+            a way that its gradient per example is not known.
+        """
+        if self.steps_charged >= self.plan.noise.n_steps:
+            raise BudgetError(
+                f"all n_steps={self.plan.noise.n_steps} planned steps are spent. Plan "
+                "a longer training from the start; its budget is split among all steps."
+            )
+        self.steps_charged += 1
+        if len(features) == 0:
+            self._sum.zero_()
+        else:
+            self._add_clipped(features, labels)
+        noise = self._generator.standard_normal(len(self._sum), dtype=_numpy(self._sum))
+        gradient = torch.from_numpy(noise).to(self._sum.device).mul_(self._scale)
+        gradient.add_(self._sum).div_(self._expected_batch)
+        parts = zip(self._parameters_in_order(), self._split(gradient), strict=True)
+        for (parameter, _), (_, part) in parts:
+            parameter.grad = part
+        self.gradient_is_fresh = True
+
+    def certificate(self) -> Certificate:
+        """Return what is proved for all planned steps, known before the first one.
+
+        Guarantee
+        ---------
+        Holds however many steps are taken (`docs/theory/networks.md`, section 4).
+        """
+        return self.terms.certify(self.plan)
+
+    def generator_state(self) -> str | None:
+        """Return the state of replayable noise as JSON text; None for secret noise."""
+        if not self.terms.replayable_noise:
+            return None
+        return json.dumps(self._generator.bit_generator.state)
+
+    def restore(self, steps_charged: int, generator_state: str | None) -> None:
+        """Continue after `steps_charged` steps with noise that was not used yet."""
+        self.steps_charged = steps_charged
+        self.gradient_is_fresh = False
+        if self.terms.replayable_noise:
+            if generator_state is None:
+                raise GuaranteeVoidError(
+                    "the checkpoint has no generator state, so random_state would "
+                    "repeat noise that was used before. Resume with random_state=None."
+                )
+            self._generator.bit_generator.state = json.loads(generator_state)
+
+    def clipped_sum(self, features: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Return the clipped sum without noise: for tests and research only.
+
+        Guarantee
+        ---------
+        None: what is returned is not private. See `docs/theory/networks.md`.
+        """
+        self._add_clipped(features, labels)
+        return {
+            ".".join(part for part in name if part): view.clone()
+            for name, view in self._views.items()
+        }
+
+    def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
+        n_rows = len(features)
+        masks = self._layout.clips_influence
+        if masks:
+            masked = torch.where(self._sensitive, self._reference, features)
+            features = torch.cat([features, masked])
+            labels = torch.cat([labels, labels])
+        with torch.enable_grad():
+            with Capture(self._layers) as capture:
+                losses = self._loss(self.module(features), labels)
+            check_losses(losses, len(features))
+            capture.check()
+            total = losses.sum()
+        if not torch.isfinite(total):
+            raise GuaranteeVoidError(
+                f"the loss of step {self.steps_charged} is not finite; the step is "
+                "charged and training stops. Lower the learning rate, or bound the "
+                "outputs of the module."
+            )
+        backprops = capture.backprops(total)
+        entry = self._layout.input_layer
+        self._check_entry(capture, features)
+        self._clipper.add_sum(
+            {la.name: capture.activation(la.name)[:n_rows] for la in self._layers},
+            {name: backprop[:n_rows] for name, backprop in backprops.items()},
+            backprops[entry][n_rows:] if masks else None,
+            self._views,
+        )
+
+    def _check_entry(self, capture: Capture, features: Tensor) -> None:
+        entry = self._layout.input_layer
+        if not entry:
+            return
+        seen = capture.activation(entry)
+        if seen.data_ptr() != features.data_ptr() or seen.shape != features.shape:
+            raise GuaranteeVoidError(
+                f"input layer {entry!r} does not read the encoded columns as they are. "
+                "Give it the module's input, or choose method='standard'."
+            )
+
+    def _parameters_in_order(self) -> Iterator[tuple[nn.Parameter, tuple[str, str]]]:
+        for layer in self._layers:
+            for key, parameter in layer.parameters.items():
+                yield parameter, (layer.name, key)
+
+    def _split(self, flat: Tensor) -> Iterator[tuple[tuple[str, str], Tensor]]:
+        start = 0
+        for parameter, name in self._parameters_in_order():
+            stop = start + parameter.numel()
+            yield name, flat[start:stop].view(parameter.shape)
+            start = stop
+
+    def _write_scale(self) -> None:
+        scale = torch.tensor(self.plan.noise.noise_scale).to(self._scale)
+        for name, view in self._split(self._scale):
+            group = self.plan.noise_layout.parameter_groups.get(name)
+            if group is None:
+                view[:] = scale[torch.as_tensor(self.plan.noise_layout.column_groups)]
+            else:
+                view.fill_(scale[group])
+
+
+class PrivateOptimizer:
+    """An optimizer that steps on fresh private gradients only.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        Any optimizer over parameters of the module.
+    module : PrivateModule
+        Where gradients come from.
+
+    Guarantee
+    ---------
+    Post-processing: it reads released gradients and its own state
+    (`docs/theory/networks.md`, section 4).
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, module: PrivateModule) -> None:
+        known = {id(parameter) for parameter in module.parameters()}
+        held = [p for group in optimizer.param_groups for p in group["params"]]
+        if any(id(parameter) not in known for parameter in held):
+            raise CorrDPError(
+                "optimizer holds parameters that are not the module's, whose gradients "
+                "would not be private. Build it from module.parameters()."
+            )
+        self.optimizer = optimizer
+        self._module = module
+
+    def step(self) -> None:
+        """Step on the gradient of the last `PrivateModule.backward`, once."""
+        if not self._module.gradient_is_fresh:
+            raise GuaranteeVoidError(
+                "there is no private gradient to step on: module.backward(features, "
+                "labels) was not called since the last step. Call it; a gradient made "
+                "by loss.backward() has no noise."
+            )
+        self.optimizer.step()
+        self._module.gradient_is_fresh = False
+
+    def zero_grad(self) -> None:
+        """Drop gradients; `PrivateModule.backward` does so by itself."""
+        self.optimizer.zero_grad()
+        self._module.gradient_is_fresh = False
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """Parameter groups of the optimizer, for schedulers."""
+        return self.optimizer.param_groups
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the optimizer."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.optimizer.load_state_dict(state)
+
+
+def _numpy(tensor: Tensor) -> Any:
+    return np.float64 if tensor.dtype == torch.float64 else np.float32

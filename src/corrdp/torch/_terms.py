@@ -1,0 +1,60 @@
+"""The terms under which a network is trained: all that its certificate needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corrdp.certificate import Certificate, Component, LeakageClaim, certify
+from corrdp.policy import Budget, Policy
+from corrdp.torch._facts import NetworkPlan
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Policy, budget and leakage of a training.
+
+    Parameters
+    ----------
+    policy : Policy
+        Who is protected from what.
+    budget : Budget
+        Epsilon and delta.
+    leakage : LeakageClaim
+        Distances and where they came from.
+    spent : tuple of Component
+        Earlier releases on the same rows.
+    replayable_noise : bool
+        Whether a seed was given.
+    """
+
+    policy: Policy
+    budget: Budget
+    leakage: LeakageClaim
+    spent: tuple[Component, ...] = ()
+    replayable_noise: bool = False
+
+    @staticmethod
+    def declared(
+        policy: Policy, leakage: Mapping[str, float] | float | None
+    ) -> LeakageClaim:
+        """Return a claim of declared leakage."""
+        if leakage is None:
+            return LeakageClaim.declared(policy)
+        values = dict(leakage) if isinstance(leakage, Mapping) else {"block": leakage}
+        return LeakageClaim("declared", values)
+
+    def certify(self, plan: NetworkPlan) -> Certificate:
+        """Return the certificate of all planned steps.
+
+        Guarantee
+        ---------
+        Stopping early is post-processing of the whole plan, so that it holds however
+        many steps are taken (`docs/theory/networks.md`, section 4).
+        """
+        return certify(
+            self.policy,
+            (*self.spent, Component("training", plan=plan.noise)),
+            budget=self.budget,
+            leakage=self.leakage,
+            calibration=plan.calibration,
+            replayable_noise=self.replayable_noise,
+        )
