@@ -100,11 +100,11 @@ def compose_delta(
     if not profiles:
         return gaussian_delta(epsilon, mu=mu)
     # Tails are cut off in proportion to delta, which is not known yet.
-    expected, delta = _FIRST_EXPECTATION, 0.0
+    expected = _FIRST_EXPECTATION
+    delta = _distribution(mu, profiles, delta=expected, grid=grid).delta(epsilon)
     while delta < expected:
-        loss = _distribution(mu, profiles, delta=expected, grid=grid)
-        delta = loss.delta(epsilon)
-        expected = 0.0 if delta >= expected else delta**2
+        expected = delta**2
+        delta = _distribution(mu, profiles, delta=expected, grid=grid).delta(epsilon)
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
     return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
 

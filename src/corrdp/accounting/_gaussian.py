@@ -15,8 +15,9 @@ from corrdp.accounting._normal import log_density, log_gap, log_mills_ratio
 from corrdp.exceptions import BudgetError, CorrDPError
 
 _UNIT = 2.0**-52
-_MAXIMAL_ITERATIONS = 100
+_LARGEST_MU = 1e100
 _LAST_STEP = 1e-9  # relative; the next one would be below round-off
+_ROUND_OFF = 1e-12  # what an epsilon near 0 is known to, relative to mu
 
 
 def gaussian_delta(epsilon: float, *, mu: float) -> float:
@@ -90,7 +91,7 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """
     mu = _check_mu("mu", mu)
     delta = check_delta(delta)
-    if mu == math.inf:
+    if mu > _LARGEST_MU:
         return math.inf
     if gaussian_delta(0.0, mu=mu) <= delta:
         return 0.0
@@ -98,16 +99,13 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     # delta is concave in epsilon, so Newton's method stays there and descends to it.
     epsilon = mu * (0.5 * mu - float(ndtri(delta)))
     log_target = math.log(delta)
-    for _ in range(_MAXIMAL_ITERATIONS):
-        if epsilon == math.inf:
-            return math.inf
+    step = -math.inf
+    while abs(step) > _LAST_STEP * epsilon + _ROUND_OFF * mu:
         log_delta = _log_delta(epsilon, mu)
         point = 0.5 * mu - epsilon / mu
         log_tail = float(log_density(point)) + float(log_mills_ratio(mu - point))
         step = (log_delta - log_target) * math.exp(log_delta - log_tail)
         epsilon = max(epsilon + step, 0.0)
-        if abs(step) <= _LAST_STEP * epsilon:
-            break
     return _nudge(epsilon, 1.0, lambda value: gaussian_delta(value, mu=mu) <= delta)
 
 
@@ -155,14 +153,13 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     tail_bound = 2.0 * epsilon / (quantile + root) if quantile > 0 else root - quantile
     mu = max(tail_bound, 2.0 * math.sqrt(2.0) * float(erfinv(delta)))
     log_target = math.log(delta)
-    for _ in range(_MAXIMAL_ITERATIONS):
+    step = math.inf
+    while abs(step) > _LAST_STEP:
         log_delta = _log_delta(epsilon, mu)
         # d delta / d mu is the density at the likelihood-ratio threshold.
         log_slope = float(log_density(0.5 * mu - epsilon / mu)) - log_delta
         step = (log_target - log_delta) / (mu * math.exp(log_slope))
         mu *= math.exp(min(max(step, -1.0), 1.0))
-        if abs(step) <= _LAST_STEP:
-            break
     return _nudge(
         mu,
         -1.0,

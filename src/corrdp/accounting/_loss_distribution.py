@@ -148,9 +148,10 @@ class PrivacyLossDistribution:
         deltas = np.append(np.cumsum(increments[:0:-1])[::-1], 0.0)
         index = int(np.argmax(deltas <= available))
         loss = float(window.losses[index])
-        if index > 0:
-            step = math.log1p(-(available - deltas[index]) / other[index])
-            loss = min(loss, loss + step + 4.0 * _UNIT * (abs(loss) + self.spacing))
+        # Within the cell below, delta is linear in exp(epsilon).
+        spare = (available - float(deltas[index])) / float(other[index])
+        step = math.log1p(-min(spare, -math.expm1(-self.spacing)))
+        loss = min(loss, loss + step + 4.0 * _UNIT * (abs(loss) + self.spacing))
         return max(loss, 0.0)
 
 
@@ -193,7 +194,8 @@ def _compose(
         + 4.0 * (abs(log_moment) + tilt * float(np.abs(losses).max()))
     )
     raised = np.maximum(masses[indices % size], 0.0) + round_off
-    weights = np.exp(exponents + exponent_error) * raised
+    # No mass exceeds 1, whatever the bound says far below the answer.
+    weights = np.exp(np.minimum(exponents + exponent_error + np.log(raised), 0.0))
     mass_above = math.exp(log_mass_above) if top < support else 0.0
     return _Window(losses=losses, weights=weights, mass_above=mass_above)
 

@@ -15,7 +15,7 @@ from corrdp.exceptions import CorrDPError
 
 _VALUE_ERROR = 1e-12  # profiles are trusted to this relative accuracy, and raised by it
 _CONVEXITY_ERROR = 1e-9
-_MAXIMAL_ITERATIONS = 100
+_TILT_TOLERANCE = 1e-3  # of its logarithm
 _LARGEST_TILT = 30.0  # per cell; the top of the support then outweighs all the rest
 
 
@@ -141,26 +141,21 @@ def _increasing_root(
     """Find roughly where an increasing function of the tilt crosses 0.
 
     `function` returns its value and its derivative by the logarithm of the tilt. Any
-    tilt gives a valid answer later, so three digits are enough.
+    tilt gives a valid answer later, so three digits are enough. Every value tried
+    becomes an end of the bracket, so it closes.
     """
     _, _, variance = composed_cumulants(factors, 0.0)
     highest = math.log(_LARGEST_TILT / factors[0][0].spacing)
     point = min(-0.5 * math.log(max(variance, 1e-300)) + 1.0, highest)
-    lower, upper = -math.inf, highest
-    for _ in range(_MAXIMAL_ITERATIONS):
+    lower, upper, step = -math.inf, highest, math.inf
+    while abs(step) > _TILT_TOLERANCE:
         value, slope = function(math.exp(point))
-        if value > 0.0:
-            upper = point
-        else:
-            lower = point
-        step = -value / slope
-        target = point + min(max(step, -2.0), 2.0)
-        if not lower < target < upper:
-            target = 0.5 * (lower + upper) if lower > -math.inf else target
-        if abs(target - point) < 1e-3:
-            break
-        point = target
-    return math.exp(min(point, highest))
+        lower, upper = (lower, point) if value > 0.0 else (point, upper)
+        step = min(max(-value / slope, -2.0), 2.0)
+        if not lower < point + step < upper and lower > -math.inf:
+            step = 0.5 * (lower + upper) - point
+        point += step
+    return math.exp(point)
 
 
 def total_infinity_mass(factors: Iterable[tuple[LossFactor, int]]) -> float:

@@ -24,6 +24,7 @@ from corrdp.accounting._sampled import curve_by_threshold
 from corrdp.exceptions import CorrDPError, UnsupportedEventError
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_UNIT = 2.0**-52
 _QUADRATURE_ERROR = 1e-9
 _LOG_NEGLIGIBLE = -30.0
 
@@ -158,15 +159,14 @@ def _(event: SampledGaussianEvent, order: float) -> float:
     # where I integrates (e^((a-1) t) + e^(-a t)) delta(t) over t > 0.
     step = replace(event, change=min(event.change, 2.0 * event.contribution))
     lowest = -order * min(step.contribution, step.change) - 6.0
-    log_integral, log_remainder = -math.inf, math.inf
+    log_integral, log_remainder, end = -math.inf, math.inf, 0.0
     while log_remainder > log_integral + _LOG_NEGLIGIBLE:
         lowest = 1.1 * lowest - 2.0
         if _speed_bound(step, lowest) * order < -lowest:
             log_integral, end = _log_integral(step, order, lowest)
             log_remainder = _log_remainder(step, order, lowest, end)
-    log_excess = (
-        math.log(order * (order - 1.0)) + log_integral + math.log1p(_QUADRATURE_ERROR)
-    )
+    error = _QUADRATURE_ERROR + 16.0 * _UNIT * order * end  # the largest exponent's
+    log_excess = math.log(order * (order - 1.0)) + log_integral + error
     return float(np.logaddexp(0.0, log_excess)) / (order - 1.0)
 
 
@@ -176,7 +176,7 @@ def _bounded_by_pure(log_moment: float, epsilon: float, order: float) -> float:
     The bound order * epsilon^2 / 2 (Bun and Steinke 2016) takes over where the moment
     is too close to 1 for its logarithm to be accurate.
     """
-    round_off = 2.0**-50 * (1.0 + order * epsilon)
+    round_off = 4.0 * _UNIT * (1.0 + order * epsilon)
     divergence = (log_moment + round_off) / (order - 1.0)
     return min(divergence, epsilon, 0.5 * order * epsilon**2)
 

@@ -129,15 +129,17 @@ def _threshold(
         0.5 * change - epsilons / change,
     )
     point = np.maximum(point, _FARTHEST_POINT)
-    for _ in range(_MAXIMAL_ITERATIONS):
+    step, n_iterations = np.full_like(point, np.inf), 0
+    while n_iterations < _MAXIMAL_ITERATIONS and np.any(
+        np.abs(step) > 1e-14 * (1.0 + np.abs(point))
+    ):
         absent = log_absent + contribution * (point - 0.5 * contribution)
         replaced = epsilons + change * (point - 0.5 * change)
         total = np.logaddexp(absent, replaced)
         share = np.exp(absent - total)
         step = total / (share * contribution + (1.0 - share) * change)
         point = point - step
-        if np.all(np.abs(step) <= 1e-14 * (1.0 + np.abs(point))):
-            break
+        n_iterations += 1
     return point, (absent - total, replaced - total)
 
 

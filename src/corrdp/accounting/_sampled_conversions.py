@@ -174,10 +174,8 @@ def sampled_noise_multiplier(
         # The record takes part with a probability below delta: noise hardly matters.
         return _SMALLEST_NOISE_MULTIPLIER
     contribution = _largest_within(cost, epsilon, start=1.0)
-    noise_multiplier = 1.0 / contribution
-    while 1.0 / noise_multiplier > contribution:
-        noise_multiplier = math.nextafter(noise_multiplier, math.inf)
-    return noise_multiplier
+    # One unit up, so that the reciprocal rounds to no more than the contribution.
+    return math.nextafter(1.0 / contribution, math.inf)
 
 
 def sampled_steps(
