@@ -20,6 +20,7 @@ from corrdp.cli import (
     _plan,
     _predict,
     _query,
+    _report,
     _train,
 )
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -43,6 +44,7 @@ app.command("leakage")(_leakage.leakage)
 app.command("plan")(_plan.plan)
 app.command("train")(_train.train)
 app.command("predict")(_predict.predict)
+app.command("report")(_report.report)
 app.command("query")(_query.query)
 app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_certificate.app, name="certificate")

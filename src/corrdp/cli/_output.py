@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,6 +78,8 @@ def results(directory: Path) -> Iterator[Path]:
                 os.replace(path, directory / path.name)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+        with suppress(OSError):
+            directory.rmdir()  # only if it is empty: nothing was finished
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 if TYPE_CHECKING:
     from corrdp.mechanisms import LeakageTable
     from corrdp.policy import Budget, Policy
+    from corrdp.report import Measured
 
 NOT_PRIVATE = "research: not private"
 
@@ -48,6 +49,7 @@ def train(
         str | None,
         typer.Option(help="Table that you declare public, to measure quality on."),
     ] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
@@ -63,12 +65,15 @@ def train(
     no training curve. Results appear in one move at the end.
     """
     from corrdp.cli._data import read_data
+    from corrdp.cli._describe import describe, write_summary
     from corrdp.cli._models import estimator_class, read_leakage
     from corrdp.cli._paying import check_ledger, pay
     from corrdp.policy import Policy
+    from corrdp.report import with_ledger
 
     declared = Policy.from_file(policy)
     declared.require_confirmed()
+    target = _target(declared)
     table = read_leakage(leakage, declared)
     _refuse_unstamped(table, research=research)
     total = _total_budget(
@@ -92,12 +97,13 @@ def train(
             rows = read_data(data, declared)
         started = time.perf_counter()
         with working("Training"):
-            fitted = estimator.fit(rows, _labels(rows, declared))
+            fitted = estimator.fit(rows, rows[target])
         document: dict[str, Any] = {"certificate": None}
+        charged = None
         if fitted.certificate_ is not None:
             document["certificate"] = fitted.certificate_.to_dict()
             if ledger is not None:
-                pay(
+                charged = pay(
                     ledger,
                     fitted.certificate_,
                     fitted.policy_,
@@ -109,27 +115,45 @@ def train(
         measured = []
         if public_test is not None:
             known = read_data(public_test, declared)
-            score = float(fitted.score(known, _labels(known, declared)))
-            measured.append(("public", score))
+            score = float(fitted.score(known, known[target]))
+            measured.append(_measured(fitted, score, "public"))
             document["public_score"] = score
         if research:
-            score = float(fitted.score(rows, _labels(rows, declared)))
-            measured.append(("research", score))
+            score = float(fitted.score(rows, rows[target]))
+            measured.append(_measured(fitted, score, "research"))
             document |= {"train_score": score, "notice": NOT_PRIVATE}
         fitted.save(staging)
         if fitted.certificate_ is not None:
             write_text(staging / "certificate.txt", fitted.certificate_.to_text())
+        with working("Writing the report"):
+            summary = describe(
+                fitted,
+                title=title or f"Model of {target}",
+                n_rows=rows.num_rows,
+                leakage=table,
+                measured=measured,
+            )
+            if charged is not None:
+                summary = with_ledger(summary, charged)
+            write_summary(staging, summary)
     document["out"] = str(out)
     show(document, as_json=as_json, text=_text(document, fitted, out))
 
 
-def _labels(rows: Any, policy: "Policy") -> Any:
+def _target(policy: "Policy") -> str:
     if policy.label is None:
         raise PolicyError(
             "the policy declares no label, so there is nothing to learn. Declare "
             "target and [label]."
         )
-    return rows[policy.label.name]
+    return policy.label.name
+
+
+def _measured(fitted: Any, score: float, basis: str) -> "Measured":
+    from corrdp.report import Measured
+
+    name = "accuracy" if hasattr(fitted, "predict_proba") else "R squared"
+    return Measured(name=name, value=score, basis=basis)
 
 
 def _total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
@@ -166,5 +190,7 @@ def _text(document: dict[str, Any], fitted: Any, out: Path) -> str:
         lines.append(f"score on the public table: {document['public_score']:.4f}")
     if "train_score" in document:
         lines.append(f"train score: {document['train_score']:.4f} ({NOT_PRIVATE})")
-    lines.append(f"Saved in {out} ({document['seconds']:.1f} s)")
+    lines.append(
+        f"Saved in {out} ({document['seconds']:.1f} s); report: {out / 'report.html'}"
+    )
     return "\n\n".join(lines)

@@ -1,0 +1,76 @@
+"""``corrdp report``: render a result again, with a sweep or a ledger added."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corrdp.cli._output import JsonOption, show, working, write_text
+from corrdp.exceptions import CorrDPError
+
+
+class Format(StrEnum):
+    """How the report is written."""
+
+    HTML = "html"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+SUFFIX = {Format.HTML: "html", Format.MARKDOWN: "md", Format.JSON: "json"}
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(help="A directory of corrdp train.")],
+    sweep: Annotated[
+        Path | None, typer.Option(help="Directory of corrdp sweep, to add its curve.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Ledger, to add its accounts and charges.")
+    ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="How the report is written.")
+    ] = Format.HTML,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; default: in the directory.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the report of a result: one file, no network, no private value."""
+    from corrdp.cli._describe import read_summary
+    from corrdp.report import render_html, render_markdown, with_ledger, with_sweep
+
+    summary = read_summary(directory)
+    if sweep is not None:
+        summary = with_sweep(summary, _read_sweep(sweep))
+    if ledger is not None:
+        from corrdp.ledger import Ledger
+
+        summary = with_ledger(summary, Ledger.open(ledger))
+    with working("Writing the report"):
+        if form is Format.HTML:
+            text = render_html(summary)
+        elif form is Format.MARKDOWN:
+            text = render_markdown(summary)
+        else:
+            text = json.dumps(summary, indent=2, allow_nan=False)
+    path = out or directory / f"report.{SUFFIX[form]}"
+    write_text(path, text)
+    show(
+        {"report": str(path), "stamps": summary["stamps"]},
+        as_json=as_json,
+        text=f"report: {path}",
+    )
+
+
+def _read_sweep(directory: Path) -> Any:
+    path = directory / "sweep.json" if directory.is_dir() else directory
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorrDPError(
+            f"cannot read the sweep {str(path)!r} ({type(error).__name__}). Pass what "
+            "corrdp sweep wrote."
+        ) from None
