@@ -53,7 +53,7 @@ def compose_epsilon(
     --------
     >>> from corrdp.accounting import GaussianEvent
     >>> round(compose_epsilon([GaussianEvent(mu=0.3, count=16)], delta=1e-5), 4)
-    5.5007
+    5.4135
     """
     delta = check_delta(delta)
     grid = _check_grid(grid)

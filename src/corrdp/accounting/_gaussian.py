@@ -133,7 +133,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     Examples
     --------
     >>> round(gaussian_mu(epsilon=1.0, delta=1e-5), 6)
-    0.268017
+    0.268051
     """
     epsilon = check_real(
         "epsilon",
@@ -245,7 +245,7 @@ def gaussian_noise_multiplier(
     Examples
     --------
     >>> round(gaussian_noise_multiplier(epsilon=1.0, delta=1e-5), 4)
-    3.7311
+    3.7306
     """
     n_steps = check_count("n_steps", n_steps)
     mu = gaussian_mu(epsilon=epsilon, delta=delta)

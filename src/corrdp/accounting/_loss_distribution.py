@@ -85,12 +85,12 @@ class PrivacyLossDistribution:
         Examples
         --------
         >>> def laplace(epsilon):
-        ...     return -np.expm1(np.minimum(epsilon - 0.5, 0.0) / 2)
+        ...     return -np.expm1(np.minimum(epsilon - 0.1, 0.0) / 2)
         >>> loss = PrivacyLossDistribution.from_profile(
-        ...     laplace, spacing=1e-3, loss_bound=0.5
+        ...     laplace, spacing=1e-3, loss_bound=0.1
         ... )
-        >>> round(loss.self_compose(10).epsilon(1e-6), 2)
-        4.69
+        >>> round(loss.self_compose(40).epsilon(1e-6), 3)
+        2.732
         """
         spacing = check_real("spacing", spacing, lower=0.0, open_lower=True)
         loss_bound = check_real("loss_bound", loss_bound, lower=0.0)

@@ -98,7 +98,7 @@ def renyi_epsilon(orders: ArrayLike, divergences: ArrayLike, delta: float) -> fl
     Examples
     --------
     >>> round(renyi_epsilon([4.0, 8.0, 16.0], [0.5, 1.0, 2.0], 1e-5), 4)
-    2.2145
+    2.2141
     """
     delta = check_delta(delta)
     orders = check_nonnegative_array("orders", orders, ndim=1)

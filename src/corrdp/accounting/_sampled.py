@@ -53,7 +53,7 @@ def sampled_delta(
     Examples
     --------
     >>> round(sampled_delta(0.01, rate=0.01, contribution=1.0, change=0.1), 8)
-    1.9e-07
+    5.279e-05
     """
     epsilon = check_real("epsilon", epsilon, allow_infinite=True, error=BudgetError)
     rate, contribution, change = check_step(rate, contribution, change)

@@ -63,8 +63,8 @@ def sampled_epsilon(
     >>> epsilon = sampled_epsilon(
     ...     rate=0.01, contribution=1.0, change=0.1, n_steps=1000, delta=1e-5
     ... )
-    >>> round(epsilon, 3)
-    0.334
+    >>> round(epsilon, 5)
+    0.33347
     """
     event = SampledGaussianEvent(rate, contribution, change, n_steps, sampling)
     return compose_epsilon([event], delta=delta, grid=grid)

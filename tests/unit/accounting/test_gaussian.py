@@ -129,7 +129,7 @@ def test_steps_are_the_most_that_fit(step_mu):
 def test_steps_that_exactly_fill_the_budget_survive_rounding():
     mu = gaussian_mu(epsilon=1.0, delta=1e-5)
     for n_steps in [*range(1, 50), 4134, 4150, 4165]:
-        step_mu = mu / math.sqrt(n_steps)
+        step_mu = math.nextafter(mu / math.sqrt(n_steps), 1.0)
         found = gaussian_steps(epsilon=1.0, delta=1e-5, step_mu=step_mu)
         assert found in (n_steps - 1, n_steps)
         assert step_mu * math.sqrt(found) <= mu
