@@ -163,6 +163,30 @@ def test_noise_stated_too_small_is_caught():
     assert failures(noise_understated, joint, 0.8, 6000, 46) > allowed()
 
 
+def flat_difference(n_cells=200, share=0.6):
+    """Conditionals that differ by the same amount in every cell: TV is `share`."""
+    sign = np.where(np.arange(n_cells) % 2, 1.0, -1.0)
+    rows = (1 + share * np.stack([sign, -sign])) / n_cells
+    return joint_of(rows, [0.5, 0.5])
+
+
+def noise_subtracted_twice(counts, generator):
+    """A wrong bound by squares: more noise taken off than was added."""
+    sizes = counts.sum(axis=1)
+    rows = _noisy(counts, SCALE, generator) / sizes[:, None]
+    n_cells = counts.shape[1]
+    noise = n_cells * SCALE**2 * np.sum(1 / sizes**2)
+    square = max(0.0, float(np.sum((rows[0] - rows[1]) ** 2)) - 2 * noise)
+    margin = sampling_margin(sizes.astype(float), failure_probability=BETA)[0, 1]
+    return 0.5 * math.sqrt(n_cells * square) + margin
+
+
+def test_bound_by_squares_covers_where_it_is_sharp_and_its_planted_bug_does_not():
+    joint = flat_difference()
+    assert failures(noisy_bound, joint, 0.6, 6000, 50) <= allowed()
+    assert failures(noise_subtracted_twice, joint, 0.6, 6000, 50) > allowed()
+
+
 def test_definition_bound_covers_over_all_sets():
     generator = np.random.default_rng(47)
     joint = generator.dirichlet(np.full(12, 3.0)).reshape(2, 3, 2)
