@@ -310,3 +310,73 @@ def test_many_categories_keep_their_diameter():
 def test_label_bounds_are_ordered():
     with pytest.raises(CorrDPError, match="label_bounds"):
         sensitivity(SquaredLoss(0.4), label_bounds=(0.5, -0.5))
+
+
+COEF = np.array([3.0, 0.5, -1.0, 0.25, 0.7, 2.0, 0.1])
+STEP = np.array([0.2, 0.0, 0.4, 0.0, 0.0, 0.0, 0.1])
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_inner_term_of_variance_reduction_vanishes_at_the_anchor(compiled):
+    for loss in (LogisticLoss(), SquaredLoss(0.4), UnclippedSquaredLoss()):
+        bound = sensitivity(loss, compiled=compiled)
+        assert not bound.bounds(COEF, anchor=COEF).any()
+
+
+def test_the_inner_term_is_bounded_by_the_step():
+    bound = sensitivity(LogisticLoss())
+    reach = math.tanh((0.1 + 0.4 + 0.1) / 4.0)  # age, job, intercept
+    zero = rows_of(bound, "sensitive", bound.bounds(COEF + STEP, anchor=COEF))[0]
+    np.testing.assert_allclose(zero[:2], [reach, reach * ROOT_TWO])
+    squared = sensitivity(UnclippedSquaredLoss())
+    table = squared.bounds(COEF + STEP, anchor=COEF)
+    assert rows_of(squared, "sensitive", table)[-1, 4] == pytest.approx(0.6, **CLOSE)
+
+
+def test_a_label_cancels_in_the_inner_term():
+    for loss in (LogisticLoss(), MultinomialLoss(2)):
+        bound = sensitivity(loss, policy=tiny_policy(score=1.0))
+        many = loss.n_outputs > 1
+        coef, anchor = (
+            np.column_stack([c, -c]) if many else c for c in (COEF + STEP, COEF)
+        )
+        assert not rows_of(bound, "label", bound.bounds(coef, anchor=anchor)).any()
+
+
+def limited(group):
+    """Bound the influence on hours and year, in residual and in norm form."""
+    if group.name == "hours":
+        return replace(group, influence_bound=0.1)
+    if group.name == "public":
+        return replace(group, influence_bound=0.1, clip_norm=5.0)
+    return group
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_flipped_label_moves_bounded_groups_by_one_and_twice_the_bound(compiled):
+    bound = sensitivity(
+        LogisticLoss(), policy=tiny_policy(score=1.0), edit=limited, compiled=compiled
+    )
+    flipped = rows_of(bound, "sensitive", bound.bounds(COEF))[-1]
+    np.testing.assert_allclose(flipped[2:4], [0.5 + 2 * 0.05, 0.5 + 2 * 0.1])
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_bounded_groups_that_change_are_not_bound_by_their_influence(compiled):
+    bound = sensitivity(LogisticLoss(), edit=limited, compiled=compiled)
+    (row,) = rows_of(bound, "insensitive:hours", bound.bounds(COEF))
+    gap = math.tanh(0.7 / 4.0)
+    lowest = -1.5 - 1.0 - 0.35 - 1.0 + 0.1  # the score farthest from 0
+    reach = 1.0 / (1.0 + math.exp(lowest))
+    # hours may sit at either end with the largest residual; the rest moves by the gap
+    np.testing.assert_allclose(row, [gap / 2, gap, reach, gap / 2, gap])
+
+
+def test_a_reference_outside_the_domain_widens_the_residual():
+    far = np.zeros(6)
+    far[0] = 9.0
+    here = sensitivity(LogisticLoss(), edit=limited)
+    there = sensitivity(LogisticLoss(), edit=limited, reference=far)
+    coef = 0.1 * COEF
+    own = [rows_of(b, "insensitive:hours", b.bounds(coef))[0, 2] for b in (here, there)]
+    assert own[1] > 1.2 * own[0]
