@@ -1,33 +1,341 @@
-"""The installed command, run as a user runs it."""
+"""Every command through its entry point: help, what it does, what it refuses."""
 
+import csv
+import gzip
 import json
+import shutil
+import signal
+import sqlite3
 import subprocess
-import sys
-from pathlib import Path
+import time
 
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
 import pytest
 
-from corrdp.datasets import hospital_policy_text
+from command_runner import COMMAND, run
+from corrdp.cli._app import app
+from corrdp.datasets import hospital_policy_text, hospital_table
 
-COMMAND = Path(sys.executable).with_name("corrdp")
+ROWS = 2_000
+INIT = ("--target", "readmitted", "--sensitive", "diagnosis,income")
+TRAIN = ("--epsilon", 2, "--delta", 1e-6, "--model", "logistic")
 
 
-def run(*arguments, cwd=None):
-    return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table, its policy, and a model trained under it with a ledger."""
+    folder = tmp_path_factory.mktemp("hospital")
+    hospital_table(ROWS).to_csv(folder / "data.csv", index=False)
+    (folder / "policy.toml").write_text(hospital_policy_text())
+    result = run(
+        *("train", "data.csv", "--policy", "policy.toml", *TRAIN, "--out", "model"),
+        *("--ledger", "budget.ledger", "--ledger-epsilon", 20, "--json"),
+        cwd=folder,
     )
+    assert result.code == 0, result.stderr
+    (folder / "train.json").write_text(result.stdout)
+    return folder
 
 
-@pytest.fixture
-def policy_file(tmp_path):
-    path = tmp_path / "policy.toml"
-    path.write_text(hospital_policy_text())
-    return path
+def commands():
+    names = [(command.name,) for command in app.registered_commands]
+    for group in app.registered_groups:
+        inner = group.typer_instance.registered_commands
+        names += [
+            (group.name, command.name or command.callback.__name__) for command in inner
+        ]
+    return names
+
+
+@pytest.mark.parametrize("name", commands(), ids=" ".join)
+def test_every_command_has_help(name):
+    result = run(*name, "--help")
+    assert result.code == 0
+    assert "Usage" in result.stdout
+
+
+def test_help_names_the_exit_codes_and_every_command():
+    shown = run("--help").stdout
+    assert "Exit codes" in shown
+    for name in commands():
+        assert name[0] in shown
+
+
+def test_the_installed_command_is_this_entry_point():
+    result = subprocess.run([COMMAND, "--help"], capture_output=True, text=True)
+    assert result.returncode == 0
+    assert "Correlation-aware" in result.stdout
+
+
+# --- init, confirm, check
+
+
+def test_init_marks_what_it_read_and_training_refuses_until_confirmed(folder, tmp_path):
+    policy = tmp_path / "draft.toml"
+    drafted = run(
+        *("init", folder / "data.csv", *INIT, "--label", "public"),
+        *("--public", "season", "--out", policy, "--json"),
+    )
+    assert drafted.code == 0, drafted.stderr
+    document = json.loads(drafted.stdout)
+    assert document["sensitive"] == ["diagnosis", "income"]
+    assert document["public"] == ["season"]
+    assert "features.income.bounds" in document["unconfirmed"]
+    assert "features.smoker.type" in document["unconfirmed"]
+    train = ("train", folder / "data.csv", "--policy", policy, *TRAIN)
+    refused = run(*train, "--out", tmp_path / "model")
+    assert refused.code == 3
+    assert "features.income.bounds" in refused.stderr
+    assert not (tmp_path / "model").exists()
+    assert run("confirm", policy, "features.income.bounds").code == 0
+    assert "features.income.bounds" not in policy.read_text().split("[features", 1)[0]
+    assert run("confirm", policy, "--all", "--json").code == 0
+    again = run(*train, "--out", tmp_path / "model")
+    assert again.code == 3
+    assert "leakage" in again.stderr  # confirmed, and still no leakage declared
+    checked = json.loads(
+        run("check", folder / "data.csv", "--policy", policy, "--json").stdout
+    )
+    assert checked["fits"]
+    assert not checked["ready"]
+
+
+def test_init_needs_a_choice_about_the_label(folder, tmp_path):
+    result = run("init", folder / "data.csv", *INIT, "--out", tmp_path / "p.toml")
+    assert result.code == 2
+    assert "--label" in result.stderr
+
+
+def test_init_protects_the_label_if_told(folder, tmp_path):
+    path = tmp_path / "p.toml"
+    run("init", folder / "data.csv", *INIT, "--label", "protected", "--out", path)
+    assert "score = 1.0" in path.read_text()
+
+
+def test_init_never_replaces_a_file(folder, tmp_path):
+    (tmp_path / "p.toml").write_text("mine")
+    result = run(
+        *("init", folder / "data.csv", *INIT, "--label", "public"),
+        *("--out", tmp_path / "p.toml"),
+    )
+    assert result.code == 3
+    assert (tmp_path / "p.toml").read_text() == "mine"
+
+
+def test_confirm_names_what_waits(folder, tmp_path):
+    path = tmp_path / "p.toml"
+    run("init", folder / "data.csv", *INIT, "--label", "public", "--out", path)
+    for arguments in ((), ("features.age.color",)):
+        result = run("confirm", path, *arguments)
+        assert result.code == 3
+        assert "features.age.bounds" in result.stderr
+
+
+def test_check_names_columns_that_do_not_fit_and_no_value(folder, tmp_path):
+    table = hospital_table(50)
+    table["region"] = table["region"].replace("north", "atlantis-7731")
+    table.drop(columns="sex").to_csv(tmp_path / "other.csv", index=False)
+    result = run(
+        *("check", tmp_path / "other.csv", "--policy", folder / "policy.toml"), "--json"
+    )
+    assert result.code == 3
+    document = json.loads(result.stdout)
+    assert set(document["problems"]) == {"region", "sex"}
+    assert "atlantis" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("form", ["csv.gz", "parquet", "arrow", "sqlite", "duckdb"])
+def test_every_format_and_globs_are_read(form, folder, tmp_path):
+    table = hospital_table(60)
+    path = tmp_path / f"part-1.{form}"
+    if form == "csv.gz":
+        path.write_bytes(gzip.compress(table.to_csv(index=False).encode()))
+    elif form == "parquet":
+        table.to_parquet(path)
+    elif form == "arrow":
+        pyarrow.feather.write_feather(pa.Table.from_pandas(table), path)
+    elif form == "sqlite":
+        with sqlite3.connect(path) as connection:
+            table.to_sql("visits", connection, index=False)
+        connection.close()
+    else:
+        with duckdb.connect(str(path)) as connection:
+            connection.register("frame", table)
+            connection.execute("create table visits as select * from frame")
+    in_database = form in {"sqlite", "duckdb"}
+    data = f"{path}::visits" if in_database else str(tmp_path / f"part-*.{form}")
+    result = run("check", data, "--policy", folder / "policy.toml", "--json")
+    assert result.code == 0, result.stderr
+    assert json.loads(result.stdout)["ready"]
+
+
+# --- plan, train, predict, report
+
+
+def test_plans_read_no_data_and_print_json(folder):
+    arguments = ("--rows", 20_000, "--epsilon", 0.5, "--delta", 1e-6)
+    for model in ("means", "logistic"):
+        result = run(
+            *("plan", "--policy", folder / "policy.toml", *arguments),
+            *("--model", model, "--json"),
+        )
+        planned = json.loads(result.stdout)
+        assert planned["certificate"]["epsilon"] == pytest.approx(0.5)
+        assert 0 < planned["variance_ratio"] < 0.5
+        assert planned["groups"][0]["noise_scale"] > 0
+    text = run("plan", "--policy", folder / "policy.toml", *arguments).stdout
+    assert "total variance against ordinary DP" in text
+
+
+def test_train_leaves_model_certificate_and_report(folder):
+    document = json.loads((folder / "train.json").read_text())
+    assert document["certificate"]["epsilon"] <= 2
+    assert document["seconds"] > 0
+    assert "train_score" not in document  # unpaid, so not shown
+    names = {path.name for path in (folder / "model").iterdir()}
+    assert names == {
+        *("model.json", "policy.toml", "certificate.json", "certificate.txt"),
+        *("summary.json", "report.html"),
+    }
+
+
+def test_research_shows_a_score_and_says_so(folder, tmp_path):
+    result = run(
+        *("train", folder / "data.csv", "--policy", folder / "policy.toml", *TRAIN),
+        *("--research", "--public-test", folder / "data.csv"),
+        *("--out", tmp_path / "model", "--json"),
+    )
+    document = json.loads(result.stdout)
+    assert document["train_score"] == document["public_score"] > 0.6
+    assert document["notice"] == "research: not private"
+    assert "research: not private" in (tmp_path / "model" / "report.html").read_text()
+
+
+def test_methods_that_protect_nothing_need_research(folder, tmp_path):
+    train = ("train", folder / "data.csv", "--policy", folder / "policy.toml", *TRAIN)
+    out = ("--method", "nonprivate", "--out", tmp_path / "model")
+    assert run(*train, *out).code == 4
+    result = run(*train, *out, "--research", "--json")
+    assert json.loads(result.stdout)["certificate"] is None
+    assert "protects nobody" in (tmp_path / "model" / "report.html").read_text()
+
+
+def test_a_model_is_never_replaced(folder):
+    result = run(
+        *("train", "data.csv", "--policy", "policy.toml", *TRAIN, "--out", "model"),
+        cwd=folder,
+    )
+    assert result.code == 3
+    assert "already holds a model" in result.stderr
+
+
+def test_linear_model_of_a_number(folder, tmp_path):
+    table = hospital_table(ROWS).drop(columns="readmitted")
+    table.to_csv(tmp_path / "data.csv", index=False)
+    text = hospital_policy_text().split("[label]")[0]
+    stay = text.index("[features.length_of_stay]")
+    season = text.index("[features.season]")
+    text = text[:stay] + text[season:].rsplit("# Score 0", 1)[0]
+    text = text.replace('target = "readmitted"', 'target = "length_of_stay"')
+    text += '\n[label]\ntype = "number"\nbounds = [0, 30]\nscore = 0.0\n'
+    (tmp_path / "policy.toml").write_text(text)
+    result = run(
+        *("train", "data.csv", "--policy", "policy.toml", "--model", "linear"),
+        *("--epsilon", 5, "--delta", 1e-6, "--out", "model", "--json"),
+        cwd=tmp_path,
+    )
+    assert result.code == 0, result.stderr
+    result = run("predict", "model", "data.csv", "--out", "p.csv", cwd=tmp_path)
+    assert result.code == 0, result.stderr
+    assert list(pd.read_csv(tmp_path / "p.csv")) == ["prediction"]
+
+
+def test_leakage_feeds_plan_and_training(folder, tmp_path):
+    policy = folder / "policy.toml"
+    result = run(
+        *("leakage", folder / "data.csv", "--policy", policy, "--source", "public"),
+        *("--out", tmp_path / "leakage.json", "--json"),
+    )
+    assert result.code == 0, result.stderr
+    assert set(json.loads(result.stdout)["features"]["region"]) >= {"estimate", "upper"}
+    use = ("--policy", policy, "--leakage", tmp_path / "leakage.json")
+    planned = run("plan", *use, "--rows", ROWS, *TRAIN, "--json")
+    assert json.loads(planned.stdout)["certificate"]["leakage"]["source"] == "public"
+    trained = run(
+        *("train", folder / "data.csv", *use, *TRAIN, "--out", tmp_path / "m", "--json")
+    )
+    assert json.loads(trained.stdout)["certificate"]["leakage"]["source"] == "public"
+    text = policy.read_text().replace("leakage = 0.42", "leakage = 0.43")
+    (tmp_path / "other.toml").write_text(text)
+    refused = run(
+        *("plan", "--policy", tmp_path / "other.toml", *use[2:], "--rows", ROWS, *TRAIN)
+    )
+    assert refused.code == 3
+    assert "estimated for policy" in refused.stderr
+
+
+def test_predictions_are_one_line_per_row(folder, tmp_path):
+    unlabeled = hospital_table(30, random_state=5).drop(columns="readmitted")
+    unlabeled.to_csv(tmp_path / "new.csv", index=False)
+    result = run(
+        *("predict", folder / "model", tmp_path / "new.csv"),
+        *("--out", tmp_path / "predictions.csv", "--json"),
+    )
+    assert json.loads(result.stdout)["rows"] == 30
+    with (tmp_path / "predictions.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 30
+    assert {line["prediction"] for line in lines} <= {"True", "False"}
+    chances = [float(line["probability of True"]) for line in lines]
+    assert all(0 < chance < 1 for chance in chances)
+
+
+def test_a_changed_model_is_void(folder, tmp_path):
+    shutil.copytree(folder / "model", tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    changed = path.read_text().replace('"epsilon": 2.0', '"epsilon": 1.0')
+    path.write_text(changed)
+    result = run(
+        *("predict", tmp_path / "model", folder / "data.csv"),
+        *("--out", tmp_path / "p.csv"),
+    )
+    assert result.code == 4
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_report_is_rendered_again_with_the_ledger(folder, tmp_path):
+    for form, name in (("markdown", "r.md"), ("json", "r.json"), ("html", "r.html")):
+        result = run(
+            *("report", folder / "model", "--ledger", folder / "budget.ledger"),
+            *("--format", form, "--out", tmp_path / name, "--json"),
+        )
+        assert result.code == 0, result.stderr
+        assert "logistic model" in (tmp_path / name).read_text()
+
+
+# --- certificate, account, query, ledger
+
+
+def test_certificates_are_shown_and_verified(folder):
+    assert "Certified" in run("certificate", "show", folder / "model").stdout
+    result = run("certificate", "verify", folder / "model", "--json")
+    assert json.loads(result.stdout)["verified"] is True
+
+
+def test_changed_certificate_is_void(folder, tmp_path):
+    shutil.copytree(folder / "model", tmp_path / "model")
+    path = tmp_path / "model" / "certificate.json"
+    path.write_text(path.read_text().replace('"delta": 1e-06', '"delta": 1e-09', 1))
+    result = run("certificate", "verify", tmp_path / "model")
+    assert result.code == 4
+    assert "digest" in result.stderr
 
 
 def test_account_prints_one_json_object():
     result = run("account", "gaussian", "--mu", 0.5, "--delta", 1e-6, "--json")
-    assert result.returncode == 0
     assert json.loads(result.stdout)["epsilon"] == pytest.approx(2.2540846, rel=1e-6)
 
 
@@ -37,6 +345,21 @@ def test_account_sampled_matches_the_reference_value():
     result = run("account", "sampled", *pairs, "--delta", 1e-5, "--json")
     epsilon = json.loads(result.stdout)["epsilon"]
     assert 0.33347 <= epsilon <= 0.33347 * 1.003
+
+
+def test_query_answers_and_ledger_shows_the_charge(folder):
+    shown = json.loads(run("ledger", "show", folder / "budget.ledger", "--json").stdout)
+    charges = [entry for entry in shown["entries"] if entry["kind"] == "charge"]
+    assert charges[0]["purpose"] == "logistic model, method corr"
+    result = run(
+        *("query", folder / "data.csv", "--policy", folder / "policy.toml"),
+        *("--ask", "mean(age)", "--epsilon", 1, "--json"),
+    )
+    assert result.code == 0, result.stderr
+    json.loads(result.stdout)
+
+
+# --- what is refused
 
 
 @pytest.mark.parametrize(
@@ -51,50 +374,137 @@ def test_account_sampled_matches_the_reference_value():
             "rate",
         ),
         ("plan --policy none.toml --rows 9 --epsilon 1 --delta 1e-6", 3, "none.toml"),
+        ("plan --policy P --rows 0 --epsilon 1 --delta 1e-6", 3, "n_rows"),
+        ("plan --policy P --rows 9000 --epsilon -1 --delta 1e-6", 3, "epsilon"),
         ("certificate show nowhere", 3, "nowhere"),
         ("certificate verify nowhere", 3, "nowhere"),
+        ("init none.csv --target a --sensitive b --label public", 3, "none.csv"),
+        ("init D --target absent --sensitive b --label public", 3, "absent"),
+        ("init D --target age --sensitive age --label public", 3, "two roles"),
+        ("check none.csv --policy P", 3, "none.csv"),
+        ("check D --policy none.toml", 3, "none.toml"),
+        ("leakage none.csv --policy P --epsilon 1 --delta 1e-6", 3, "none.csv"),
+        ("leakage D --policy P --source private", 3, "epsilon"),
+        ("train D --policy P --model logistic --out O", 3, "epsilon=None"),
+        (
+            "train none.csv --policy P --model logistic --epsilon 1 --delta 1e-6 "
+            "--out O",
+            3,
+            "none.csv",
+        ),
+        ("train D --policy P --model forest --out O", 2, "forest"),
+        ("predict nowhere D --out p.csv", 3, "nowhere"),
+        ("report nowhere", 3, "nowhere"),
+        ("query none.csv --policy P --ask count() --epsilon 1", 3, "none.csv"),
+        ("query D --policy P --ask mean(shoe) --epsilon 1", 3, "shoe"),
+        ("ledger show nowhere", 3, "nowhere"),
+        ("confirm none.toml --all", 3, "none.toml"),
         ("unknown", 2, "No such command"),
     ],
 )
-def test_bad_input_is_one_line_and_an_exit_code(arguments, code, message, tmp_path):
-    result = run(*arguments.split(), cwd=tmp_path)
-    assert result.returncode == code
+def test_bad_input_is_one_line_and_an_exit_code(
+    arguments, code, message, folder, tmp_path
+):
+    known = {"P": folder / "policy.toml", "D": folder / "data.csv", "O": "out"}
+    words = [known.get(word, word) for word in arguments.split()]
+    result = run(*words, cwd=tmp_path)
+    assert result.code == code, result.stderr
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_plan_reads_no_data_and_prints_json(policy_file):
-    arguments = f"plan --policy {policy_file} --rows 20000 --epsilon 0.5 --delta 1e-6"
-    result = run(*arguments.split(), "--json")
-    planned = json.loads(result.stdout)
-    assert planned["certificate"]["epsilon"] == pytest.approx(0.5)
-    assert 0 < planned["variance_ratio"] < 0.5
-    text = run(*arguments.split()).stdout
-    assert "total variance against ordinary DP" in text
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("init", *INIT, "--label", "public"),
+        ("check", "--policy", "P"),
+        ("train", "--policy", "P", *TRAIN, "--out", "out"),
+        ("leakage", "--policy", "P", "--epsilon", 1, "--delta", 1e-6),
+        ("query", "--policy", "P", "--ask", "count()", "--epsilon", 1),
+    ],
+    ids=lambda command: command[0],
+)
+def test_text_that_is_not_utf8_is_refused_without_a_value(command, folder, tmp_path):
+    table = hospital_table(50)
+    table["region"] = "médoc-7731"
+    (tmp_path / "latin.csv").write_bytes(table.to_csv(index=False).encode("latin1"))
+    words = [folder / "policy.toml" if word == "P" else word for word in command]
+    result = run(words[0], "latin.csv", *words[1:], cwd=tmp_path)
+    assert result.code == 3
+    assert "7731" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["latin.csv"]
 
 
-def test_demo_saves_a_certificate_that_verifies(tmp_path):
-    result = run("demo", "--out", tmp_path / "out")
-    assert result.returncode == 0, result.stderr
-    assert "Saved" in result.stdout
-    shown = run("certificate", "show", tmp_path / "out")
-    assert "Certified" in shown.stdout
-    verified = run("certificate", "verify", tmp_path / "out", "--json")
-    assert json.loads(verified.stdout)["verified"] is True
+@pytest.mark.parametrize("command", ["train", "query", "predict"])
+def test_a_table_that_does_not_fit_the_policy_is_refused(command, folder, tmp_path):
+    hospital_table(50).drop(columns="sex").to_csv(tmp_path / "d.csv", index=False)
+    policy = ("--policy", folder / "policy.toml")
+    words = {
+        "train": ("d.csv", *policy, *TRAIN, "--out", "out"),
+        "query": ("d.csv", *policy, "--ask", "count()", "--epsilon", 1),
+        "predict": (folder / "model", "d.csv", "--out", "p.csv"),
+    }[command]
+    result = run(command, *words, cwd=tmp_path)
+    assert result.code == 3
+    assert "'sex'" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["d.csv"]
 
 
-def test_changed_certificate_is_void(tmp_path):
-    run("demo", "--out", tmp_path)
-    path = tmp_path / "certificate.json"
-    path.write_text(path.read_text().replace('"delta": 1e-06', '"delta": 1e-09', 1))
-    result = run("certificate", "verify", tmp_path)
-    assert result.returncode == 4
-    assert "digest" in result.stderr
+def test_an_exhausted_ledger_stops_training_and_queries(folder, tmp_path):
+    ledger = tmp_path / "budget.ledger"
+    shutil.copy(folder / "budget.ledger", ledger)
+    use = ("--policy", folder / "policy.toml", "--ledger", ledger)
+    train = ("train", folder / "data.csv", *use, "--delta", 1e-6, "--model", "logistic")
+    result = run(*train, "--epsilon", 19, "--out", tmp_path / "model")
+    assert result.code == 3
+    assert "left of" in result.stderr
+    assert not (tmp_path / "model").exists()
+    asked = run(
+        *("query", folder / "data.csv", *use, "--ask", "mean(age)", "--epsilon", 50)
+    )
+    assert asked.code == 3
+    assert "left of" in asked.stderr
 
 
-def test_output_that_cannot_be_written_is_refused(tmp_path):
+def test_a_ledger_needs_a_budget_once(folder, tmp_path):
+    train = ("train", folder / "data.csv", "--policy", folder / "policy.toml", *TRAIN)
+    out = ("--out", tmp_path / "model")
+    absent = run(*train, *out, "--ledger", tmp_path / "new.ledger")
+    assert absent.code == 3
+    assert "--ledger-epsilon" in absent.stderr
+    existing = ("--ledger", folder / "budget.ledger", "--ledger-epsilon", 3)
+    assert run(*train, *out, *existing).code == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_an_interrupted_run_leaves_nothing(stop, code, folder, tmp_path):
+    words = ("train", folder / "data.csv", "--policy", folder / "policy.toml", *TRAIN)
+    process = subprocess.Popen(
+        [COMMAND, *map(str, words), "--out", tmp_path / "model"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("model/.unfinished-*")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(stop)
+    process.communicate(timeout=60)
+    assert process.returncode == code
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_that_cannot_be_written_is_refused(folder, tmp_path):
     (tmp_path / "file").write_text("")
-    result = run("demo", "--out", tmp_path / "file")
-    assert result.returncode == 3
+    result = run(
+        *("train", folder / "data.csv", "--policy", folder / "policy.toml", *TRAIN),
+        *("--out", tmp_path / "file"),
+    )
+    assert result.code == 3
     assert "cannot write" in result.stderr
