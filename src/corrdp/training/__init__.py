@@ -1,7 +1,13 @@
 """Training: what one record contributes, how far it can move, noise, descent."""
 
 from corrdp.training._default_rule import PublicFacts, default_plan, standard_plan
-from corrdp.training._gradient_descent import TrainedModel, descend
+from corrdp.training._gradient_descent import (
+    Descent,
+    TrainedModel,
+    descend,
+    descend_together,
+)
+from corrdp.training._kernels import prepare_rows
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sensitivity import GradientSensitivity
@@ -9,6 +15,7 @@ from corrdp.training._spending import Spending, plan_spending, whole_record_spen
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 
 __all__ = [
+    "Descent",
     "GradientSensitivity",
     "PublicFacts",
     "Spending",
@@ -18,8 +25,10 @@ __all__ = [
     "default_plan",
     "descend",
     "descend_by_theorem",
+    "descend_together",
     "minimize_risk",
     "plan_spending",
+    "prepare_rows",
     "standard_plan",
     "theorem_plan",
     "whole_record_spending",

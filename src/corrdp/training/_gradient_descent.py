@@ -1,6 +1,7 @@
 """Full-batch gradient descent with noise re-allocated from every public iterate."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from corrdp._typing import FloatArray
 from corrdp.accounting._allocation import step_mu
 from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.training._kernels import prepare_rows
+from corrdp.training._kernels import PreparedRows, gradient_sums, prepare_rows
 from corrdp.training._losses import SquaredLoss
 from corrdp.training._means import release_means
 from corrdp.training._plan import TrainingPlan
@@ -19,7 +20,8 @@ from corrdp.training._sensitivity import GradientSensitivity
 
 _COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipped
 _ADAPTATION_RATE = 0.3
-_SMALLEST_BOUND = 0.01  # in units of the label's range
+_SMALLEST_BOUND = 0.04  # of the bound that training begins with
+_LARGEST_BOUND = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,112 @@ class TrainedModel:
     noise_scale: FloatArray
 
 
+class Descent:
+    """One model in training: asks for gradients, adds noise, takes steps.
+
+    Parameters
+    ----------
+    codes : array of float, shape (n_rows, n_codes)
+        Rows of the encoder; their noisy means are released at once.
+    rows : PreparedRows
+        The same rows as the kernels read them.
+    plan : TrainingPlan
+        Everything that decides noise and steps.
+    rng : numpy Generator
+        Source of the noise.
+
+    Guarantee
+    ---------
+    Per class, all that leaves is the column means, one noisy gradient per step and,
+    for squared loss, one noisy fraction per step; each is held to its part of
+    ``plan.spending`` at the time it is released, or `GuaranteeVoidError` is raised.
+    Parameters are computed from those alone. Adaptive composition:
+    `docs/theory/gaussian.md`; sensitivity: `docs/theory/glm_sensitivity.md`,
+    `docs/theory/influence.md`; momentum, averaging and step size:
+    `docs/theory/solvers.md`.
+    """
+
+    def __init__(
+        self,
+        codes: FloatArray,
+        rows: PreparedRows,
+        plan: TrainingPlan,
+        rng: np.random.Generator,
+    ) -> None:
+        self._plan, self._rng = plan, rng
+        blocks = plan.layout.blocks
+        self._means, self._cost = release_means(codes, blocks, plan.spending, rng)
+        offset = self._means * plan.layout.column_scale
+        layout = replace(plan.layout, column_offset=offset)
+        self._column_groups = layout.column_groups
+        self._steps = _Steps(
+            plan,
+            GradientSensitivity(
+                plan.loss, layout, plan.spending.classes, reference=self._means
+            ),
+        )
+        self.rows = rows.grouped(layout)
+        self.coef = np.zeros(layout.n_columns)
+        self.n_done = 0
+        self._adapts = isinstance(plan.loss, SquaredLoss)
+        self.residual_bound = 0.0
+        if isinstance(plan.loss, SquaredLoss):
+            self.residual_bound = plan.loss.residual_bound
+        self._least_bound = _SMALLEST_BOUND * self.residual_bound
+        self._largest_bound = _LARGEST_BOUND * self.residual_bound
+        self._velocity = np.zeros_like(self.coef)
+        self._average = np.zeros_like(self.coef)
+        self._noise_scale = np.zeros(len(layout.groups))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all planned gradients were released."""
+        return self.n_done == self._plan.n_steps
+
+    def advance(self, gradient: FloatArray, n_inside: int) -> None:
+        """Take the step that follows from the exact gradient at `coef`.
+
+        Guarantee
+        ---------
+        The gradient and the count are used with noise only; see the class.
+        """
+        if self.finished:
+            raise GuaranteeVoidError(
+                f"all {self._plan.n_steps} planned gradients were released; another "
+                "one is not paid for. Plan more steps."
+            )
+        plan, rng = self._plan, self._rng
+        noise_scale = self._steps.noise(self.coef, self.residual_bound)
+        noise = rng.standard_normal(self.coef.size) * noise_scale[self._column_groups]
+        noisy = (gradient + noise) / plan.n_rows
+        self._velocity = plan.momentum * self._velocity + noisy
+        size = (1 - plan.momentum) * self._steps.size(noise_scale)
+        self.coef = self.coef - size * self._velocity
+        if self.n_done >= plan.n_steps // 2:
+            self._average += self.coef
+        if self._adapts:
+            count = n_inside + self._steps.count_noise * rng.standard_normal()
+            excess = count / plan.n_rows - _COVERED_FRACTION
+            bound = self.residual_bound * math.exp(-_ADAPTATION_RATE * excess)
+            self.residual_bound = min(
+                max(bound, self._least_bound), self._largest_bound
+            )
+        self._noise_scale = noise_scale
+        self.n_done += 1
+
+    def result(self) -> TrainedModel:
+        """Return the average of the last half of the iterates, in encoded columns."""
+        n_averaged = self._plan.n_steps - self._plan.n_steps // 2
+        average = self._average / n_averaged
+        slope = average[:-1] * self._plan.layout.column_scale
+        return TrainedModel(
+            coef=slope,
+            intercept=float(average[-1] - slope @ self._means),
+            means_cost=self._cost,
+            noise_scale=self._noise_scale,
+        )
+
+
 def descend(
     codes: FloatArray,
     y: NDArray[Any],
@@ -52,7 +160,7 @@ def descend(
     *,
     compiled: bool = True,
 ) -> TrainedModel:
-    """Train by noisy gradient descent as planned.
+    """Train one model by noisy gradient descent as planned.
 
     Parameters
     ----------
@@ -69,47 +177,32 @@ def descend(
 
     Guarantee
     ---------
-    Per class, all that leaves is the column means, one noisy gradient per step and,
-    for squared loss, one noisy fraction per step; each is held to its part of
-    ``plan.spending`` at the time it is released, or `GuaranteeVoidError` is raised.
-    Parameters are computed from those alone. Adaptive composition:
-    `docs/theory/gaussian.md`; sensitivity: `docs/theory/glm_sensitivity.md`,
-    `docs/theory/influence.md`; momentum, averaging and step size:
-    `docs/theory/solvers.md`.
+    That of `Descent`.
     """
-    means, means_cost = release_means(codes, plan.layout.blocks, plan.spending, rng)
-    scale = plan.layout.column_scale
-    layout = replace(plan.layout, column_offset=means * scale)
-    sensitivity = GradientSensitivity(
-        plan.loss, layout, plan.spending.classes, reference=means
-    )
-    steps = _Steps(plan, sensitivity)
-    rows = prepare_rows(codes, y, layout, compiled=compiled)
-    adapts = isinstance(plan.loss, SquaredLoss)
-    bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0
-    least = _SMALLEST_BOUND * 4 * bound
-    coef = np.zeros(layout.n_columns)
-    velocity, average = np.zeros_like(coef), np.zeros_like(coef)
-    for step in range(plan.n_steps):
-        noise_scale = steps.noise(coef, bound)
-        gradient, n_inside = rows.gradient_sum(coef, residual_bound=bound)
-        gradient += rng.standard_normal(coef.size) * noise_scale[layout.column_groups]
-        velocity = plan.momentum * velocity + gradient / plan.n_rows
-        coef = coef - (1 - plan.momentum) * steps.size(noise_scale) * velocity
-        if step >= plan.n_steps // 2:
-            average += coef
-        if adapts:
-            fraction = (n_inside + steps.count_noise * rng.standard_normal()) / len(y)
-            bound *= math.exp(-_ADAPTATION_RATE * (fraction - _COVERED_FRACTION))
-            bound = min(max(bound, least), 8 * plan.travel)
-    average /= plan.n_steps - plan.n_steps // 2
-    slope = average[:-1] * scale
-    return TrainedModel(
-        coef=slope,
-        intercept=float(average[-1] - slope @ means),
-        means_cost=means_cost,
-        noise_scale=noise_scale,
-    )
+    rows = prepare_rows(codes, y, plan.layout, compiled=compiled)
+    model = Descent(codes, rows, plan, rng)
+    while not model.finished:
+        model.advance(
+            *model.rows.gradient_sum(model.coef, residual_bound=model.residual_bound)
+        )
+    return model.result()
+
+
+def descend_together(models: Sequence[Descent]) -> None:
+    """Train models that share their rows, one pass over the rows for all of them.
+
+    Guarantee
+    ---------
+    That of `Descent`, for each; together they cost the sum of all.
+    """
+    while running := [model for model in models if not model.finished]:
+        sums = gradient_sums(
+            [model.rows for model in running],
+            np.array([model.coef for model in running]),
+            [model.residual_bound for model in running],
+        )
+        for model, (gradient, n_inside) in zip(running, sums, strict=True):
+            model.advance(gradient, n_inside)
 
 
 class _Steps:

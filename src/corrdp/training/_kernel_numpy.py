@@ -18,16 +18,21 @@ _SMALLEST_NORM = 1e-30  # a record without features in a group has nothing to cl
 
 
 def gradient_sum(
-    rows: RowTiles, coef: FloatArray, rules: GroupRules, *, residual_bound: float
+    rows: RowTiles,
+    coef: FloatArray,
+    offset: FloatArray,
+    rules: GroupRules,
+    *,
+    residual_bound: float,
 ) -> tuple[FloatArray, int]:
     """Return the sum of clipped record gradients, and how many residuals are small.
 
     Parameters
     ----------
     rows : RowTiles
-        Prepared features, the intercept's column of ones among them, and labels.
-    coef : array of float, shape (n_columns,)
-        Parameters, in the order of the tiles' columns.
+        Scaled features, the intercept's column of ones among them, and labels.
+    coef, offset : array of float, shape (n_columns,)
+        Parameters, and what is subtracted from every column; in the tiles' order.
     rules : GroupRules
         Groups, their norms and bounds.
     residual_bound : float
@@ -47,16 +52,18 @@ def gradient_sum(
     can move).
     """
     weights = coef.astype(rows.tiles.dtype)
+    center = offset.astype(rows.tiles.dtype)[:, None]
     gradient = np.zeros(coef.size)
     n_inside = 0
-    for tile, labels, n_real in rows:
+    for raw_tile, labels in rows:
+        tile = raw_tile - center
         reference = weights[rules.n_sensitive :] @ tile[rules.n_sensitive :]
         score = reference + weights[: rules.n_sensitive] @ tile[: rules.n_sensitive]
         if residual_bound > 0:
             raw = score - labels
-            n_inside += int(np.count_nonzero(np.abs(raw[:n_real]) <= residual_bound))
-            residual = np.clip(raw, -residual_bound, residual_bound)
-            without = np.clip(reference - labels, -residual_bound, residual_bound)
+            n_inside += int(np.count_nonzero(np.abs(raw) <= residual_bound))
+            residual = _clipped(raw, residual_bound)
+            without = _clipped(reference - labels, residual_bound)
         else:
             residual = expit(score) - labels
             without = expit(reference) - labels
@@ -77,15 +84,21 @@ def _clipped_scalar(
     """Return by what each row's features are multiplied in the gradient."""
     if rules.plain[group]:
         return residual
-    norm = np.sqrt(np.einsum("ij,ij->j", columns, columns))
-    norm = np.maximum(norm, np.asarray(_SMALLEST_NORM, norm.dtype))
-    shrink = np.minimum(1.0, rules.feature_radius[group] / norm).astype(norm.dtype)
+    # Plain floats, because a float64 scalar would turn every array into float64.
+    radius, clip_norm, influence_bound = rules.numbers(group)
+    norm = np.sqrt(np.add.reduce(columns * columns, axis=0))
+    np.maximum(norm, _SMALLEST_NORM, out=norm)
+    shrink = np.minimum(radius / norm, 1.0)
     norm *= shrink
-    cap = (rules.clip_norm[group] / norm).astype(norm.dtype)
-    scalar = np.clip(residual, -cap, cap)
-    if np.isfinite(rules.influence_bound[group]):
-        base = np.clip(without, -cap, cap)
-        in_norm = np.isfinite(rules.clip_norm[group])
-        room = rules.influence_bound[group] / (norm if in_norm else np.ones_like(norm))
-        scalar = base + np.clip(scalar - base, -room, room)
+    cap = clip_norm / norm
+    scalar = _clipped(residual, cap)
+    if np.isfinite(influence_bound):
+        base = _clipped(without, cap)
+        room = influence_bound / norm if np.isfinite(clip_norm) else influence_bound
+        scalar -= base
+        scalar = base + _clipped(scalar, room)
     return np.asarray(scalar * shrink)
+
+
+def _clipped(values: NDArray[Any], limit: Any) -> NDArray[Any]:
+    return np.asarray(np.minimum(np.maximum(values, -limit), limit))

@@ -1,7 +1,7 @@
 """Prepared rows and the kernel that passes over them: compiled if numba is there."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
+from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training import _kernel_numpy
 from corrdp.training._layout import GradientLayout, GroupRole
 from corrdp.training._tiles import GroupRules, RowTiles
@@ -24,24 +25,47 @@ with suppress(ImportError):  # numba comes with the extra "fast"
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """Features in the kernel's order of columns: groups adjacent, sensitive first.
+    """Rows scaled and tiled once, for any number of models.
 
     Parameters
     ----------
     rows : RowTiles
-        Scaled and centered features with the constant column.
-    rules : GroupRules
-        What the kernel does to each group.
+        Scaled features with the constant column, groups adjacent, sensitive first.
     order : array of int, shape (n_columns,)
         Column of the layout at each place of the tiles.
-    kernel : callable
-        `gradient_sum` of one of the kernels.
+    compiled : bool
+        Whether the compiled kernel passes over them.
     """
 
     rows: RowTiles
-    rules: GroupRules
     order: IntArray
-    kernel: Callable[..., tuple[FloatArray, int]]
+    compiled: bool
+
+    def grouped(self, layout: GradientLayout) -> "GroupedRows":
+        """Return the rows as one model sees them."""
+        rules = _group_rules(layout, self.order)
+        constant = np.zeros(int(layout.has_intercept))
+        offset = np.append(layout.column_offset, constant)[self.order]
+        return GroupedRows(self, rules, offset)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Rows with the groups, norms and offsets of one model.
+
+    Parameters
+    ----------
+    prepared : PreparedRows
+        The rows, shared between models.
+    rules : GroupRules
+        What the kernel does to each group.
+    offset : array of float, shape (n_columns,)
+        What is subtracted from every column, in the tiles' order.
+    """
+
+    prepared: PreparedRows
+    rules: GroupRules
+    offset: FloatArray
 
     def gradient_sum(
         self, coef: FloatArray, *, residual_bound: float
@@ -52,18 +76,60 @@ class PreparedRows:
         ---------
         None: this is the sum before noise.
         """
-        summed, n_inside = self.kernel(
-            self.rows, coef[self.order], self.rules, residual_bound=residual_bound
+        order = self.prepared.order
+        summed, n_inside = _module(self.prepared.compiled).gradient_sum(
+            self.prepared.rows,
+            coef[order],
+            self.offset,
+            self.rules,
+            residual_bound=residual_bound,
         )
         gradient = np.empty_like(summed)
-        gradient[self.order] = summed
+        gradient[order] = summed
         return gradient, n_inside
+
+
+def gradient_sums(
+    models: Sequence[GroupedRows], coefs: FloatArray, residual_bounds: Sequence[float]
+) -> list[tuple[FloatArray, int]]:
+    """Return what `gradient_sum` gives for each model, in one pass over shared rows.
+
+    Parameters
+    ----------
+    models : sequence of GroupedRows
+        All of the same `PreparedRows`.
+    coefs : array of float, shape (n_models, n_columns)
+        Parameters of each model.
+    residual_bounds : sequence of float
+        As for the kernel.
+
+    Guarantee
+    ---------
+    None: these are the sums before noise.
+    """
+    prepared = models[0].prepared
+    module = _module(prepared.compiled)
+    if not hasattr(module, "gradient_sums"):
+        return [
+            model.gradient_sum(coef, residual_bound=bound)
+            for model, coef, bound in zip(models, coefs, residual_bounds, strict=True)
+        ]
+    summed, inside = module.gradient_sums(
+        prepared.rows,
+        coefs[:, prepared.order],
+        np.array([model.offset for model in models]),
+        [model.rules for model in models],
+        residual_bounds=residual_bounds,
+    )
+    gradients = np.empty_like(summed)
+    gradients[:, prepared.order] = summed
+    return list(zip(gradients, inside.tolist(), strict=True))
 
 
 def prepare_rows(
     codes: FloatArray, y: NDArray[Any], layout: GradientLayout, *, compiled: bool = True
 ) -> PreparedRows:
-    """Scale, center and tile encoded rows once, for every step of training.
+    """Scale and tile encoded rows once, for every step of every model.
 
     Parameters
     ----------
@@ -72,23 +138,37 @@ def prepare_rows(
     y : array of float, shape (n_rows,)
         Labels.
     layout : GradientLayout
-        Groups, scaling and offsets.
+        Scaling, and the order of columns: its groups one after the other.
     compiled : bool
         False to use numpy even where numba is installed.
     """
-    groups = layout.groups
     order = np.argsort(layout.column_groups, kind="stable")
-    sizes = np.bincount(layout.column_groups, minlength=len(groups))
+    tile_rows = _module(compiled).TILE_ROWS
+    rows = RowTiles.from_codes(codes, y, layout, order, tile_rows=tile_rows)
+    return PreparedRows(rows, order, compiled)
+
+
+def _module(compiled: bool) -> ModuleType:
+    return _kernel if compiled else _kernel_numpy
+
+
+def _group_rules(layout: GradientLayout, order: IntArray) -> GroupRules:
+    groups = layout.groups
+    placed = layout.column_groups[order]
+    if (np.diff(placed) < 0).any():
+        raise GuaranteeVoidError(
+            f"the groups {[group.name for group in groups]} are not adjacent in the "
+            "prepared rows, so they would be clipped wrongly. Prepare the rows with "
+            "groups by role."
+        )
+    sizes = np.bincount(placed, minlength=len(groups))
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     bounded = any(math.isfinite(group.influence_bound) for group in groups)
     leading = layout.roles[0] is GroupRole.SENSITIVE
-    rules = GroupRules(
+    return GroupRules(
         starts=starts,
         n_sensitive=int(starts[1]) if bounded and leading else 0,
         feature_radius=np.array([group.feature_radius for group in groups]),
         clip_norm=np.array([group.clip_norm for group in groups]),
         influence_bound=np.array([group.influence_bound for group in groups]),
     )
-    module = _kernel if compiled else _kernel_numpy
-    tiles = RowTiles.from_codes(codes, y, layout, order, tile_rows=module.TILE_ROWS)
-    return PreparedRows(tiles, rules, order, module.gradient_sum)

@@ -179,7 +179,7 @@ def descend_by_theorem(
     ---------
     What ``plan.noise`` proves, which may be nothing.
     """
-    rows = prepare_rows(codes, y, plan.layout)
+    rows = prepare_rows(codes, y, plan.layout).grouped(plan.layout)
     noise_scale = plan.noise.noise_scale[plan.layout.column_groups]
     bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0
     coef = np.zeros(plan.layout.n_columns)

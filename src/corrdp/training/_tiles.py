@@ -5,7 +5,8 @@ the tiles live is nobody's concern but the caller's.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,15 @@ class GroupRules:
         """Return the columns of a group."""
         return slice(int(self.starts[group]), int(self.starts[group + 1]))
 
-    @property
+    def numbers(self, group: int) -> tuple[float, float, float]:
+        """Return the feature radius, clip norm and influence bound of a group."""
+        return (
+            float(self.feature_radius[group]),
+            float(self.clip_norm[group]),
+            float(self.influence_bound[group]),
+        )
+
+    @cached_property
     def plain(self) -> NDArray[np.bool_]:
         """Groups whose gradient is the residual times the features, untouched."""
         untouched = [self.feature_radius, self.clip_norm, self.influence_bound]
@@ -61,12 +70,12 @@ class GroupRules:
 
 @dataclass(frozen=True, eq=False)
 class RowTiles:
-    """A matrix and its labels in tiles of equally many rows, padded with zeros.
+    """A matrix and its labels in tiles of equally many rows, the last one padded.
 
     Parameters
     ----------
     tiles : array of float, shape (n_tiles, n_columns, tile_rows)
-        Rows of zeros contribute nothing to any gradient.
+        Scaled features and a column of ones, not yet centered.
     labels : array of float, shape (n_tiles, tile_rows)
         One label per row.
     n_rows : int
@@ -87,7 +96,8 @@ class RowTiles:
         *,
         tile_rows: int,
     ) -> "RowTiles":
-        """Scale, center and cut encoded rows; one tile at a time is in flight."""
+        """Scale and cut encoded rows; one tile at a time is in flight."""
+        plain = replace(layout, column_offset=np.zeros_like(layout.column_offset))
         n_rows = len(codes)
         n_tiles = max(1, -(-n_rows // tile_rows))
         tiles = np.zeros((n_tiles, order.size, tile_rows), dtype=np.float32)
@@ -95,14 +105,13 @@ class RowTiles:
         for tile in range(n_tiles):
             rows = slice(tile * tile_rows, min((tile + 1) * tile_rows, n_rows))
             count = rows.stop - rows.start
-            tiles[tile, :, :count] = layout.features(codes[rows])[:, order].T
+            tiles[tile, :, :count] = plain.features(codes[rows])[:, order].T
             labels[tile, :count] = y[rows]
         return cls(tiles, labels, n_rows)
 
-    def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any], int]]:
-        """Yield each tile, its labels, and how many of its rows are real."""
+    def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield the rows of each tile and their labels, without the padding."""
         tile_rows = self.labels.shape[1]
-        for index, (tile, labels) in enumerate(
-            zip(self.tiles, self.labels, strict=True)
-        ):
-            yield tile, labels, min(tile_rows, self.n_rows - index * tile_rows)
+        for index in range(len(self.tiles)):
+            n_real = min(tile_rows, self.n_rows - index * tile_rows)
+            yield self.tiles[index, :, :n_real], self.labels[index, :n_real]

@@ -89,7 +89,7 @@ def conventions():
                 yield pytest.param(estimator, check, id=check.func.__name__)
 
 
-@pytest.mark.parametrize(("estimator", "check"), conventions())
+@pytest.mark.parametrize(("estimator", "check"), list(conventions()))
 def test_scikit_learn_conventions(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tiny tables: large delta, little signal

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import (
     CategoryDomain,
     ColumnRole,
@@ -14,7 +15,7 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
 )
-from corrdp.training._kernels import prepare_rows
+from corrdp.training._kernels import gradient_sums, prepare_rows
 from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training._losses import LogisticLoss, SquaredLoss
 from corrdp.training._records import record_gradients
@@ -89,7 +90,7 @@ def test_kernel_adds_up_record_gradients(example, shape, loss, compiled):
     blocks, codes, y, coef = example
     layout = layout_of(blocks, **LAYOUTS[shape])
     bound = loss.residual_bound if isinstance(loss, SquaredLoss) else 0.0
-    rows = prepare_rows(codes, y, layout, compiled=compiled)
+    rows = prepare_rows(codes, y, layout, compiled=compiled).grouped(layout)
     found, n_inside = rows.gradient_sum(coef, residual_bound=bound)
     wanted = expected_sum(codes, y, coef, loss, layout)
     np.testing.assert_allclose(found, wanted, atol=2e-6 * N_ROWS)
@@ -117,7 +118,7 @@ def test_the_comparison_catches_a_kernel_with_another_rule(example, mistake, com
             for group in layout.groups
         ),
     )
-    rows = prepare_rows(codes, y, wrong, compiled=compiled)
+    rows = prepare_rows(codes, y, wrong, compiled=compiled).grouped(wrong)
     found, _ = rows.gradient_sum(coef, residual_bound=0.0)
     wanted = expected_sum(codes, y, coef, LogisticLoss(), layout)
     assert np.abs(found - wanted).max() > 1e-4 * N_ROWS
@@ -126,7 +127,7 @@ def test_the_comparison_catches_a_kernel_with_another_rule(example, mistake, com
 def test_flat_layout_clips_everything_together(example):
     blocks, codes, y, coef = example
     layout = GradientLayout.flat(blocks, clip_norm=0.5)
-    rows = prepare_rows(codes, y, layout)
+    rows = prepare_rows(codes, y, layout).grouped(layout)
     found, _ = rows.gradient_sum(coef, residual_bound=0.0)
     wanted = record_gradients(codes, y, coef, LogisticLoss(), layout).sum(axis=0)
     np.testing.assert_allclose(found, wanted, atol=2e-6 * N_ROWS)
@@ -135,12 +136,44 @@ def test_flat_layout_clips_everything_together(example):
 def test_a_row_more_moves_the_sum_by_its_own_gradient(example):
     blocks, codes, y, coef = example
     layout = layout_of(blocks)
-    short, _ = prepare_rows(codes[:-1], y[:-1], layout).gradient_sum(
-        coef, residual_bound=0.0
+    short, whole = (
+        prepare_rows(codes[:n], y[:n], layout)
+        .grouped(layout)
+        .gradient_sum(coef, residual_bound=0.0)[0]
+        for n in (N_ROWS - 1, N_ROWS)
     )
-    whole, _ = prepare_rows(codes, y, layout).gradient_sum(coef, residual_bound=0.0)
     own = expected_sum(codes[-1:], y[-1:], coef, LogisticLoss(), layout)
     np.testing.assert_allclose(whole - short, own, atol=2e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_many_models_in_one_pass_are_the_models_one_by_one(example, compiled):
+    blocks, codes, y, coef = example
+    layouts = [
+        layout_of(blocks),
+        layout_of(blocks, joint=True, clip=0.2),
+        GradientLayout.flat(
+            blocks, clip_norm=0.5, column_scale=standardizing_scale(blocks)
+        ),
+    ]
+    prepared = prepare_rows(codes, y, layouts[0], compiled=compiled)
+    models = [prepared.grouped(layout) for layout in layouts]
+    coefs = np.array([coef, -coef, 0.5 * coef])
+    bounds = [0.0, 0.3, 0.0]
+    together = gradient_sums(models, coefs, bounds)
+    for model, own, bound, (gradient, n_inside) in zip(
+        models, coefs, bounds, together, strict=True
+    ):
+        alone, count = model.gradient_sum(own, residual_bound=bound)
+        np.testing.assert_allclose(gradient, alone, atol=2e-6 * N_ROWS)
+        assert n_inside == count
+
+
+def test_rows_in_an_order_that_tears_groups_apart_are_refused(example):
+    blocks, codes, y, _ = example
+    flat = GradientLayout.flat(blocks, clip_norm=0.5)
+    with pytest.raises(GuaranteeVoidError, match="not adjacent"):
+        prepare_rows(codes, y, flat).grouped(layout_of(blocks))
 
 
 def test_a_record_without_features_in_a_group_contributes_nothing():
@@ -148,7 +181,8 @@ def test_a_record_without_features_in_a_group_contributes_nothing():
     codes = np.zeros((3, blocks[-1].stop))
     layout = replace(layout_of(blocks), column_offset=np.zeros(blocks[-1].stop))
     for compiled in (False, True):
-        rows = prepare_rows(codes, np.ones(3), layout, compiled=compiled)
+        prepared = prepare_rows(codes, np.ones(3), layout, compiled=compiled)
+        rows = prepared.grouped(layout)
         gradient, _ = rows.gradient_sum(np.zeros(layout.n_columns), residual_bound=0.0)
         assert not gradient[:-1].any()
         assert gradient[-1] == pytest.approx(-1.5)
