@@ -122,6 +122,11 @@ class GradientSensitivity:
         """
         loss = self.loss
         if residual_bound is not None:
+            if not isinstance(loss, SquaredLoss):
+                raise CorrDPError(
+                    f"residual_bound={residual_bound!r} was given for a "
+                    f"{type(loss).__name__}, which has none. Leave it out."
+                )
             loss = SquaredLoss(residual_bound)
         if anchor is None and self._compiled is not None:
             return self._compiled_bounds(coef, loss)

@@ -161,6 +161,11 @@ def test_residual_bound_can_be_replaced_at_every_step():
     )
 
 
+def test_a_residual_bound_needs_a_loss_that_has_one():
+    with pytest.raises(CorrDPError, match="LogisticLoss, which has none"):
+        sensitivity(LogisticLoss()).bounds(np.zeros(7), residual_bound=0.2)
+
+
 def test_clipping_caps_the_group_in_all_rows_that_it_cuts():
     def clip(group):
         return replace(group, clip_norm=0.45) if group.name == "age" else group
