@@ -4,8 +4,14 @@ import math
 from dataclasses import dataclass
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp.accounting import NoisePlan
-from corrdp.certificate import Calibration
+from corrdp.accounting import (
+    GaussianEvent,
+    NoisePlan,
+    gaussian_epsilon,
+    gaussian_mu,
+)
+from corrdp.certificate import Calibration, Component
+from corrdp.exceptions import BudgetError, UnsupportedEventError
 from corrdp.policy import Block, Budget, NeighborClass, Policy, class_epsilon
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import NetworkLayout
@@ -39,6 +45,8 @@ class NetworkFacts:
         Name of the linear layer that reads the encoded columns.
     by_feature : bool
         Group input columns by raw feature instead of by role.
+    spent : tuple of Component
+        Earlier releases on the same rows that count against the budget.
     """
 
     layers: tuple[Layer, ...]
@@ -53,6 +61,7 @@ class NetworkFacts:
     clip_norm: float
     input_layer: str | None = None
     by_feature: bool = False
+    spent: tuple[Component, ...] = ()
 
     @property
     def expected_batch(self) -> float:
@@ -61,17 +70,48 @@ class NetworkFacts:
 
     @property
     def allowed_epsilon(self) -> dict[str, float]:
-        """Epsilon of every class; infinite where it is only priced."""
+        """Epsilon left to every class; infinite where it is only priced."""
         return {
-            c.name: class_epsilon(
-                c.distance,
-                epsilon=self.budget.epsilon,
-                epsilon_cap=self.policy.epsilon_cap,
+            c.name: self.left(
+                c.name,
+                class_epsilon(
+                    c.distance,
+                    epsilon=self.budget.epsilon,
+                    epsilon_cap=self.policy.epsilon_cap,
+                ),
             )
             if c.promised
             else math.inf
             for c in self.classes
         }
+
+    def left(self, class_name: str, epsilon: float) -> float:
+        """Return what is left of an epsilon after earlier releases.
+
+        Guarantee
+        ---------
+        Squares of Gaussian-DP parameters add up (`docs/theory/gaussian.md`); training
+        within the result and `spent` together keep `epsilon`.
+        """
+        events = [e for part in self.spent for e in part.events_of(class_name) or ()]
+        if not self.spent:
+            return epsilon
+        if self.rate is not None or not all(
+            isinstance(e, GaussianEvent) for e in events
+        ):
+            raise UnsupportedEventError(
+                "earlier releases can be joined with full-batch training only, and "
+                "must be Gaussian. Pass batch_size=None, or declare the leakage."
+            )
+        before = sum(e.count * e.mu**2 for e in events if isinstance(e, GaussianEvent))
+        allowed = gaussian_mu(epsilon=epsilon, delta=self.budget.delta) ** 2
+        if before >= allowed:
+            raise BudgetError(
+                f"earlier releases spent all of epsilon={epsilon:g} of class "
+                f"{class_name!r}. Raise epsilon, or release the leakage with less."
+            )
+        mu = math.sqrt(allowed - before) * (1.0 - 1e-9)  # round-off stays inside
+        return gaussian_epsilon(mu=mu, delta=self.budget.delta)
 
 
 @dataclass(frozen=True, eq=False)

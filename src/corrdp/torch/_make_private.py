@@ -169,6 +169,7 @@ def make_private(
         clip_norm=check_real("clip_norm", clip_norm, lower=0.0, open_lower=True),
         input_layer=input_layer,
         by_feature=group_by == "feature",
+        spent=tuple(spent),
     )
     plan = plan_network(
         facts, method=method, calibration=Calibration(calibration), fall_back=fall_back

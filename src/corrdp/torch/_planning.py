@@ -70,7 +70,7 @@ def plan_network(
     error, _, chosen, layout = min(candidates, key=lambda candidate: candidate[:2])
     allowed = facts.allowed_epsilon
     if chosen == "standard":
-        allowed |= {WHOLE_RECORD: facts.budget.epsilon}
+        allowed |= {WHOLE_RECORD: facts.left(WHOLE_RECORD, facts.budget.epsilon)}
     noise = plan_noise(
         layout.sensitivity_table(facts.classes),
         allowed_epsilon=allowed,

@@ -1,0 +1,278 @@
+"""What the network estimators share: policy, training, prediction, saving."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from corrdp._typing import FloatArray, JSONObject
+from corrdp._validate import check_count
+from corrdp.certificate import Calibration, Certificate
+from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._methods import Method, protected_policy, resolve_leakage
+from corrdp.estimators._saving import read_model, write_model
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+    UtilityWarning,
+)
+from corrdp.policy import Budget, Policy, PolicyEncoder
+from corrdp.training._layout import central_reference, standardizing_scale
+
+_METHODS = (Method.CORR, Method.STANDARD, Method.SEMI, Method.NONPRIVATE)
+_NOISE_WARNED = 0.3  # one-step noise on the mean gradient, per clipping norm
+
+
+class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
+    """Base of the network estimators; see `MLPClassifier`."""
+
+    _numeric_label: bool
+
+    def __init__(
+        self,
+        policy: Policy | AllSensitive | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        leakage: Any = None,
+        method: str = "corr",
+        calibration: str = "certified",
+        fall_back: bool = True,
+        hidden_units: Sequence[int] = (20,),
+        n_steps: int = 200,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        clip_norm: float | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 50,
+        random_state: int | None = None,
+        research: bool = False,
+    ) -> None:
+        self.policy = policy
+        self.epsilon = epsilon
+        self.delta = delta
+        self.leakage = leakage
+        self.method = method
+        self.calibration = calibration
+        self.fall_back = fall_back
+        self.hidden_units = hidden_units
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.clip_norm = clip_norm
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.random_state = random_state
+        self.research = research
+
+    def _fit(self, X: Any, y: Any) -> None:
+        train = _training()
+        method = self._method()
+        widths = tuple(
+            check_count("hidden_units", width) for width in self.hidden_units
+        )
+        declared, X, y = self._declared(X, y)
+        declared.require_confirmed()
+        policy = protected_policy(declared, method)
+        budget = self._budget() if method.is_private else None
+        encoder = PolicyEncoder(policy).fit(X)
+        features = _scaled(encoder, X)
+        labels, n_outputs = self._encode_label(encoder, y)
+        if len(labels) != len(features):
+            raise CorrDPError(
+                f"X and y must have equally many rows, got {len(features)} and "
+                f"{len(labels)}. Pass one label per row."
+            )
+        if not isinstance(self.policy, AllSensitive):
+            self.n_features_in_ = encoder.n_features_in_
+            self.feature_names_in_ = encoder.feature_names_in_
+        self.policy_ = policy
+        self.plan_: Any = None
+        self.certificate_: Certificate | None = None
+        shape = {
+            "hidden_units": widths,
+            "n_outputs": n_outputs,
+            "random_state": self.random_state,
+        }
+        if budget is None:
+            self._weights = train.train_plainly(features, labels, **shape)
+            return
+        budget.warn_if_large_delta(len(features))
+        n_steps = check_count("n_steps", self.n_steps)
+        leakage = resolve_leakage(policy, self.leakage)
+        trained = train.train_network(
+            features,
+            labels,
+            **shape,
+            learning_rate=self.learning_rate,
+            clip_norm=self.clip_norm,
+            checkpoint=self.checkpoint,
+            checkpoint_every=check_count("checkpoint_every", self.checkpoint_every),
+            policy=policy,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            epochs=self._epochs(n_steps, len(features)),
+            batch_size=self.batch_size,
+            leakage=leakage.distances,
+            leakage_claim=leakage.claim,
+            spent=leakage.spent,
+            method="standard" if method is Method.STANDARD else "corr",
+            calibration=self.calibration,
+            fall_back=self.fall_back,
+            reference=np.zeros(features.shape[1]),
+        )
+        self._weights = trained.weights
+        self.plan_, self.certificate_ = trained.plan, trained.certificate
+        if trained.plan.predicted_error > _NOISE_WARNED:
+            warnings.warn(
+                f"noise is {trained.plan.predicted_error:.2g} of the clipping norm for "
+                f"one step on {len(features)} rows at epsilon={budget.epsilon:g}. "
+                "Expect little; use more rows, fewer units or a larger epsilon.",
+                UtilityWarning,
+                stacklevel=3,
+            )
+
+    def _epochs(self, n_steps: int, n_rows: int) -> float:
+        if self.batch_size is None or self.batch_size >= n_rows:
+            return n_steps
+        return math.nextafter(n_steps * self.batch_size / n_rows, 0.0)
+
+    def _method(self) -> Method:
+        if self.method not in _METHODS:
+            raise CorrDPError(
+                f"method must be one of {', '.join(_METHODS)}, got "
+                f"method={self.method!r}. Choose one."
+            )
+        if self.calibration not in list(Calibration):
+            raise CorrDPError(
+                f"calibration must be one of {', '.join(Calibration)}, got "
+                f"calibration={self.calibration!r}. Choose one."
+            )
+        method = Method(self.method)
+        if not method.is_private and not self.research:
+            raise GuaranteeVoidError(
+                f"method={self.method!r} protects nothing and research=False. Choose "
+                "method='corr', or pass research=True on data that may be disclosed."
+            )
+        return method
+
+    def _budget(self) -> Budget:
+        if self.epsilon is None or self.delta is None:
+            raise BudgetError(
+                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
+                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
+                "delta=1e-6."
+            )
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
+        """Return the policy, the table, and the labels as a column of their own."""
+        if isinstance(self.policy, AllSensitive):
+            X, y = validate_data(
+                self, X, y, dtype="numeric", y_numeric=self._numeric_label
+            )
+            self._check_labels(y)
+            policy = self.policy.policy(X.shape[1], y, numeric=self._numeric_label)
+            return policy, X, y
+        if not isinstance(self.policy, Policy) or self.policy.label is None:
+            raise PolicyError(
+                f"policy must be a Policy with a label, got policy={self.policy!r}. "
+                "Load one with Policy.from_file, or pass AllSensitive(lower, upper)."
+            )
+        if y is None:
+            name = self.policy.label.name
+            if isinstance(X, np.ndarray) or name not in list(X.columns):
+                raise PolicyError(
+                    f"y is None and the table has no column {name!r}. Pass y."
+                )
+            y = X[name]
+        return self.policy, X, y
+
+    def _check_labels(self, y: NDArray[Any]) -> None:
+        del y  # any number is a label of a regressor
+
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
+        raise NotImplementedError
+
+    def _outputs(self, X: Any) -> FloatArray:
+        """Return the outputs of the network, shape (n_rows, n_outputs)."""
+        check_is_fitted(self, "policy_")
+        if isinstance(self.policy, AllSensitive):
+            X = validate_data(self, X, reset=False, dtype="numeric")
+        values = _scaled(PolicyEncoder(self.policy_), X)
+        for index, (weight, bias) in enumerate(self._weights):
+            if index > 0:
+                values = np.logaddexp(0.0, values)  # softplus
+            values = values @ weight.T + bias
+        return values
+
+    def save(self, directory: str | Path) -> None:
+        """Write model, policy and certificate as text files; see `load`."""
+        check_is_fitted(self, "policy_")
+        parameters = self.get_params(deep=False)
+        for name in ("policy", "leakage", "checkpoint"):
+            del parameters[name]
+        parameters["hidden_units"] = list(parameters["hidden_units"])
+        content: JSONObject = {
+            "kind": type(self).__name__,
+            "parameters": parameters,
+            "weights": [[w.tolist(), b.tolist()] for w, b in self._weights],
+            "fitted": self._fitted_content(),
+        }
+        write_model(directory, content, self.policy_, self.certificate_)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read a saved model; whatever was changed since is refused.
+
+        Raises
+        ------
+        GuaranteeVoidError
+            A file was changed, or the certificate cannot be recomputed.
+        """
+        content, policy, certificate = read_model(directory)
+        if content["kind"] != cls.__name__:
+            raise CorrDPError(
+                f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load it "
+                f"with {content['kind']}.load."
+            )
+        model = cls(policy, **content["parameters"])
+        model.policy_ = policy
+        model.plan_, model.certificate_ = None, certificate
+        model._weights = tuple(
+            (np.array(weight), np.array(bias)) for weight, bias in content["weights"]
+        )
+        model._restore_fitted(content["fitted"])
+        return model
+
+    def _fitted_content(self) -> JSONObject:
+        return {}
+
+    def _restore_fitted(self, content: JSONObject) -> None:
+        del content  # a regressor has nothing else to restore
+
+
+def _training() -> Any:
+    try:
+        from corrdp.torch import _mlp
+    except ImportError:
+        raise CorrDPError(
+            "training a network needs PyTorch, which is not installed. Install "
+            "corrdp[torch]."
+        ) from None
+    return _mlp
+
+
+def _scaled(encoder: PolicyEncoder, X: Any) -> FloatArray:
+    """Return codes around their center, numbers with the deviation of a uniform."""
+    blocks = encoder.blocks_
+    codes = np.asarray(encoder.transform(X), dtype=np.float64)
+    return (codes - central_reference(blocks)) * standardizing_scale(blocks)

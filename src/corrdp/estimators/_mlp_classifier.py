@@ -1,0 +1,134 @@
+"""A network that predicts categories, trained under a policy."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from corrdp._typing import FloatArray, JSONObject
+from corrdp.estimators._logistic import _as_given as labels_as_given
+from corrdp.estimators._mlp_base import PrivateNetwork
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import CategoryDomain, NumberDomain, PolicyEncoder
+
+
+class MLPClassifier(ClassifierMixin, PrivateNetwork):  # type: ignore[misc]
+    r"""Softplus network with softmax output, trained under a policy.
+
+    Parameters
+    ----------
+    policy : Policy or AllSensitive
+        Who is protected from what; the label has declared categories.
+    epsilon, delta : float
+        The budget; must be chosen.
+    leakage : mapping, float or leakage table, optional
+        Leakage of insensitive features; what the policy declares by default.
+    method : {"corr", "standard", "semi", "nonprivate"}
+        What is protected; the last one needs ``research=True``.
+    calibration : {"certified", "theorem"}
+        Proved constants, or Eq. (5) of the paper.
+    fall_back : bool
+        Let ``corr`` take plain noise where it predicts less error.
+    hidden_units : sequence of int
+        Width of every hidden layer.
+    n_steps : int
+        Number of gradients.
+    batch_size : int, optional
+        Expected size of a Poisson batch; None for all rows, which needs least noise.
+    learning_rate, clip_norm : float, optional
+        By default functions of the plan.
+    checkpoint : path, optional
+        File that a broken-off training resumes from, privacy spent included.
+    checkpoint_every : int
+        Steps between checkpoints.
+    random_state : int, optional
+        Replayable noise, for research.
+    research : bool
+        Allow methods that protect nothing.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What is proved; None for ``nonprivate``.
+    plan_ : NetworkPlan
+        Groups and noise, decided before data was read.
+    classes_ : array
+        Labels in the order of `predict_proba`.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-CorrDP for `policy`: per class what `certificate_` states. Proof:
+    `docs/theory/networks.md`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrdp.estimators import AllSensitive
+    >>> from corrdp.estimators._mlp_classifier import MLPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(2000, 2))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = MLPClassifier(
+    ...     AllSensitive(-1, 1), epsilon=8.0, delta=1e-6, random_state=0
+    ... ).fit(X, y)
+    >>> model.certificate_.epsilon <= 8.0
+    True
+    """
+
+    _numeric_label = False
+
+    def fit(self, X: Any, y: Any = None) -> "MLPClassifier":
+        """Train; `y` may be None if the table holds the policy's target.
+
+        Guarantee
+        ---------
+        See the class.
+        """
+        self._fit(X, y)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probability of each class, shape (n_rows, n_classes)."""
+        return np.asarray(softmax(self._outputs(X), axis=1))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row."""
+        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
+
+    def _check_labels(self, y: NDArray[Any]) -> None:
+        check_classification_targets(y)
+        if len(np.unique(y)) < 2:
+            raise CorrDPError(
+                "y holds one class; a classifier needs samples of 2 classes. Declare "
+                "a policy whose label has both, or pass both."
+            )
+
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
+        assert encoder.policy.label is not None  # checked when the policy was resolved
+        domain = encoder.policy.label.domain
+        if isinstance(domain, NumberDomain):
+            raise PolicyError(
+                "label.type is a number, a classifier needs categories. Declare "
+                "categories, or use MLPRegressor."
+            )
+        levels: list[Any] = [False, True]
+        if isinstance(domain, CategoryDomain):
+            levels = [*domain.levels, *["(other)"] * domain.other]
+        self.classes_ = labels_as_given(levels, y)
+        return np.asarray(encoder.encode_label(y), dtype=np.int64), len(levels)
+
+    def _fitted_content(self) -> JSONObject:
+        return {"classes": self.classes_.tolist()}
+
+    def _restore_fitted(self, content: JSONObject) -> None:
+        self.classes_ = np.asarray(content["classes"])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        tags.classifier_tags.poor_score = True
+        tags.target_tags.required = True
+        return tags

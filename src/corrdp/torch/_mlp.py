@@ -1,0 +1,205 @@
+"""Multilayer perceptrons with softplus units, trained under a policy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray
+from corrdp.certificate import Certificate
+from corrdp.torch._checkpoint import load_checkpoint, save_checkpoint
+from corrdp.torch._facts import NetworkPlan
+from corrdp.torch._make_private import PrivateTraining, make_private
+
+MOMENTUM = 0.9
+TRAVEL = 2.0  # how far noise alone may carry the parameters, all steps together
+LARGEST_RATE = {"classification": 4.0, "regression": 2.0}
+CLIP_NORM = {"classification": 1.0, "regression": 0.5}
+_PLAIN_ITERATIONS = 200
+
+Weights = tuple[tuple[FloatArray, FloatArray], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """Weights of a trained network with what is proved for it.
+
+    Parameters
+    ----------
+    weights : tuple of (array, array)
+        Weight matrix, shape (outputs, inputs), and bias of every layer.
+    plan : NetworkPlan
+        Groups and noise.
+    certificate : Certificate
+        What is proved.
+    """
+
+    weights: Weights
+    plan: NetworkPlan
+    certificate: Certificate
+
+
+def train_network(
+    features: FloatArray,
+    labels: NDArray[Any],
+    *,
+    hidden_units: Sequence[int],
+    n_outputs: int,
+    learning_rate: float | None,
+    clip_norm: float | None,
+    checkpoint: str | Path | None,
+    checkpoint_every: int,
+    random_state: int | None,
+    **arguments: Any,
+) -> TrainedNetwork:
+    """Train by noisy gradients with momentum and average the last half of the steps.
+
+    Parameters
+    ----------
+    features : array of float, shape (n, n_columns)
+        Scaled codes.
+    labels : array, shape (n,)
+        Class indices, or numbers if `n_outputs` is 1.
+    hidden_units : sequence of int
+        Width of every hidden layer.
+    n_outputs : int
+        Number of classes, or 1 for regression.
+    learning_rate, clip_norm : float, optional
+        By default functions of the plan's noise and of the kind of loss.
+    checkpoint : path, optional
+        Resumed from if it exists; written every `checkpoint_every` steps.
+    random_state : int, optional
+        Replayable noise and start.
+    **arguments
+        Passed on to `make_private`.
+
+    Guarantee
+    ---------
+    That of `make_private` (`docs/theory/networks.md`): start, step size, momentum and
+    averaging are post-processing or depend on public numbers.
+    """
+    kind = "regression" if n_outputs == 1 else "classification"
+    network = build_network(features.shape[1], hidden_units, n_outputs, random_state)
+    training = make_private(
+        network,
+        torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM),
+        as_tensors(features, labels, n_outputs),
+        loss=squared_error if n_outputs == 1 else cross_entropy,
+        clip_norm=CLIP_NORM[kind] if clip_norm is None else clip_norm,
+        random_state=random_state,
+        **arguments,
+    )
+    plan = training.module.plan
+    rate = learning_rate or default_rate(plan, training.loader.expected_batch, kind)
+    for group in training.optimizer.param_groups:
+        group["lr"] = rate * (1.0 - MOMENTUM)
+    if checkpoint is not None and Path(checkpoint).exists():
+        load_checkpoint(training, checkpoint)
+    averaged = _run(training, checkpoint, checkpoint_every)
+    return TrainedNetwork(averaged, plan, training.module.certificate())
+
+
+def train_plainly(
+    features: FloatArray,
+    labels: NDArray[Any],
+    *,
+    hidden_units: Sequence[int],
+    n_outputs: int,
+    random_state: int | None,
+) -> Weights:
+    """Return the weights of a network trained without any protection."""
+    network = build_network(features.shape[1], hidden_units, n_outputs, random_state)
+    inputs, targets = as_tensors(features, labels, n_outputs)
+    loss = squared_error if n_outputs == 1 else cross_entropy
+    optimizer = torch.optim.LBFGS(
+        network.parameters(), max_iter=_PLAIN_ITERATIONS, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        mean = loss(network(inputs), targets).mean()
+        mean.backward()  # type: ignore[no-untyped-call]
+        return mean
+
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    return read_weights(network)
+
+
+def default_rate(plan: NetworkPlan, expected_batch: float, kind: str) -> float:
+    """Return the step size at which noise carries the parameters a nominal way."""
+    noise = plan.noise
+    variance = float(np.sum(noise.table.sizes * noise.noise_scale**2))
+    walk = math.sqrt(variance * noise.n_steps) / expected_batch
+    largest = LARGEST_RATE[kind]
+    return min(largest, TRAVEL / walk) if walk > 0 else largest
+
+
+def build_network(
+    n_inputs: int, hidden_units: Sequence[int], n_outputs: int, random_state: int | None
+) -> nn.Sequential:
+    """Return linear layers with softplus between them, started at random."""
+    seed = random_state
+    if seed is None:
+        seed = int(noise_generator().integers(2**62))
+    layers: list[nn.Module] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for width in hidden_units:
+            layers += [nn.Linear(n_inputs, width), nn.Softplus()]
+            n_inputs = width
+        layers.append(nn.Linear(n_inputs, n_outputs))
+    return nn.Sequential(*layers)
+
+
+def as_tensors(
+    features: FloatArray, labels: NDArray[Any], n_outputs: int
+) -> tuple[Tensor, Tensor]:
+    """Return rows and labels as the losses take them."""
+    kind = torch.float32 if n_outputs == 1 else torch.int64
+    return torch.tensor(features, dtype=torch.float32), torch.tensor(labels, dtype=kind)
+
+
+def squared_error(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Return the squared error of every example."""
+    return (outputs.squeeze(1) - labels).square()
+
+
+def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Return the softmax cross-entropy of every example."""
+    return nn.functional.cross_entropy(outputs, labels, reduction="none")
+
+
+def read_weights(network: nn.Module) -> Weights:
+    """Return weights and biases of all linear layers in order."""
+    return tuple(
+        (
+            part.weight.detach().numpy().astype(np.float64),
+            part.bias.detach().numpy().astype(np.float64),
+        )
+        for part in network.modules()
+        if isinstance(part, nn.Linear)
+    )
+
+
+def _run(
+    training: PrivateTraining, checkpoint: str | Path | None, checkpoint_every: int
+) -> Weights:
+    """Return the average of the last half of the iterates, as far as seen here."""
+    module, optimizer, loader = training
+    average = AveragedModel(module.module)
+    for features, labels in loader:
+        module.backward(features, labels)
+        optimizer.step()
+        if 2 * loader.steps_taken > loader.n_steps:
+            average.update_parameters(module.module)
+        if checkpoint is not None and loader.steps_taken % checkpoint_every == 0:
+            save_checkpoint(training, checkpoint)
+    return read_weights(average.module if average.n_averaged > 0 else module)
