@@ -155,7 +155,7 @@ def _distribution(
 def _spacing(profiles: list[Profile], bounds: list[float], grid: float) -> float:
     """Return the grid spacing: at most `grid`, at most a share of one loss's spread.
 
-    Connecting the dots adds at most a sixth of the squared spacing to the variance of
+    Connecting the dots adds about a sixth of the squared spacing to the variance of
     each loss. A narrow loss deviates by about 2.5 times the total variation distance.
     Very wide losses get a coarser grid, so that the arrays stay in memory.
     """

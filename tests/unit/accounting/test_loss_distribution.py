@@ -63,7 +63,7 @@ def test_gaussian_composition_is_tight_and_never_below(delta, count):
     found = loss.epsilon(delta)
     assert exact <= found <= exact * (1 + 1e-4)
     exact_delta = gaussian_delta(exact, mu=0.05 * math.sqrt(count))
-    # The grid adds at most spacing^2 / 6 to each variance, and log delta falls like
+    # The grid adds about spacing^2 / 6 to each variance, and log delta falls like
     # the inverse of the variance.
     growth = math.exp(2 * (1e-3 / 0.05) ** 2 / 6 * (2 - math.log(delta)))
     assert exact_delta <= loss.delta(exact) <= exact_delta * growth
