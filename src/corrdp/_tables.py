@@ -41,7 +41,7 @@ def read_table(
     number_columns : sequence of str
         CSV columns to read as floats whatever the first rows look like.
     """
-    import_pyarrow()
+    require_pyarrow()
     import pyarrow as pa
 
     batches = list(iter_batches(path, columns, number_columns=number_columns))
@@ -84,19 +84,14 @@ def iter_batches(
     PolicyError
         If a column is absent.
     """
-    import_pyarrow()
+    require_pyarrow()
     check_count("batch_rows", batch_rows)
     for part, table in _parts(str(path)):
         reader = _reader(part, table)
         yield from reader(part, columns, number_columns, batch_rows)
 
 
-def is_table_path(source: Any) -> bool:
-    """Return whether `source` names a file rather than being a table."""
-    return isinstance(source, str | Path)
-
-
-def import_pyarrow() -> None:
+def require_pyarrow() -> None:
     """Raise unless pyarrow is there."""
     try:
         import pyarrow  # noqa: F401

@@ -98,8 +98,6 @@ def _codes_by_dictionary(chunk: Any, encoder: PolicyEncoder, name: str) -> NDArr
     import pyarrow as pa
 
     column = nw.from_native(chunk, eager_only=True).get_column(name).to_arrow()
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     values = column.dictionary.to_pylist()

@@ -86,7 +86,7 @@ def plug_in_leakage(
     inputs = PaperInputs(
         example=example,
         n_rows=int(sizes.sum()),
-        n_sensitive_codes=tuple(matrix.shape[0] for matrix in words.ground),
+        n_sensitive_codes=tuple(m.shape[0] for m in words.ground if m.shape[0] > 1),
         n_values=counts.shape[0],
         smallest_probability=_smallest(counts, sizes, example),
     )

@@ -19,7 +19,7 @@ class PaperInputs:
     n_rows : int
         Rows that the estimate used.
     n_sensitive_codes : tuple of int
-        Codes of each sensitive feature.
+        Codes of each sensitive feature that has more than one.
     n_values : int
         Values of the insensitive feature.
     smallest_probability : float

@@ -1,5 +1,8 @@
 """Counting: against a plain group-by, in shards, from files, beyond the limit."""
 
+import itertools
+import sys
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -121,3 +124,32 @@ def test_counts_of_different_layouts_do_not_add():
     )
     with pytest.raises(CorrDPError, match="layout"):
         first + second
+
+
+def test_texts_are_coded_without_pyarrow_too(table, policy, monkeypatch):
+    expected = counted(table, policy).tables[0]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert np.array_equal(counted(table, policy).tables[0], expected)
+
+
+def test_tables_in_several_pieces_are_counted(table, policy):
+    halves = [pa.Table.from_pandas(part) for part in (table[:100], table[100:])]
+    joined = pa.concat_tables(halves)
+    assert joined.column("u").num_chunks == 2
+    expected = counted(table, policy).tables[0]
+    assert np.array_equal(counted(joined, policy).tables[0], expected)
+
+
+def test_tiles_join_chunks_and_cut_them(monkeypatch):
+    monkeypatch.setattr("corrdp.leakage._counts._FEWEST_TILE_ROWS", 8)
+    layout = CountLayout({"s": 2, "u": 2}, ("s",), {"u": ("u",)})
+    generator = np.random.default_rng(0)
+    codes = generator.integers(0, 2, (100, 2), dtype=np.uint8)
+    cuts = [0, 3, 5, 60, 100]
+    chunks = [
+        {"s": codes[a:b, 0], "u": codes[a:b, 1]} for a, b in itertools.pairwise(cuts)
+    ]
+    assert np.array_equal(
+        count_codes(chunks, layout).tables[0],
+        count_codes([{"s": codes[:, 0], "u": codes[:, 1]}], layout).tables[0],
+    )

@@ -288,3 +288,52 @@ def test_values_with_too_few_rows_are_refused(estimator):
     policy = Policy((number("s0", "sensitive"), group()))
     with pytest.raises(PolicyError, match="rows in at least two"):
         estimated(estimator, frame, policy, ["group"])
+
+
+def test_more_than_the_stated_limits_is_refused():
+    generator = np.random.default_rng(0)
+    many = Feature("c", "sensitive", CategoryDomain(tuple(map(str, range(600)))))
+    frame = pd.DataFrame({"c": np.arange(1200) % 600, "u": generator.random(1200)})
+    policy = Policy((many, number("u", "insensitive", lower=0, upper=1)))
+    with pytest.raises(PolicyError, match="more than 500"):
+        estimated(MultinomialLogistic(), frame, policy, ["u"])
+    numbers = pd.DataFrame(
+        generator.random((50, 5)), columns=[f"s{i}" for i in range(5)]
+    )
+    five = tuple(number(name, "sensitive") for name in names)
+    frame = numbers.assign(group="a")
+    with pytest.raises(PolicyError, match="5 sensitive numbers"):
+        estimated(ProductKernel(), frame, Policy((*five, group())), ["group"])
+    with pytest.raises(PolicyError, match="joint cells"):
+        estimated(Histogram(bins=60), frame, Policy((*five, group())), ["group"])
+    covariance = np.eye(20)
+    with pytest.raises(PolicyError, match="2\\^19 corners"):
+        gaussian_leakage(
+            covariance,
+            sensitive=1,
+            half_widths=np.ones(19),
+            relation="all_insensitive",
+        )
+
+
+def test_one_sensitive_value_tells_nothing_to_the_logistic_model():
+    frame = pd.DataFrame({"group": ["a"] * 20, "u": np.linspace(0, 1, 20)})
+    policy = Policy((group("sensitive"), number("u", "insensitive")))
+    assert estimated(MultinomialLogistic(), frame, policy, ["u"]).estimate == 0.0
+
+
+def test_small_samples_are_not_thinned_by_the_kernel():
+    frame = shifted(300)
+    policy = Policy((number("s0", "sensitive"), group()))
+    assert "300 rows" in estimated(ProductKernel(), frame, policy, ["group"]).method
+
+
+def test_an_estimator_object_is_taken_as_it_is():
+    chosen = Histogram(bins=7)
+    assert estimator_named(chosen) is chosen
+
+
+def test_a_policy_without_sensitive_features_has_nothing_to_leak():
+    frame = pd.DataFrame({"group": ["a", "b"]})
+    found = estimated(PlugIn(), frame, Policy((group(),)), ["group"])
+    assert found.upper == 0.0

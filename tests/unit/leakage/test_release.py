@@ -348,3 +348,96 @@ def test_private_release_never_quotes_an_exact_count(policy):
     public = json.dumps(estimate_leakage(frame, policy, source="public").to_dict())
     assert all(count in public for count in exact)
     assert not any(f"{count} rows" in told for count in exact)
+
+
+def test_estimators_of_values_read_files_and_have_the_papers_constants(tmp_path):
+    generator = np.random.default_rng(3)
+    u = generator.random(3000)
+    frame = pd.DataFrame(
+        {
+            "s": 0.2 * u + 0.1 * generator.normal(size=3000),
+            "u": u,
+            "c": np.where(u > 0.5, "a", "b"),
+        }
+    )
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    policy = Policy(
+        (
+            Feature("s", "sensitive", NumberDomain(-1, 2)),
+            Feature("u", "insensitive", NumberDomain(0, 1)),
+            Feature("c", "insensitive", CategoryDomain(("a", "b"))),
+        )
+    )
+    leakage = estimate_leakage(
+        tmp_path / "rows.csv", policy, source="public", delta=1e-6
+    )
+    assert leakage.features["u"].method.startswith("Gaussian posterior")
+    assert leakage.features["c"].method.startswith("histogram")
+    for found in leakage.features.values():
+        assert found.estimate < found.paper_upper <= 1.0
+    assert leakage.distances("theorem") == {
+        name: found.paper_upper for name, found in leakage.features.items()
+    }
+    assert any("Gaussian" in text for text in leakage.assumptions)
+    again = LeakageTable.from_dict(leakage.to_dict())
+    assert again.to_dict() == leakage.to_dict()
+
+
+def test_methods_without_the_papers_constants_keep_none():
+    generator = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"s": generator.choice(["a", "b"], 200), "u": generator.random(200)}
+    )
+    policy = Policy(
+        (
+            Feature("s", "sensitive", CategoryDomain(("a", "b"))),
+            Feature("u", "insensitive", NumberDomain(0, 1)),
+        )
+    )
+    leakage = estimate_leakage(frame, policy, source="public", delta=1e-6)
+    assert leakage.features["u"].paper_upper is None
+
+
+def test_lower_bounds_survive_json():
+    generator = np.random.default_rng(3)
+    frame = pd.DataFrame({"s": generator.random(400), "c": ["a", "b"] * 200})
+    policy = Policy(
+        (
+            Feature("s", "sensitive", NumberDomain(0, 1)),
+            Feature("c", "insensitive", CategoryDomain(("a", "b"))),
+        )
+    )
+    leakage = estimate_leakage(frame, policy, source="public", estimator="critic")
+    assert leakage.features["c"].lower is not None
+    assert LeakageTable.from_dict(leakage.to_dict()).to_dict() == leakage.to_dict()
+
+
+def test_declared_blocks_and_empty_blocks(policy):
+    block = dataclasses.replace(policy, relation="all_insensitive", block_leakage=0.2)
+    leakage = estimate_leakage(None, block, source="declared")
+    assert leakage.distances() == 0.2
+    assert leakage.assumptions == ()
+    assert "source declared" in leakage.to_text()
+    only = Policy(
+        (Feature("s", "sensitive", CategoryDomain(("a", "b"))),),
+        relation="all_insensitive",
+    )
+    assert estimate_leakage(None, only, source="declared").distances() == {}
+    assert (
+        estimate_leakage(pd.DataFrame({"s": ["a"]}), only, source="public").distances()
+        == {}
+    )
+
+
+def test_boolean_features_are_named_in_reasons():
+    from corrdp.policy import BooleanDomain
+
+    frame = pd.DataFrame({"s": [True, False] * 50, "u": [True] * 30 + [False] * 70})
+    policy = Policy(
+        (
+            Feature("s", "sensitive", BooleanDomain()),
+            Feature("u", "insensitive", BooleanDomain()),
+        )
+    )
+    found = estimate_leakage(frame, policy, source="public").features["u"]
+    assert "u = false (70 rows)" in found.reason

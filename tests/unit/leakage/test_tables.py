@@ -1,6 +1,7 @@
 """Files: every format gives the same table, errors name no data."""
 
 import sqlite3
+import sys
 
 import duckdb
 import pandas as pd
@@ -119,3 +120,12 @@ def test_parts_of_different_types_are_refused(tmp_path):
     pq.write_table(pa.table({"a": ["x"]}), tmp_path / "p2.parquet")
     with pytest.raises(CorrDPError, match="different types"):
         read_table(f"{tmp_path}/p*.parquet")
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "duckdb"])
+def test_absent_packages_are_named_with_the_command(tmp_path, monkeypatch, package):
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute("create table t as select * from range(5) r(age)")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(CorrDPError, match=f"needs {package}.*pip install"):
+        read_table(f"{tmp_path}/t.duckdb::t")

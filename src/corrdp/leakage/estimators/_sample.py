@@ -44,8 +44,7 @@ class SampleColumn:
     def raw(self, place: float) -> float:
         """Return the number at a place between the bounds."""
         domain = self.feature.domain
-        if not isinstance(domain, NumberDomain):
-            return place
+        assert isinstance(domain, NumberDomain)  # only numbers have places
         return domain.lower + place * (domain.upper - domain.lower)
 
     def binned(self, n_bins: int) -> "SampleColumn":
