@@ -248,8 +248,12 @@ class Quantiles(Query):
         lowest = np.clip(np.maximum.accumulate(shares - reach), 0.0, 1.0)
         highest = np.clip(np.minimum.accumulate((shares + reach)[::-1])[::-1], 0.0, 1.0)
         shares = np.clip(np.maximum.accumulate(shares), 0.0, 1.0)
+        first_row = 1.0 / n_rows  # the quantile at 0 is the smallest value
         return [
-            (f"{p:g}", _quantile_estimate(p, edges, shares, lowest, highest))
+            (
+                f"{p:g}",
+                _quantile_estimate(max(p, first_row), edges, shares, lowest, highest),
+            )
             for p in self.probabilities
         ]
 

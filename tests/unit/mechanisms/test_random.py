@@ -1,0 +1,63 @@
+"""The noise stream: cryptographic, seeded on request, new after a fork."""
+
+import builtins
+import os
+
+import numpy as np
+import pytest
+
+from corrdp import _random
+from corrdp._random import noise_generator
+from corrdp.exceptions import CorrDPWarning
+
+
+def test_default_stream_is_a_stream_cipher():
+    assert type(noise_generator().bit_generator).__name__ == "ChaCha"
+    assert noise_generator() is noise_generator()
+
+
+def test_a_seed_replays():
+    first, second = (noise_generator(3).integers(0, 2**60, 8) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def in_child(action):
+    """Return what a forked child computes, as bytes."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, action())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        result = stream.read()
+    os.waitpid(child, 0)
+    return result
+
+
+def test_a_fork_takes_a_new_key():
+    generator = noise_generator()
+    generator.integers(0, 2)
+    drawn = [in_child(lambda: generator.bytes(32)) for _ in range(2)]
+    drawn.append(generator.bytes(32))
+    assert len(set(drawn)) == 3
+
+
+def test_without_a_new_key_a_fork_repeats_the_parent():
+    """The twin: a generator that is not registered is copied as it stands."""
+    plain = np.random.Generator(_random._fresh_bits())
+    assert in_child(lambda: plain.bytes(32)) == plain.bytes(32)
+
+
+def test_without_the_secure_extra_a_warning_says_so(monkeypatch):
+    real_import = builtins.__import__
+
+    def without_randomgen(name, *args, **kwargs):
+        if name == "randomgen":
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_randomgen)
+    with pytest.warns(CorrDPWarning, match=r"Install corrdp\[secure\]"):
+        bits = _random._fresh_bits()
+    assert type(bits).__name__ == "PCG64"
