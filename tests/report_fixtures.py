@@ -1,0 +1,64 @@
+"""A summary made without rows, and the search for raw values in what is published."""
+
+import re
+from functools import cache
+
+from corrdp.datasets import hospital_policy
+from corrdp.estimators import LogisticRegression
+from corrdp.mechanisms import declared_table
+from corrdp.policy import Budget, PolicyEncoder
+from corrdp.report import Measured, summarize, with_sweep
+
+
+@cache
+def training_plan(method="corr", n_rows=5_000):
+    budget = {"epsilon": 0.5, "delta": 1e-6}
+    return LogisticRegression(hospital_policy(), method=method, **budget).plan(n_rows)
+
+
+@cache
+def planned_certificate():
+    from corrdp.certificate import LeakageClaim, certify
+
+    plan, policy = training_plan(), hospital_policy()
+    return certify(
+        policy,
+        plan.spending.components(plan.n_steps, plan.spending.means_mu),
+        budget=Budget(epsilon=0.5, delta=1e-6),
+        leakage=LeakageClaim.declared(policy),
+    )
+
+
+def full_summary(basis="public", title="Readmission"):
+    """Return a summary with every section."""
+    policy = hospital_policy()
+    names = PolicyEncoder(policy).get_feature_names_out()
+    summary = summarize(
+        policy,
+        planned_certificate(),
+        title=title,
+        n_rows=5_000,
+        plan=training_plan(),
+        ordinary=training_plan("standard"),
+        coefficients={name: 0.1 * place for place, name in enumerate(names)},
+        leakage=declared_table(policy),
+        measured=[Measured(name="accuracy", value=0.75, basis=basis)],
+        curve=[Measured(name=str(s), value=0.6 + s / 1e3, basis=basis) for s in (1, 9)],
+    )
+    points = [
+        {"method": m, "epsilon": e, "mean": 0.7, "low": 0.69, "high": 0.71}
+        for m in ("corr", "standard")
+        for e in (0.1, 1.0)
+    ]
+    return with_sweep(summary, {"metric": "accuracy", "points": points})
+
+
+def raw_values_in(text, table):
+    """Return values of private rows that a text contains.
+
+    Looks for whole numbers of five digits or more that occur in the table, and for the
+    entries of a column ``name``, which no policy declares.
+    """
+    numbers = set(re.findall(r"(?<![\d.])\d{5,}(?![\d.])", text))
+    private = {str(value) for value in table["income"] if value >= 10_000}
+    return (numbers & private) | {name for name in table["name"] if name in text}

@@ -1,0 +1,83 @@
+"""Pages hold the summary and nothing else; text cannot become markup."""
+
+import json
+import re
+
+import pytest
+
+from corrdp.datasets import hospital_table
+from corrdp.report import render_html, render_markdown
+from corrdp.report._charts import charts
+from report_fixtures import full_summary, raw_values_in
+
+
+@pytest.fixture(scope="module")
+def page():
+    return render_html(full_summary(title="Readmission & <b>costs</b>"))
+
+
+def without_library(page):
+    return re.sub(r'<script type="module">.*?</script>', "", page, flags=re.DOTALL)
+
+
+def test_page_needs_no_network_and_stays_small(page):
+    assert len(page.encode()) < 6_000_000
+    body = without_library(page)
+    assert "default-src 'none'" in body
+    assert not re.search(r'(src|href)="(?!#)', body)
+    assert "@import" not in body
+    assert "url(" not in body
+
+
+def test_text_is_escaped_everywhere(page):
+    body = without_library(page)
+    assert "<b>costs</b>" not in body
+    assert "Readmission &amp; &lt;b&gt;costs" in body
+    specs = re.search(r'id="specs">(.*?)</script>', page, re.DOTALL).group(1)
+    assert "<" not in specs
+    assert set(json.loads(specs)) == set(charts(full_summary()))
+
+
+def test_a_hostile_column_name_stays_text():
+    summary = full_summary()
+    hostile = "</script><script>alert(1)</script>|"
+    summary["roles"][0]["feature"] = hostile
+    summary["leakage"]["features"][0]["feature"] = hostile
+    body = without_library(render_html(summary))
+    assert "<script>alert" not in body
+    assert "\\|" in render_markdown(summary)
+    assert "<script>" not in render_markdown(summary)
+
+
+def test_every_chart_has_a_static_picture(page):
+    for name in charts(full_summary()):
+        figure = re.search(rf'id="chart-{name}".*?</figure>', page, re.DOTALL).group(0)
+        assert "<svg" in figure
+        assert "<figcaption>" in figure
+
+
+def test_sections_without_content_are_left_out():
+    summary = full_summary() | {"noise": [], "sweep": None, "coefficients": []}
+    body = without_library(render_html(summary))
+    assert 'id="sweep"' not in body
+    assert 'id="coefficients"' not in body
+    assert set(charts(summary)) == {"budget", "leakage", "curve"}
+
+
+def test_infinite_epsilon_is_written_in_words():
+    summary = full_summary()
+    summary["promise"]["classes"][0]["proved"] = "inf"
+    assert "infinite" in without_library(render_html(summary))
+    assert "| infinite |" in render_markdown(summary)
+
+
+def test_the_search_for_raw_values_finds_a_planted_one():
+    table = hospital_table(300).assign(name=lambda t: [f"Quux {i}" for i in t.index])
+    summary = full_summary()
+    clean = without_library(render_html(summary)) + render_markdown(summary)
+    assert raw_values_in(clean, table) == set()
+    income = int(table["income"].max())
+    summary["quality"][0]["words"] = f"largest income {income}"
+    assert raw_values_in(without_library(render_html(summary)), table) == {str(income)}
+    summary["quality"][0]["words"] = "patient Quux 17"
+    assert "Quux 17" in raw_values_in(render_markdown(summary), table)
