@@ -297,9 +297,8 @@ def test_more_than_the_stated_limits_is_refused():
     policy = Policy((many, number("u", "insensitive", lower=0, upper=1)))
     with pytest.raises(PolicyError, match="more than 500"):
         estimated(MultinomialLogistic(), frame, policy, ["u"])
-    numbers = pd.DataFrame(
-        generator.random((50, 5)), columns=[f"s{i}" for i in range(5)]
-    )
+    names = [f"s{i}" for i in range(5)]
+    numbers = pd.DataFrame(generator.random((50, 5)), columns=names)
     five = tuple(number(name, "sensitive") for name in names)
     frame = numbers.assign(group="a")
     with pytest.raises(PolicyError, match="5 sensitive numbers"):
