@@ -4,5 +4,13 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
+from corrdp.estimators._sweep import SweepResult, sweep
 
-__all__ = ["AllSensitive", "LinearRegression", "LogisticRegression", "Method"]
+__all__ = [
+    "AllSensitive",
+    "LinearRegression",
+    "LogisticRegression",
+    "Method",
+    "SweepResult",
+    "sweep",
+]

@@ -101,6 +101,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         policy = protected_policy(self.policy, self._method())
         return self._plan(policy, check_count("n_rows", n_rows), self._budget())[0]
 
+    def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
+        """Return rows and labels as encoded by the policy; nothing is protected."""
+        policy, X, y = self._declared(X, y)
+        encoder = PolicyEncoder(policy).fit(X)
+        return encoder.transform(X), self._encode_label(encoder, y)
+
     def _fit(self, X: Any, y: Any) -> None:
         method = self._method()
         private = method.is_private

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from corrdp._typing import FloatArray
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.exceptions import PolicyError
-from corrdp.policy import NumberDomain, PolicyEncoder
+from corrdp.policy import NumberDomain, Policy, PolicyEncoder
 
 
 class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -78,25 +78,16 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     @property
     def _width(self) -> float:
-        domain = self._label_domain()
+        domain = _label_domain(self.policy_)
         return domain.upper - domain.lower
 
     @property
     def _middle(self) -> float:
-        domain = self._label_domain()
+        domain = _label_domain(self.policy_)
         return domain.lower / 2 + domain.upper / 2
 
-    def _label_domain(self) -> NumberDomain:
-        label = self.policy_.label
-        if label is None or not isinstance(label.domain, NumberDomain):
-            raise PolicyError(
-                "label.type is not a number, linear regression needs bounds. Declare "
-                "them, or use LogisticRegression."
-            )
-        return label.domain
-
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
-        self._label_domain()
+        _label_domain(encoder.policy)
         return np.asarray(encoder.encode_label(y), dtype=np.float64)
 
     def __sklearn_tags__(self) -> Any:
@@ -105,3 +96,12 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         tags.regressor_tags.poor_score = True
         tags.target_tags.required = True
         return tags
+
+
+def _label_domain(policy: Policy) -> NumberDomain:
+    if policy.label is None or not isinstance(policy.label.domain, NumberDomain):
+        raise PolicyError(
+            "label.type is not a number, linear regression needs bounds. Declare them, "
+            "or use LogisticRegression."
+        )
+    return policy.label.domain

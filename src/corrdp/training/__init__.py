@@ -7,7 +7,8 @@ from corrdp.training._gradient_descent import (
     descend,
     descend_together,
 )
-from corrdp.training._kernels import prepare_rows
+from corrdp.training._kernels import PreparedRows, prepare_rows
+from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sensitivity import GradientSensitivity
@@ -16,7 +17,9 @@ from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_pl
 
 __all__ = [
     "Descent",
+    "GradientLayout",
     "GradientSensitivity",
+    "PreparedRows",
     "PublicFacts",
     "Spending",
     "TheoremPlan",
@@ -30,6 +33,7 @@ __all__ = [
     "plan_spending",
     "prepare_rows",
     "standard_plan",
+    "standardizing_scale",
     "theorem_plan",
     "whole_record_spending",
 ]

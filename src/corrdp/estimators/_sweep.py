@@ -1,0 +1,307 @@
+"""Sweeps: many methods, budgets and seeds trained together on one table."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student_t
+
+from corrdp._json import digest
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray, JSONObject
+from corrdp._validate import check_count
+from corrdp.estimators._base import PrivateLinearModel
+from corrdp.estimators._linear import LinearRegression
+from corrdp.estimators._logistic import LogisticRegression
+from corrdp.estimators._methods import Method
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import Policy, PolicyEncoder
+from corrdp.training import (
+    Descent,
+    GradientLayout,
+    PreparedRows,
+    TrainingPlan,
+    descend_together,
+    minimize_risk,
+    prepare_rows,
+    standardizing_scale,
+)
+
+MODELS_PER_PASS = 64
+NOT_PRIVATE = "not private: scores were computed from the rows without noise"
+
+
+@dataclass(frozen=True)
+class SweepResult:
+    """One row per trained model.
+
+    Parameters
+    ----------
+    rows : list of dict
+        ``method``, ``epsilon``, ``seed``, ``score`` and ``noise``, the kind of noise
+        that the plan chose.
+    stamp : str
+        Says that scores are not private.
+    """
+
+    rows: list[JSONObject]
+    stamp: str = field(default=NOT_PRIVATE, init=False)
+
+    def summary(self, *, confidence: float = 0.95) -> list[JSONObject]:
+        """Return mean, deviation and confidence band per method and epsilon."""
+        groups: dict[tuple[str, float], list[float]] = {}
+        for row in self.rows:
+            groups.setdefault((row["method"], row["epsilon"]), []).append(row["score"])
+        return [
+            {"method": method, "epsilon": epsilon, **_statistics(scores, confidence)}
+            for (method, epsilon), scores in groups.items()
+        ]
+
+    def to_frame(self) -> Any:
+        """Return the rows as a tidy pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows)
+
+    def to_text(self) -> str:
+        """Return the summary as a plain table under its stamp."""
+        lines = [
+            self.stamp,
+            f"{'method':<12}{'epsilon':>10}{'mean':>12}{'deviation':>12}"
+            f"{'band':>24}{'models':>8}",
+        ]
+        for row in self.summary():
+            band = f"{row['lower']:.5f} to {row['upper']:.5f}"
+            lines.append(
+                f"{row['method']:<12}{row['epsilon']:>10g}{row['mean']:>12.5f}"
+                f"{row['deviation']:>12.5f}{band:>24}{row['n_models']:>8}"
+            )
+        return "\n".join(lines)
+
+
+def sweep(
+    frame: Any,
+    y: Any = None,
+    *,
+    policy: Policy,
+    methods: Sequence[str] = ("corr", "standard"),
+    epsilons: Sequence[float],
+    delta: float,
+    seeds: int = 20,
+    model: str = "logistic",
+    leakage: Any = None,
+    research: bool = False,
+    n_steps: int | None = None,
+    checkpoint: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepResult:
+    """Train every method at every epsilon with every seed, and score on the table.
+
+    Parameters
+    ----------
+    frame : table
+        Rows that may be disclosed.
+    y : series, optional
+        Labels; None if the table holds the policy's target.
+    policy : Policy
+        Roles, domains, label, leakage.
+    methods : sequence of str
+        Methods of `LogisticRegression`.
+    epsilons : sequence of float
+        Budgets, each for every private method.
+    delta : float
+        Failure probability of every budget.
+    seeds : int
+        Models per method and epsilon, seeded 0, 1, ...
+    model : {"logistic", "linear"}
+        Scored by accuracy, or by R squared.
+    leakage : as for `LogisticRegression`
+        Leakage to use instead of the declared one.
+    research : bool
+        Must be True: scores are not private.
+    n_steps : int, optional
+        Number of gradients instead of the default rule's.
+    checkpoint : path, optional
+        File of JSON lines to which finished models are added; a sweep that was
+        interrupted goes on from there.
+    progress : callable, optional
+        Called with the number of finished models and of all models.
+
+    Returns
+    -------
+    result : SweepResult
+
+    Guarantee
+    ---------
+    None: many models of the same rows and their exact scores are released together.
+    Each model by itself is trained as by the estimator. Refused without `research`.
+    """
+    if not research:
+        raise GuaranteeVoidError(
+            "a sweep trains many models on the same rows and scores them without "
+            "noise (research=False). Pass research=True on data that may be disclosed."
+        )
+    check_count("seeds", seeds)
+    kinds = {"logistic": LogisticRegression, "linear": LinearRegression}
+    if model not in kinds:
+        raise CorrDPError(
+            f"model must be 'logistic' or 'linear', got model={model!r}. Choose one."
+        )
+    estimator: type[PrivateLinearModel] = kinds[model]
+    common = {"delta": delta, "leakage": leakage, "n_steps": n_steps, "research": True}
+    table = _Table.read(estimator(policy, **common), policy, frame, y)
+    wanted = list(_cases(methods, epsilons, seeds))
+    key = digest([policy.fingerprint(), delta, model, n_steps, repr(leakage)])
+    store = _Store(checkpoint, key)
+    done = {(r["method"], r["epsilon"], r["seed"]): r for r in store.read()}
+    missing = [case for case in wanted if case not in done]
+    plans: dict[tuple[str, float], TrainingPlan] = {}
+    for start in range(0, len(missing), MODELS_PER_PASS):
+        batch = missing[start : start + MODELS_PER_PASS]
+        for method, epsilon, _ in batch:
+            if Method(method).is_private and (method, epsilon) not in plans:
+                chosen = estimator(policy, epsilon=epsilon, method=method, **common)
+                plans[method, epsilon] = chosen.plan(len(table.codes))
+        rows = _trained(table, batch, plans)
+        store.add(rows)
+        done |= {(r["method"], r["epsilon"], r["seed"]): r for r in rows}
+        if progress is not None:
+            progress(len(done), len(wanted))
+    return SweepResult([done[case] for case in wanted])
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Encoded rows, prepared once for all models."""
+
+    codes: FloatArray
+    labels: NDArray[Any]
+    prepared: PreparedRows
+    sensitive: NDArray[np.bool_]
+    logistic: bool
+
+    @classmethod
+    def read(
+        cls, model: PrivateLinearModel, policy: Policy, frame: Any, y: Any
+    ) -> "_Table":
+        codes, labels = model.encode(frame, y)
+        blocks = PolicyEncoder(policy).blocks_
+        layout = GradientLayout.by_role(
+            blocks, column_scale=standardizing_scale(blocks)
+        )
+        prepared = prepare_rows(codes, labels, layout)
+        logistic = isinstance(model, LogisticRegression)
+        return cls(codes, labels, prepared, layout.sensitive_columns, logistic)
+
+    def score(self, coef: FloatArray, intercept: float) -> float:
+        """Return the accuracy, or R squared."""
+        predicted = self.codes @ coef + intercept
+        if self.logistic:
+            return float(np.mean((predicted > 0) == (self.labels > 0.5)))
+        error = np.mean((predicted - self.labels) ** 2)
+        return float(1.0 - error / np.var(self.labels))
+
+    def plain_score(self, method: Method) -> float:
+        """Return the score of the model of least risk, without any privacy."""
+        kept = ~self.sensitive if method is Method.PARTIAL else self.sensitive | True
+        coef = np.zeros(kept.size)
+        coef[kept], intercept = minimize_risk(
+            self.codes[:, kept], self.labels, logistic=self.logistic
+        )
+        return self.score(coef, intercept)
+
+
+def _cases(
+    methods: Sequence[str], epsilons: Sequence[float], seeds: int
+) -> Iterator[tuple[str, float, int]]:
+    for method, epsilon in product(methods, epsilons):
+        if method not in list(Method):
+            raise CorrDPError(
+                f"methods must be among {', '.join(Method)}, got {method!r}. "
+                "Choose some of them."
+            )
+        n_models = seeds if Method(method).is_private else 1
+        yield from ((method, float(epsilon), seed) for seed in range(n_models))
+
+
+def _trained(
+    table: _Table,
+    batch: Sequence[tuple[str, float, int]],
+    plans: dict[tuple[str, float], TrainingPlan],
+) -> list[JSONObject]:
+    models = {
+        (method, epsilon, seed): Descent(
+            table.codes,
+            table.prepared,
+            plans[method, epsilon],
+            noise_generator(seed),
+        )
+        for method, epsilon, seed in batch
+        if Method(method).is_private
+    }
+    descend_together(list(models.values()))
+    rows = []
+    for case in batch:
+        method, epsilon, seed = case
+        if case in models:
+            result = models[case].result()
+            score = table.score(result.coef, result.intercept)
+            noise = plans[method, epsilon].noise
+        else:
+            score, noise = table.plain_score(Method(method)), "none"
+        row = {"method": method, "epsilon": epsilon, "seed": seed}
+        rows.append(row | {"score": score, "noise": noise})
+    return rows
+
+
+class _Store:
+    """Finished models as JSON lines, under a first line that says of what sweep."""
+
+    def __init__(self, path: str | Path | None, key: str) -> None:
+        self._path = None if path is None else Path(path)
+        self._key = key
+
+    def read(self) -> list[JSONObject]:
+        """Return the models of an interrupted sweep, or raise if it was another."""
+        if self._path is None or not self._path.exists():
+            return []
+        head, *lines = self._path.read_text(encoding="utf-8").splitlines()
+        if json.loads(head) != {"sweep": self._key}:
+            raise CorrDPError(
+                f"the checkpoint {str(self._path)!r} belongs to another sweep. Choose "
+                "another file, or repeat that sweep's policy and parameters."
+            )
+        return [json.loads(line) for line in lines]
+
+    def add(self, rows: Sequence[JSONObject]) -> None:
+        """Append finished models."""
+        if self._path is None:
+            return
+        lines = [json.dumps(row) for row in rows]
+        if not self._path.exists():
+            lines.insert(0, json.dumps({"sweep": self._key}))
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+
+
+def _statistics(scores: Sequence[float], confidence: float) -> JSONObject:
+    n_models = len(scores)
+    mean = float(np.mean(scores))
+    deviation = float(np.std(scores, ddof=1)) if n_models > 1 else 0.0
+    half = 0.0
+    if n_models > 1:
+        quantile = float(student_t.ppf((1 + confidence) / 2, n_models - 1))
+        half = quantile * deviation / math.sqrt(n_models)
+    return {
+        "mean": mean,
+        "deviation": deviation,
+        "lower": mean - half,
+        "upper": mean + half,
+        "n_models": n_models,
+    }
