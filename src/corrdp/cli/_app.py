@@ -21,6 +21,7 @@ from corrdp.cli import (
     _predict,
     _query,
     _report,
+    _sweep,
     _train,
 )
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -44,6 +45,7 @@ app.command("leakage")(_leakage.leakage)
 app.command("plan")(_plan.plan)
 app.command("train")(_train.train)
 app.command("predict")(_predict.predict)
+app.command("sweep")(_sweep.sweep)
 app.command("report")(_report.report)
 app.command("query")(_query.query)
 app.add_typer(_ledger.app, name="ledger")

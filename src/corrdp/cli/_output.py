@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,6 +45,20 @@ def working(what: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(what, total=None)
         yield
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error, moved by calls with the numbers done and in all."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def write_text(path: Path, text: str) -> None:

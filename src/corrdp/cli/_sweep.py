@@ -1,0 +1,119 @@
+"""``corrdp sweep``: the privacy-utility curve of all methods, for research."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corrdp.cli._models import Model
+from corrdp.cli._options import DataArgument, PolicyOption, names
+from corrdp.cli._output import JsonOption, counting, results, show, write_text
+from corrdp.exceptions import BudgetError, GuaranteeVoidError
+
+if TYPE_CHECKING:
+    from corrdp.estimators import SweepResult
+
+METHODS = "corr,standard,semi,partial,nonprivate"
+
+
+def sweep(
+    data: DataArgument,
+    policy: PolicyOption,
+    epsilons: Annotated[str, typer.Option(help="Budgets: 0.1,0.5,1.")],
+    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    delta: Annotated[
+        float, typer.Option(help="Failure probability of every budget.")
+    ] = 1e-5,
+    seeds: Annotated[int, typer.Option(help="Models per method and epsilon.")] = 20,
+    methods: Annotated[str, typer.Option(help="Methods to compare.")] = METHODS,
+    model: Annotated[
+        Model, typer.Option(help="What is trained: logistic or linear.")
+    ] = Model.LOGISTIC,
+    leakage: Annotated[
+        Path | None,
+        typer.Option(help="Leakage table of corrdp leakage --out; default: declared."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File of finished models, to resume an interrupted sweep."),
+    ] = None,
+    research: Annotated[
+        bool, typer.Option(help="Required: scores are computed without noise.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train every method at every epsilon and compare scores. Not private."""
+    from corrdp import estimators
+    from corrdp.cli._data import read_data
+    from corrdp.cli._models import read_leakage
+    from corrdp.policy import Policy
+
+    if not research:
+        raise GuaranteeVoidError(
+            "a sweep trains many models on the same rows and shows their exact scores. "
+            "Pass --research, on data that may be disclosed."
+        )
+    declared = Policy.from_file(policy)
+    table = read_leakage(leakage, declared)
+    budgets = _numbers(epsilons)
+    with results(out) as staging:
+        rows = read_data(data, declared)
+        with counting("Training") as progress:
+            result = estimators.sweep(
+                rows,
+                None if declared.label is None else rows[declared.label.name],
+                policy=declared,
+                methods=names(methods),
+                epsilons=budgets,
+                delta=delta,
+                seeds=seeds,
+                model=model.value,
+                leakage=table,
+                research=True,
+                checkpoint=checkpoint,
+                progress=progress,
+            )
+        document = _document(result, model)
+        text = json.dumps(document, indent=2, allow_nan=False)
+        write_text(staging / "sweep.json", text)
+        write_text(staging / "sweep.csv", _csv(result.rows))
+    show(document, as_json=as_json, text=f"{result.to_text()}\n\nSaved in {out}")
+
+
+def _document(result: "SweepResult", model: Model) -> dict[str, Any]:
+    return {
+        "notice": result.stamp,
+        "metric": "R squared" if model is Model.LINEAR else "accuracy",
+        "points": [
+            {
+                "method": row["method"],
+                "epsilon": row["epsilon"],
+                "mean": row["mean"],
+                "low": row["lower"],
+                "high": row["upper"],
+                "n_models": row["n_models"],
+            }
+            for row in result.summary()
+        ],
+    }
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in names(text)]
+    except ValueError:
+        raise BudgetError(
+            f"--epsilons must be numbers with commas between, got {text!r}. Write for "
+            "example 0.1,0.5,1."
+        ) from None
