@@ -1,6 +1,6 @@
 """The sum over examples of gradients that were clipped by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import functional_call, vjp, vmap
 
 from corrdp.torch._layers import Layer
-from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
+from corrdp.torch._layout import WEIGHT, NetworkLayout
 
 Parameters = Mapping[tuple[str, str], Tensor]
 
@@ -69,52 +69,60 @@ class GroupClipper:
             for layer in self._layers
             if not _is_plain(layer, activations[layer.name])
         }
-        squares: list[Tensor | None] = [None] * len(self._clip_norms)
+        squares = self._squares(activations, backprops, per_example)
+        factors = {
+            group: _factor(square, self._clip_norms[group])
+            for group, square in squares.items()
+        }
         for layer in self._layers:
-            for key in layer.parameters:
-                group = self._layout.parameter_groups.get((layer.name, key))
-                if group is None:
-                    continue
-                if layer.name in per_example:
-                    own = per_example[layer.name][key].flatten(1).square().sum(1)
-                else:
-                    own = _linear_square(
-                        key, activations[layer.name], backprops[layer.name]
-                    )
-                known = squares[group]
-                squares[group] = own if known is None else known + own
-        factors = [
-            None if square is None else _factor(square, norm)
-            for square, norm in zip(squares, self._clip_norms, strict=True)
-        ]
-        for layer in self._layers:
+            activation, backprop = activations[layer.name], backprops[layer.name]
             scaled: dict[int, Tensor] = {}
             for key in layer.parameters:
+                part = out[layer.name, key]
                 group = self._layout.parameter_groups.get((layer.name, key))
                 if group is None:
                     self._add_input_weights(
-                        activations[layer.name],
-                        backprops[layer.name],
-                        reference_backprop,
-                        out[layer.name, key],
+                        activation, backprop, reference_backprop, part
                     )
                     continue
-                factor = factors[group]
-                assert factor is not None  # every group of parameters has a square
                 if layer.name in per_example:
                     gradients = per_example[layer.name][key]
-                    out[layer.name, key].copy_(torch.tensordot(factor, gradients, 1))
+                    part.copy_(torch.tensordot(factors[group], gradients, 1))
                     continue
                 if group not in scaled:
-                    scaled[group] = backprops[layer.name] * factor.unsqueeze(1)
+                    scaled[group] = backprop * factors[group].unsqueeze(1)
                 if key == WEIGHT:
-                    torch.mm(
-                        scaled[group].T,
-                        activations[layer.name],
-                        out=out[layer.name, key],
-                    )
+                    torch.mm(scaled[group].T, activation, out=part)
                 else:
-                    torch.sum(scaled[group], 0, out=out[layer.name, key])
+                    torch.sum(scaled[group], 0, out=part)
+
+    def _squares(
+        self,
+        activations: Mapping[str, Tensor],
+        backprops: Mapping[str, Tensor],
+        per_example: Mapping[str, Mapping[str, Tensor]],
+    ) -> dict[int, Tensor]:
+        """Return the squared norm of every example's part of every group."""
+        squares: dict[int, Tensor] = {}
+        for layer in self._layers:
+            groups = {
+                key: self._layout.parameter_groups[layer.name, key]
+                for key in layer.parameters
+                if (layer.name, key) in self._layout.parameter_groups
+            }
+            if layer.name in per_example:
+                own = {
+                    key: per_example[layer.name][key].flatten(1).square().sum(1)
+                    for key in groups
+                }
+            else:
+                own = _linear_squares(
+                    groups, activations[layer.name], backprops[layer.name]
+                )
+            for key, group in groups.items():
+                known = squares.get(group)
+                squares[group] = own[key] if known is None else known + own[key]
+        return squares
 
     def _add_input_weights(
         self,
@@ -124,17 +132,17 @@ class GroupClipper:
         out: Tensor,
     ) -> None:
         code_squares = codes.square() @ self._members  # (n, groups of columns)
-        square = backprop.square().sum(1, keepdim=True)
+        square = _row_square(backprop)
         if reference_backprop is None:
             factor = _factor(code_squares * square, self._column_norms)
             torch.mm(backprop.T, codes * (factor @ self._members.T), out=out)
             return
         # Influence first, then the norm: docs/theory/networks.md, section 3.
-        difference = (backprop - reference_backprop).square().sum(1, keepdim=True)
+        difference = _row_square(backprop - reference_backprop)
         share = _factor(code_squares * difference, self._influence)
         rest = 1.0 - share
         mixed = (
-            rest.square() * reference_backprop.square().sum(1, keepdim=True)
+            rest.square() * _row_square(reference_backprop)
             + 2 * rest * share * (backprop * reference_backprop).sum(1, keepdim=True)
             + share.square() * square
         ).clamp_min_(0.0)
@@ -149,13 +157,25 @@ def _factor(square: Tensor, norm: Tensor | float) -> Tensor:
     return (norm * square.clamp_min(smallest).rsqrt_()).clamp_max_(1.0)
 
 
+def _row_square(rows: Tensor) -> Tensor:
+    square: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True).square_()
+    return square
+
+
 def _is_plain(layer: Layer, activation: Tensor) -> bool:
     return layer.is_linear and activation.ndim == 2
 
 
-def _linear_square(key: str, activation: Tensor, backprop: Tensor) -> Tensor:
-    square = backprop.square().sum(1)
-    return square if key == BIAS else square * activation.square().sum(1)
+def _linear_squares(
+    keys: Iterable[str], activation: Tensor, backprop: Tensor
+) -> dict[str, Tensor]:
+    square = torch.linalg.vector_norm(backprop, dim=1).square_()
+    return {
+        key: square * torch.linalg.vector_norm(activation, dim=1).square_()
+        if key == WEIGHT
+        else square
+        for key in keys
+    }
 
 
 def _example_gradients(

@@ -1,0 +1,409 @@
+"""Networks: cost of a private step, and utility on the paper's data.
+
+Run as ``python benchmarks/bench_networks.py`` for speed, with ``--utility`` for the
+utility runs (20 seeds, some twenty minutes on one core); results are saved in
+``docs/results`` and ``--render`` writes the tables of ``docs/networks.md``. The paper's
+tables are read from ``CORRDP_DATA_DIR``, else from ``../shared/data``.
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import resource
+import time
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from corrdp.datasets._paper import PaperTable, load_medical_cost, load_sepsis
+from corrdp.datasets._synthetic import paper_synthetic
+from corrdp.estimators._mlp_classifier import MLPClassifier
+from corrdp.estimators._mlp_regressor import MLPRegressor
+from corrdp.exceptions import UtilityWarning
+from corrdp.policy import Feature, NumberDomain, Policy
+from corrdp.torch import make_private
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+DATA = os.environ.get("CORRDP_DATA_DIR", str(ROOT.parent / "shared" / "data"))
+BATCH = 1024
+UNITS = (31, 64, 2)
+_STEPS = 2000
+METHODS = ("corr", "standard", "semi")
+
+
+def run() -> list[dict[str, Any]]:
+    torch.set_num_threads(1)
+    growth = _memory_growth("standard")  # first: peaks never fall
+    steps = {
+        "plain": _plain_step(),
+        "standard": _private_step("standard"),
+        "corr": _private_step("corr"),
+        "drawn": _private_step("standard", draws=True),
+    }
+    with contextlib.suppress(ImportError):
+        steps["opacus"] = _opacus_step()
+    seconds = _seconds(steps)
+    plain, standard = seconds["plain"], seconds["standard"]
+    rows = [
+        _row(
+            "plain torch SGD step", 1e3 * plain, "ms", None, "MLP 31-64-2, batch 1024"
+        ),
+        _row("standard / plain", standard / plain, "ratio", 1.3, "at most"),
+        _row(
+            "certified corr / plain", seconds["corr"] / plain, "ratio", 2.5, "at most"
+        ),
+        _row(
+            "standard and drawing the batch / plain",
+            seconds["drawn"] / plain,
+            "ratio",
+            None,
+            "gathered by index from 45,000 rows",
+        ),
+        _row(
+            "memory per row of a batch", growth, "kB", 8.0, "at most; 4,096 to 65,536"
+        ),
+    ]
+    if "opacus" in seconds:
+        ratio = seconds["opacus"] / standard
+        rows.append(_row("Opacus hooks / standard", ratio, "ratio", 3.0, "at least"))
+    return rows
+
+
+def utility(n_seeds: int) -> list[dict[str, Any]]:
+    """Return one row per data set, calibration, method and epsilon."""
+    torch.set_num_threads(1)
+    rows = []
+    for name, epsilons, build in (
+        ("sepsis", (0.05, 0.1, 0.5, 1.0), _sepsis),
+        ("medical", (0.1, 0.5, 1.0, 2.0), _medical),
+        ("synthetic", (0.5, 1.0), _synthetic),
+    ):
+        for calibration in ("certified", "theorem"):
+            for epsilon in epsilons:
+                for method in METHODS:
+                    scores = [
+                        build(seed, method, calibration, epsilon)
+                        for seed in range(n_seeds)
+                    ]
+                    rows.append(
+                        {
+                            "data": name,
+                            "calibration": calibration,
+                            "epsilon": epsilon,
+                            "method": method,
+                            "noise": scores[0][2],
+                            "score": float(np.mean([s[0] for s in scores])),
+                            "deviation": float(np.std([s[0] for s in scores], ddof=1)),
+                            "risk": float(np.mean([s[1] for s in scores])),
+                            "seeds": n_seeds,
+                        }
+                    )
+                    print(json.dumps(rows[-1]), flush=True)
+        plain = [build(seed, "nonprivate", "certified", 1.0) for seed in range(5)]
+        rows.append(
+            {
+                "data": name,
+                "calibration": "none",
+                "epsilon": None,
+                "method": "nonprivate",
+                "noise": "none",
+                "score": float(np.mean([s[0] for s in plain])),
+                "deviation": float(np.std([s[0] for s in plain], ddof=1)),
+                "risk": float(np.mean([s[1] for s in plain])),
+                "seeds": 5,
+            }
+        )
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
+def _sepsis(
+    seed: int, method: str, calibration: str, epsilon: float
+) -> tuple[float, float, str]:
+    """Accuracy on 10,000 rows, both outcomes equally often (no synthetic rows)."""
+    table = _loaded(load_sepsis)
+    assert table.policy.label is not None
+    name = table.policy.label.name
+    frame = table.frame.groupby(name).sample(5000, random_state=seed)
+    paper = {
+        "n_steps": 200,
+        "batch_size": 1024,
+        "learning_rate": 0.005,
+        "clip_norm": 5.0,
+    }
+    model = MLPClassifier(
+        table.policy,
+        epsilon=epsilon,
+        delta=1e-5,
+        hidden_units=(5,),
+        **_settings(seed, method, calibration, paper),
+    )
+    return _scored(model, frame, frame[name])
+
+
+def _medical(
+    seed: int, method: str, calibration: str, epsilon: float
+) -> tuple[float, float, str]:
+    """R^2 on 1,000 rows."""
+    table = _loaded(load_medical_cost)
+    frame = table.frame.sample(1000, random_state=seed)
+    paper = {"n_steps": 1000, "learning_rate": 0.005, "clip_norm": 10.0}
+    model = MLPRegressor(
+        table.policy,
+        epsilon=epsilon,
+        delta=1e-5,
+        hidden_units=(20,),
+        **_settings(seed, method, calibration, paper),
+    )
+    return _scored(model, frame, frame["charges"])
+
+
+def _synthetic(
+    seed: int, method: str, calibration: str, epsilon: float
+) -> tuple[float, float, str]:
+    """R^2 on the paper's synthetic data: 100 features, 10 of them sensitive."""
+    table = paper_synthetic(n_rows=20_000, random_state=seed)
+    model = MLPRegressor(
+        table.policy,
+        epsilon=epsilon,
+        delta=1e-5,
+        hidden_units=(20,),
+        batch_size=2000,
+        **_settings(seed, method, calibration, {}),
+    )
+    return _scored(model, table.frame, table.frame["y"])
+
+
+@cache
+def _loaded(load: Callable[[str], PaperTable]) -> PaperTable:
+    return load(DATA)
+
+
+def _settings(
+    seed: int, method: str, calibration: str, paper: dict[str, Any]
+) -> dict[str, Any]:
+    common = {
+        "method": method,
+        "calibration": calibration,
+        "random_state": seed,
+        "research": method == "nonprivate",
+    }
+    return common | (paper if calibration == "theorem" else {})
+
+
+def _scored(model: Any, frame: Any, labels: Any) -> tuple[float, float, str]:
+    """Return score, risk and the noise that was chosen. Not private: research only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)
+        model.fit(frame, labels)
+    noise = "none" if model.plan_ is None else model.plan_.method
+    score = model.score(frame, labels)
+    if isinstance(model, MLPRegressor):
+        domain = model.policy_.label.domain
+        width = domain.upper - domain.lower
+        risk = float(np.mean(((model.predict(frame) - labels) / width) ** 2))
+    else:
+        risk = 1.0 - score
+    return float(score), risk, noise
+
+
+def _network() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(UNITS[0], UNITS[1]),
+        torch.nn.Softplus(),
+        torch.nn.Linear(UNITS[1], UNITS[2]),
+    )
+
+
+def _batch(n_rows: int = BATCH) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    features = torch.rand(n_rows, UNITS[0], generator=generator) - 0.5
+    return features, torch.randint(0, UNITS[2], (n_rows,), generator=generator)
+
+
+def _loss(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(outputs, labels, reduction="none")
+
+
+def _plain_step() -> Callable[[], None]:
+    network = _network()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    features, labels = _batch()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(features), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def _training(method: str, n_rows: int, batch_size: int) -> Any:
+    network = _network()
+    policy = Policy(
+        tuple(
+            Feature(
+                f"x{column}",
+                "sensitive" if column < 5 else "insensitive",
+                NumberDomain(0, 1),
+                leakage=None if column < 5 else 0.2,
+            )
+            for column in range(UNITS[0])
+        )
+    )
+    return make_private(
+        network,
+        torch.optim.SGD(network.parameters(), lr=1e-6),  # noise must not blow it up
+        _batch(n_rows),
+        loss=_loss,
+        policy=policy,
+        epsilon=1.0,
+        delta=1e-6,
+        epochs=_STEPS * min(1.0, batch_size / n_rows),
+        batch_size=batch_size,
+        method=method,
+        fall_back=False,
+    )
+
+
+def _private_step(method: str, *, draws: bool = False) -> Callable[[], None]:
+    n_rows = 45_000 if draws else BATCH
+    module, optimizer, loader = _training(method, n_rows, BATCH)
+    features, labels = _batch()
+
+    def step() -> None:
+        batch = loader.draw() if draws else (features, labels)
+        module.backward(*batch)
+        optimizer.step()
+
+    return step
+
+
+def _opacus_step() -> Callable[[], None]:
+    from opacus.grad_sample import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    network = GradSampleModule(_network())
+    optimizer = DPOptimizer(
+        torch.optim.SGD(network.parameters(), lr=0.01),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        expected_batch_size=BATCH,
+    )
+    features, labels = _batch()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(features), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def _seconds(
+    steps: dict[str, Callable[[], None]], rounds: int = 25, count: int = 20
+) -> dict[str, float]:
+    """Return the least time of every step; rounds alternate, so that load is shared."""
+    best = dict.fromkeys(steps, math.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(rounds):
+            for name, step in steps.items():
+                start = time.perf_counter()
+                for _ in range(count):
+                    step()
+                best[name] = min(best[name], (time.perf_counter() - start) / count)
+    return best
+
+
+def _memory_growth(method: str) -> float:
+    """Return the growth of peak memory per row of a batch, in kB."""
+    peaks = []
+    for n_rows in (4096, 65_536):
+        module, optimizer, _ = _training(method, n_rows, n_rows)
+        features, labels = _batch(n_rows)
+        for _ in range(3):
+            module.backward(features, labels)
+            optimizer.step()
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return (peaks[1] - peaks[0]) / (65_536 - 4096)
+
+
+def _row(
+    name: str, value: float, unit: str, target: float | None, note: str
+) -> dict[str, Any]:
+    return {"name": name, "value": value, "unit": unit, "target": target, "note": note}
+
+
+def render() -> str:
+    """Return the tables of the documentation from the saved results."""
+    speed = json.loads((RESULTS / "networks_speed.json").read_text())
+    lines = ["| measure | value | target |", "|---|---|---|"]
+    for row in speed:
+        target = "" if row["target"] is None else f"{row['target']:g}"
+        lines.append(f"| {row['name']} | {row['value']:.3g} {row['unit']} | {target} |")
+    rows = json.loads((RESULTS / "networks_utility.json").read_text())
+    lines += [
+        "",
+        "| data | calibration | epsilon | corr | noise taken | standard | semi |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    keys = dict.fromkeys(
+        (r["data"], r["calibration"], r["epsilon"])
+        for r in rows
+        if r["method"] != "nonprivate"
+    )
+    for key in keys:
+        own = {
+            r["method"]: r
+            for r in rows
+            if (r["data"], r["calibration"], r["epsilon"]) == key
+        }
+        cells = [f"{own[m]['score']:.4f} ± {own[m]['deviation']:.4f}" for m in METHODS]
+        lines.append(
+            f"| {key[0]} | {key[1]} | {key[2]:g} | {cells[0]} | "
+            f"{own['corr']['noise']} | {cells[1]} | {cells[2]} |"
+        )
+    lines += [
+        f"| {r['data']} | not private | | {r['score']:.4f} | | | |"
+        for r in rows
+        if r["method"] == "nonprivate"
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--utility", action="store_true")
+    parser.add_argument("--render", action="store_true")
+    parser.add_argument("--seeds", type=int, default=20)
+    options = parser.parse_args()
+    if options.utility:
+        saved = utility(options.seeds)
+        _save("networks_utility.json", saved)
+    elif not options.render:
+        rows = run()
+        for row in rows:
+            target = "" if row["target"] is None else f"target {row['target']:g}"
+            print(f"{row['name']:<42} {row['value']:10.4g} {row['unit']:<6} {target}")
+        _save("networks_speed.json", rows)
+    if options.render:
+        (RESULTS / "networks_tables.md").write_text(render(), encoding="utf-8")
+
+
+def _save(name: str, rows: list[dict[str, Any]]) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / name).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
