@@ -1,27 +1,44 @@
 """Audits: attacks that try to break what certificates claim, class by class."""
 
+from corrdp.auditing._attribute_inference import (
+    AttributeInference,
+    conditional_prior,
+    infer_attribute,
+)
 from corrdp.auditing._audit import audit
 from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._leakage import LeakageAudit, audit_leakage
+from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
 from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
 from corrdp.auditing.targets import (
     GradientPath,
+    SampledSum,
     column_sum_challenges,
     gradient_challenges,
+    model_challenges,
     vector_challenges,
 )
 
 __all__ = [
+    "AttributeInference",
     "AuditReport",
     "AuditResult",
     "Challenge",
     "Claim",
     "GradientPath",
+    "LeakageAudit",
     "LikelihoodAttack",
     "LinearAttack",
+    "SampledSum",
     "Verdict",
     "audit",
+    "audit_leakage",
+    "audit_one_run",
     "column_sum_challenges",
+    "conditional_prior",
     "gradient_challenges",
+    "infer_attribute",
+    "model_challenges",
     "vector_challenges",
 ]

@@ -21,7 +21,8 @@ from corrdp.accounting import (
 from corrdp.auditing.statistics._bounds import EventBounds
 from corrdp.certificate import Certificate
 
-_CURVE_POINTS = 24
+_CURVE_POINTS = 9
+_CURVE_GRID = 1e-2  # of privacy losses: coarse, but rounded up, so still a true claim
 _SMALLEST_DELTA = 1e-30  # at which a pure epsilon is read
 
 
@@ -89,7 +90,7 @@ class Claim:
             return -math.inf
         if self.mu is not None:
             return bounds.mu_lower() - self.mu
-        epsilons, deltas = self._curve
+        epsilons, deltas = self.curve
         proved = [bounds.hockey_stick_lower(float(epsilon)) for epsilon in epsilons]
         return float(np.max(np.array(proved) - deltas))
 
@@ -105,13 +106,16 @@ class Claim:
         return max(direct, gaussian_epsilon(mu=bounds.mu_lower(), delta=self.delta))
 
     @cached_property
-    def _curve(self) -> tuple[FloatArray, FloatArray]:
-        """Points of the stated curve, the stated epsilon among them."""
+    def curve(self) -> tuple[FloatArray, FloatArray]:
+        """Points of the stated curve, epsilons and deltas, all of which must hold."""
         events = self.events or ()
         if len(events) == 1 and isinstance(events[0], ApproximateEvent):
             return np.array([self.epsilon]), np.array([self.delta])
         epsilons = np.linspace(0.0, self.epsilon, _CURVE_POINTS)
-        deltas = [compose_delta(events, epsilon=float(e)) for e in epsilons]
+        deltas = [
+            compose_delta(events, epsilon=float(epsilon), grid=_CURVE_GRID)
+            for epsilon in epsilons
+        ]
         return epsilons, np.array(deltas)
 
 

@@ -20,7 +20,6 @@ from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import NeighborClass
 from corrdp.training import TrainingPlan
-from corrdp.training._kernels import prepare_rows
 from corrdp.training._losses import SquaredLoss
 from corrdp.training._records import record_gradients
 from corrdp.training._sensitivity import GradientSensitivity
@@ -147,14 +146,7 @@ class GradientPath:
 
     def _total(self, record: FloatArray, label: float) -> FloatArray:
         codes, y = record[None], np.array([label])
-        if self.contributions is not None:
-            parts = [self.contributions(codes, y, coef)[0] for coef in self.path]
-            return np.concatenate(parts)
-        rows = prepare_rows(codes, y, self.plan.layout)
-        loss = self.plan.loss
-        bound = loss.residual_bound if isinstance(loss, SquaredLoss) else 0.0
-        sums = [rows.gradient_sum(c, residual_bound=bound)[0] for c in self.path]
-        return np.concatenate(sums)
+        return np.concatenate([self._each(codes, y, coef)[0] for coef in self.path])
 
 
 def gradient_challenges(
