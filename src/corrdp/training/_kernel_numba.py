@@ -139,18 +139,6 @@ def _add_tile(
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
-def _add_one(
-    tile: Any, labels: Any, n: int, coef: Any, offset: Any, starts: Any,
-    n_sensitive: int, radius: Any, clip: Any, influence: Any, residual_bound: Any,
-    gradient: Any, work: Any,
-) -> int:  # fmt: skip
-    return _add_tile(
-        tile, labels, n, coef, offset, starts, n_sensitive, radius, clip, influence,
-        residual_bound, gradient, work,
-    )  # fmt: skip
-
-
-@njit(cache=True, fastmath=True, error_model="numpy")
 def _add_tiles(
     tiles: Any, labels: Any, n_rows: int, coef: Any, offset: Any, starts: Any,
     n_sensitive: int, radius: Any, clip: Any, influence: Any, residual_bound: Any,
@@ -183,26 +171,39 @@ def _add_parts(
         )  # fmt: skip
 
 
-@njit(parallel=True, cache=True)
+@njit(cache=True, fastmath=True, error_model="numpy")
 def _add_models(
+    tiles: Any, labels: Any, n_rows: int, coef: Any, offset: Any, starts: Any,
+    n_groups: Any, n_sensitive: Any, radius: Any, clip: Any, influence: Any,
+    residual_bound: Any, first: int, last: int, gradients: Any, inside: Any,
+) -> None:  # fmt: skip
+    tile_rows = labels.shape[1]
+    work = np.empty((3 + radius.shape[1], tile_rows), np.float32)
+    for k in range(first, last):
+        n = min(tile_rows, n_rows - k * tile_rows)
+        for model in range(coef.shape[0]):
+            g = n_groups[model]
+            inside[model] += _add_tile(
+                tiles[k], labels[k], n, coef[model], offset[model],
+                starts[model, : g + 1], n_sensitive[model], radius[model, :g],
+                clip[model, :g], influence[model, :g], residual_bound[model],
+                gradients[model], work[: 3 + g],
+            )  # fmt: skip
+
+
+@njit(parallel=True, cache=True)
+def _add_model_parts(
     tiles: Any, labels: Any, n_rows: int, coef: Any, offset: Any, starts: Any,
     n_groups: Any, n_sensitive: Any, radius: Any, clip: Any, influence: Any,
     residual_bound: Any, gradients: Any, inside: Any,
 ) -> None:  # fmt: skip
     n_tiles, n_parts = labels.shape[0], inside.shape[0]
-    tile_rows = labels.shape[1]
     for part in prange(n_parts):
-        work = np.empty((3 + radius.shape[1], tile_rows), np.float32)
-        for k in range(part * n_tiles // n_parts, (part + 1) * n_tiles // n_parts):
-            n = min(tile_rows, n_rows - k * tile_rows)
-            for model in range(coef.shape[0]):
-                g = n_groups[model]
-                inside[part, model] += _add_one(
-                    tiles[k], labels[k], n, coef[model], offset[model],
-                    starts[model, : g + 1], n_sensitive[model], radius[model, :g],
-                    clip[model, :g], influence[model, :g], residual_bound[model],
-                    gradients[part, model], work[: 3 + g],
-                )  # fmt: skip
+        _add_models(
+            tiles, labels, n_rows, coef, offset, starts, n_groups, n_sensitive, radius,
+            clip, influence, residual_bound, part * n_tiles // n_parts,
+            (part + 1) * n_tiles // n_parts, gradients[part], inside[part],
+        )  # fmt: skip
 
 
 def gradient_sums(
@@ -231,10 +232,7 @@ def gradient_sums(
     None: these are the sums before noise.
     """
     most = max(rule.n_groups for rule in rules)
-    n_parts = max(1, min(get_num_threads(), len(rows.tiles) // 2))
-    gradients = np.zeros((n_parts, *coefs.shape))
-    inside = np.zeros((n_parts, len(rules)), np.int64)
-    _add_models(
+    arguments = (
         rows.tiles,
         rows.labels,
         rows.n_rows,
@@ -247,9 +245,15 @@ def gradient_sums(
         _finite(np.array([_padded(rule.clip_norm, most) for rule in rules])),
         _finite(np.array([_padded(rule.influence_bound, most) for rule in rules])),
         np.array(residual_bounds, np.float32),
-        gradients,
-        inside,
     )
+    n_tiles = len(rows.tiles)
+    n_parts = _n_parts(n_tiles)
+    gradients = np.zeros((n_parts, *coefs.shape))
+    inside = np.zeros((n_parts, len(rules)), np.int64)
+    if n_parts == 1:
+        _add_models(*arguments, 0, n_tiles, gradients[0], inside[0])
+    else:
+        _add_model_parts(*arguments, gradients, inside)
     return gradients.sum(axis=0), inside.sum(axis=0)
 
 
@@ -284,13 +288,17 @@ def gradient_sum(
         np.float32(residual_bound),
     )
     n_tiles = len(rows.tiles)
-    n_parts = max(1, min(get_num_threads(), n_tiles // _TILES_PER_THREAD))
+    n_parts = _n_parts(n_tiles)
     gradients = np.zeros((n_parts, coef.size))
     if n_parts == 1:
         return gradients[0], _add_tiles(*arguments, 0, n_tiles, gradients[0])
     inside = np.zeros(n_parts, np.int64)
     _add_parts(*arguments, gradients, inside)
     return gradients.sum(axis=0), int(inside.sum())
+
+
+def _n_parts(n_tiles: int) -> int:
+    return max(1, min(get_num_threads(), n_tiles // _TILES_PER_THREAD))
 
 
 def _finite(values: FloatArray) -> Any:

@@ -33,11 +33,10 @@ from linear_model_examples import (
     regression_policy,
 )
 
+GENEROUS = {"epsilon": 1000.0, "delta": 1e-2, "n_steps": 60, "random_state": 0}
 CONFIGURED = [
-    LogisticRegression(
-        AllSensitive(-10, 10), epsilon=1000.0, delta=1e-2, random_state=0
-    ),
-    LinearRegression(AllSensitive(-10, 10), epsilon=1000.0, delta=1e-2, random_state=0),
+    LogisticRegression(AllSensitive(-10, 10), **GENEROUS),
+    LinearRegression(AllSensitive(-10, 10), **GENEROUS),
 ]
 
 
