@@ -1,16 +1,30 @@
-"""``corrdp demo``: the built-in hospital example, start to finish."""
+"""``corrdp demo``: the built-in hospital example, from a table to a report."""
 
-import json
+import csv
+import io
+import shlex
+import shutil
+from contextlib import chdir
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from corrdp.cli._output import write_text
 
-ROWS = 20_000
-EPSILON = 0.5
-DELTA = 1e-6
+STEPS = (
+    "init hospital.csv --target readmitted --sensitive diagnosis,income "
+    "--public season --label public --out draft.toml",
+    "leakage public.csv --policy policy.toml --source public --out leakage.json",
+    "plan --policy policy.toml --rows 20000 --epsilon 0.5 --delta 1e-6 "
+    "--model logistic --leakage leakage.json",
+    "train hospital.csv --policy policy.toml --epsilon 0.5 --delta 1e-6 "
+    "--model logistic --leakage leakage.json --public-test public.csv "
+    "--title 'Readmission after a hospital stay' --out model",
+    "sweep hospital.csv --policy policy.toml --epsilons 0.05,0.2,1 --seeds 3 --methods "
+    "corr,standard --leakage leakage.json --research --out sweep",
+    "report model --sweep sweep --out report.html",
+)
 
 
 def demo(
@@ -18,20 +32,36 @@ def demo(
         "demo-output"
     ),
 ) -> None:
-    """Plan and certify a release of the hospital example, and save both."""
-    from corrdp.cli._plan import plan_text
-    from corrdp.datasets import hospital_policy_text
-    from corrdp.mechanisms import plan_means
-    from corrdp.policy import Budget, Policy
+    """Run the hospital example: init, leakage, plan, train, sweep, report.
 
-    text = hospital_policy_text()
-    planned = plan_means(
-        Policy.from_toml(text), budget=Budget(epsilon=EPSILON, delta=DELTA), n_rows=ROWS
-    )
-    planned.certificate.verify()
-    write_text(out / "policy.toml", text)
-    write_text(out / "plan.json", json.dumps(planned.to_json(), indent=2))
-    write_text(out / "certificate.json", planned.certificate.to_json())
-    write_text(out / "certificate.txt", planned.certificate.to_text())
-    print(plan_text(planned))
-    print(f"\nSaved policy, plan and certificate in {out}")
+    The private table is invented; a second one plays the public study that tells what
+    columns give away. Earlier results of the demo in the directory are replaced.
+    """
+    from corrdp.cli._app import app
+    from corrdp.datasets import hospital_columns, hospital_policy_text
+
+    _clear(out)
+    write_text(out / "hospital.csv", _csv(hospital_columns(random_state=0)))
+    write_text(out / "public.csv", _csv(hospital_columns(random_state=1)))
+    write_text(out / "policy.toml", hospital_policy_text())
+    print(f"# An invented private table, a public one and a policy are in {out}.")
+    with chdir(out):
+        for line in STEPS:
+            print(f"\n$ corrdp {line}\n", flush=True)
+            app(shlex.split(line), standalone_mode=False)
+    print(f"\nThe report is {out / 'report.html'}: open it in a browser.")
+
+
+def _clear(out: Path) -> None:
+    """Remove what an earlier demo wrote, and nothing else."""
+    for name in ("model", "sweep"):
+        shutil.rmtree(out / name, ignore_errors=True)
+    (out / "draft.toml").unlink(missing_ok=True)
+
+
+def _csv(columns: dict[str, Any]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
+    return text.getvalue()
