@@ -12,7 +12,7 @@ from numba import njit
 
 _LARGEST_SCORE = 700.0
 _ROUNDING = 1e-12
-_ZERO, _LOW, _HIGH, _END, _FLIP, _FREE = range(6)
+_ZERO, _FIRST, _SECOND, _THIRD, _END, _FLIP, _FREE = range(7)
 
 
 @njit(cache=True)
@@ -82,31 +82,51 @@ def _box_pairs(peak: float, change: Any, label_gap: Any) -> Any:
 
 
 @njit(cache=True)
-def _gap(corner: int, peak: float, pair: Any, kink: float, signed: bool) -> Any:
-    bend, end = pair[0], pair[1]
-    kink = min(kink, end)
-    if corner == _ZERO:
-        return 0.0
-    if corner == _LOW:
-        return min(bend, kink)
-    if corner == _HIGH:
-        return max(bend, kink)
-    if corner == _END:
-        return end
-    if corner == _FLIP:
-        return min(1.0 + end, 2.0 * peak)
-    if corner == _FREE and signed:
-        return peak
-    return 2.0 * peak
+def _gaps(table: Any, peak: float, pairs: Any, cut: Any, signed: bool) -> Any:
+    gaps = np.empty(table.owner.size)
+    for row in range(gaps.size):
+        c, corner = table.owner[row], table.corner[row]
+        bend, end = pairs[0, c], pairs[1, c]
+        kink = min(table.kink[c], end)
+        low, high = min(bend, kink), max(bend, kink)
+        if corner == _ZERO:
+            gaps[row] = 0.0
+        elif corner == _FIRST:
+            gaps[row] = min(low, cut[c])
+        elif corner == _SECOND:
+            gaps[row] = max(low, min(high, cut[c]))
+        elif corner == _THIRD:
+            gaps[row] = max(high, cut[c])
+        elif corner == _END:
+            gaps[row] = end
+        elif corner == _FLIP:
+            gaps[row] = min(1.0 + end, 2.0 * peak)
+        elif corner == _FREE and signed:
+            gaps[row] = peak
+        else:
+            gaps[row] = 2.0 * peak
+    return gaps
 
 
 @njit(cache=True)
-def _unclipped(table: Any, peak: float, pairs: Any, signed: bool) -> Any:
+def _cuts(table: Any, pairs: Any, gaps: Any, moves: Any) -> Any:
+    cut = pairs[1].copy()
+    for i in range(table.cut_rows.size):
+        row, g = table.cut_rows[i], table.cut_groups[i]
+        here, there, cap = moves[row, g], moves[row + 1, g], table.cap[row, g]
+        if (here > cap) != (there > cap):
+            share = (here - cap) / (here - there)
+            cut[table.owner[row]] = gaps[row] + share * (gaps[row + 1] - gaps[row])
+    return cut
+
+
+@njit(cache=True)
+def _unclipped(table: Any, peak: float, pairs: Any, gaps: Any) -> Any:
     moves = np.empty(table.still.shape)
     weights = np.empty((3, table.owner.size))
     for row in range(table.owner.size):
         pair = pairs[:, table.owner[row]]
-        gap = _gap(table.corner[row], peak, pair, table.kink[table.owner[row]], signed)
+        gap = gaps[row]
         larger = peak - table.falls[row] * pair[2] * max(gap - pair[0], 0.0)
         half = 0.5 * gap
         middle = larger - half
@@ -159,9 +179,7 @@ def _capped(table: Any, moves: Any) -> Any:
 
 
 @njit(cache=True)
-def _write_uncoupled(
-    table: Any, out: Any, moves: Any, peak: float, pairs: Any, signed: bool
-) -> None:
+def _write_uncoupled(table: Any, out: Any, moves: Any, peak: float, pairs: Any) -> None:
     for row in table.uncoupled:
         end, reference = pairs[1, table.owner[row]], pairs[3, table.owner[row]]
         if table.flips[row]:
@@ -204,9 +222,14 @@ def scalar_bounds(
     else:
         farthest = max(high - label_bounds[0], label_bounds[1] - low)
         peak, pairs = _box_pairs(min(residual_limit, farthest), change, label_gap)
-    moves = _unclipped(table, peak, pairs, signed)
+    gaps = _gaps(table, peak, pairs, pairs[1], signed)
+    moves = _unclipped(table, peak, pairs, gaps)
+    if table.cut_rows.size:
+        cut = _cuts(table, pairs, gaps, moves)
+        gaps = _gaps(table, peak, pairs, cut, signed)
+        moves = _unclipped(table, peak, pairs, gaps)
     out = _capped(table, moves)
-    _write_uncoupled(table, out, moves, peak, pairs, signed)
+    _write_uncoupled(table, out, moves, peak, pairs)
     for row in range(out.shape[0]):
         for g in range(out.shape[1]):
             out[row, g] *= 1.0 + _ROUNDING

@@ -30,10 +30,11 @@ def group_moves(table: MoveTable, pairs: ResidualPairs, *, scalar: bool) -> Floa
     a ball, adding the clipped influence and projecting features never move a group
     further than a convex combination of its rows allows.
     """
-    gap = _gaps(table, pairs)
-    fall = pairs.slope[table.owner] * np.maximum(gap - pairs.bend[table.owner], 0.0)
-    larger = pairs.peak - table.falls * fall
-    moves = _unclipped(table, pairs.peak, larger, gap, scalar)
+    gap = _gaps(table, pairs, pairs.end)
+    moves = _unclipped(table, pairs, gap, scalar)
+    if table.cut_rows.size:
+        gap = _gaps(table, pairs, _cuts(table, pairs, gap, moves))
+        moves = _unclipped(table, pairs, gap, scalar)
     out = moves[: table.n_rows].copy()
     # Between two rows a movement is convex unless a cap cuts it: then the cap, which
     # is constant, must stand in both rows.
@@ -49,12 +50,14 @@ def group_moves(table: MoveTable, pairs: ResidualPairs, *, scalar: bool) -> Floa
     return out
 
 
-def _gaps(table: MoveTable, pairs: ResidualPairs) -> FloatArray:
-    kink = np.minimum(table.kink, pairs.end)
+def _gaps(table: MoveTable, pairs: ResidualPairs, cut: FloatArray) -> FloatArray:
     by_corner = np.empty((len(Corner), pairs.end.size))
     by_corner[Corner.ZERO] = 0.0
-    by_corner[Corner.LOW] = np.minimum(pairs.bend, kink)
-    by_corner[Corner.HIGH] = np.maximum(pairs.bend, kink)
+    inner = by_corner[Corner.FIRST : Corner.END]
+    inner[0] = pairs.bend
+    np.minimum(table.kink, pairs.end, out=inner[1])
+    inner[2] = cut
+    inner.sort(axis=0)
     by_corner[Corner.END] = pairs.end
     by_corner[Corner.FLIP] = pairs.flip_end
     by_corner[Corner.FREE] = pairs.unrelated_end
@@ -62,10 +65,35 @@ def _gaps(table: MoveTable, pairs: ResidualPairs) -> FloatArray:
     return np.asarray(by_corner[table.corner, table.owner])
 
 
+def _cuts(
+    table: MoveTable, pairs: ResidualPairs, gap: FloatArray, moves: FloatArray
+) -> FloatArray:
+    """Return per class the gap at which a group passes its cap, or the last gap.
+
+    Between two corners a movement is convex, so it is within the cap at the gap at
+    which the chord is.
+    """
+    rows, groups = table.cut_rows, table.cut_groups
+    here, there, cap = (
+        moves[rows, groups],
+        moves[rows + 1, groups],
+        table.cap[rows, groups],
+    )
+    crossing = (here > cap) != (there > cap)
+    cut = pairs.end.copy()
+    rows, here, there, cap = (a[crossing] for a in (rows, here, there, cap))
+    share = (here - cap) / (here - there)
+    cut[table.owner[rows]] = gap[rows] + share * (gap[rows + 1] - gap[rows])
+    return cut
+
+
 def _unclipped(
-    table: MoveTable, peak: float, larger: FloatArray, gap: FloatArray, scalar: bool
+    table: MoveTable, pairs: ResidualPairs, gap: FloatArray, scalar: bool
 ) -> FloatArray:
     """Return how far the unclipped product of residual and features moves."""
+    peak = pairs.peak
+    fall = pairs.slope[table.owner] * np.maximum(gap - pairs.bend[table.owner], 0.0)
+    larger = peak - table.falls * fall
     half = 0.5 * gap
     if scalar:
         middle = larger - half

@@ -14,19 +14,21 @@ from corrdp.training._sensitivity_geometry import FeatureGeometry
 class Corner(IntEnum):
     """Gap between the two residuals of a row.
 
-    `LOW` and `HIGH` are, in order, the gap at which the larger residual must begin to
-    fall and the gap beyond which influence bounds hold. `FLIP` is the largest gap
+    `FIRST` to `THIRD` are, in order of size: the gap at which the larger residual must
+    begin to fall, the gap beyond which influence bounds hold, and the gap at which
+    the movement of a changed group passes its clip norm. `FLIP` is the largest gap
     when the label changes the sign; `FREE` and `FREE_FLIP` ignore that the residuals
     of neighbors are close.
     """
 
     ZERO = 0
-    LOW = 1
-    HIGH = 2
-    END = 3
-    FLIP = 4
-    FREE = 5
-    FREE_FLIP = 6
+    FIRST = 1
+    SECOND = 2
+    THIRD = 3
+    END = 4
+    FLIP = 5
+    FREE = 6
+    FREE_FLIP = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,15 @@ class Chain:
         Whether the residual at the reference is the same for both records.
     corners : tuple of Corner
         One row each.
+    cut_group : int
+        Changed group whose clip norm gets a corner, -1 for none.
     """
 
     neighbor: NeighborClass
     flips: bool
     reference_fixed: bool
     corners: tuple[Corner, ...]
+    cut_group: int = -1
 
     @property
     def probes(self) -> tuple[Corner, Corner, Corner]:
@@ -81,13 +86,17 @@ def chains_of(
         fixed = all(g.sensitive for g in changed)
         if changed or not flips:
             keeps = fixed and (signed or not neighbor.label_changes)
-            shares = any(g.group not in bounded for g in changed)
-            corners: tuple[Corner, ...] = (Corner.END,)
-            if shares and loss.n_outputs == 1:
-                kinks = keeps and bool(bounded)
-                inner = (Corner.LOW,) * (signed or kinks)
-                inner += (Corner.HIGH,) * (signed and kinks)
+            shared = [g.group for g in changed if g.group not in bounded]
+            if not shared or loss.n_outputs > 1:
+                yield Chain(neighbor, False, keeps, (Corner.END,))
+            else:
+                clipped = [
+                    i for i in shared if math.isfinite(layout.groups[i].clip_norm)
+                ]
+                n_inner = signed + (keeps and bool(bounded)) + bool(clipped)
+                inner = (Corner.FIRST, Corner.SECOND, Corner.THIRD)[:n_inner]
                 corners = (Corner.ZERO, *inner, Corner.END)
-            yield Chain(neighbor, False, keeps, corners)
+                largest = max(clipped, key=clipped.count, default=-1)
+                yield Chain(neighbor, False, keeps, corners, largest)
         if flips:
             yield Chain(neighbor, True, False, (Corner.FLIP,))

@@ -94,6 +94,8 @@ class MoveTable(NamedTuple):
         Rows in which the reference residual moves, if a group is bounded.
     flips : array of bool, shape (n_rows,)
         Whether the label changes the sign of the residual.
+    cut_rows, cut_groups : array of int
+        Rows after which a corner may be inserted, and the group whose cap decides.
     """
 
     n_rows: int
@@ -112,6 +114,8 @@ class MoveTable(NamedTuple):
     bounded: IntArray
     uncoupled: IntArray
     flips: BoolArray
+    cut_rows: IntArray
+    cut_groups: IntArray
     changed: ChangedPairs
     loose: LooseCells
 
@@ -140,6 +144,8 @@ def move_table(
     held = [corner is Corner.FLIP for corner in corners] + [True] * 3 * len(probed)
     corners += [corner for i in probed for corner in chains[i].probes]
 
+    cuts = [chains[i].cut_group for i in row_chain[:-1]]
+    cut_rows = np.flatnonzero((np.diff(row_chain) == 0) & (np.array(cuts) >= 0))
     fixed = np.array([chains[i].reference_fixed for i in row_chain])
     indices = {neighbor.name: i for i, neighbor in enumerate(classes)}
     owner = np.array([indices[chains[i].neighbor.name] for i in all_chain])
@@ -165,6 +171,8 @@ def move_table(
         bounded=bounded,
         uncoupled=np.flatnonzero(~fixed & (bounded.size > 0)),
         flips=np.array([chains[i].flips for i in row_chain]),
+        cut_rows=cut_rows,
+        cut_groups=np.array(cuts, dtype=np.int64)[cut_rows],
         changed=pairs,
         loose=_loose_cells(row_chain, loose, n_rows),
     )
