@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from command_runner import run
 
+from command_runner import run
 from corrdp.cli import _demo
 from corrdp.datasets import hospital_columns
 
@@ -18,7 +18,12 @@ def small_demo(tmp_path_factory):
         lambda random_state: hospital_columns(2_000, random_state=random_state),
     )
     patch.setattr(
-        _demo, "STEPS", tuple(s.replace("--seeds 3", "--seeds 2") for s in _demo.STEPS)
+        _demo,
+        "STEPS",
+        tuple(
+            step.replace("0.05,0.2,1 --seeds 3", "0.5 --seeds 1")
+            for step in _demo.STEPS
+        ),
     )
     out = tmp_path_factory.mktemp("demo") / "out"
     yield out, [run("demo", "--out", out) for _ in range(2)]
