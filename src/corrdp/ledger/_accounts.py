@@ -1,6 +1,6 @@
 """Accounts: one neighbor class each, with a budget fixed when it was opened."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from corrdp.accounting import WHOLE_RECORD, PrivacyEvent
 from corrdp.exceptions import UnsupportedEventError
 from corrdp.ledger._events import read_event
 from corrdp.ledger._rules import Rule, cost_units, epsilon_of
-from corrdp.policy import NeighborClass
+from corrdp.policy import NeighborClass, NeighborRelation, Policy, neighbor_classes
 
 
 @dataclass(frozen=True)
@@ -21,25 +21,22 @@ class PricedClass:
     ----------
     name : str
         Name of the class in the policy of the release.
-    features : tuple of str
-        Sorted features that may change; they, not the name, identify the class.
-    label_changes : bool
-        Whether the label may change.
+    columns : tuple of str
+        Sorted columns that may change, the label among them if it may; they, not the
+        name, identify the class.
     events : tuple of PrivacyEvent
         The cost.
     """
 
     name: str
-    features: tuple[str, ...]
-    label_changes: bool
+    columns: tuple[str, ...]
     events: tuple[PrivacyEvent, ...]
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
         return {
             "name": self.name,
-            "features": list(self.features),
-            "label_changes": self.label_changes,
+            "columns": list(self.columns),
             "events": [event.to_json() for event in self.events],
         }
 
@@ -48,21 +45,61 @@ class PricedClass:
         """Read what `to_json` wrote."""
         return cls(
             document["name"],
-            tuple(document["features"]),
-            document["label_changes"],
+            tuple(document["columns"]),
             tuple(read_event(event) for event in document["events"]),
         )
 
 
-def price_classes(
-    neighbors: Iterable[NeighborClass],
-    events: Mapping[str, Sequence[PrivacyEvent]],
-) -> tuple[PricedClass, ...]:
+@dataclass(frozen=True)
+class Price:
+    """What a release costs every class of its policy.
+
+    Parameters
+    ----------
+    classes : tuple of PricedClass
+        The whole record among them.
+    unprotected : tuple of str
+        Sorted columns that the release may read and that its policy does not protect.
+    """
+
+    classes: tuple[PricedClass, ...]
+    unprotected: tuple[str, ...]
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "classes": [priced.to_json() for priced in self.classes],
+            "unprotected": list(self.unprotected),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Price":
+        """Read what `to_json` wrote."""
+        return cls(
+            tuple(PricedClass.from_json(c) for c in document["classes"]),
+            tuple(document["unprotected"]),
+        )
+
+
+def changed_columns(policy: Policy, neighbor: NeighborClass) -> tuple[str, ...]:
+    """Return the columns that differ between neighbors of a class, sorted."""
+    label = policy.label
+    joined = (label.name,) if neighbor.label_changes and label is not None else ()
+    return tuple(sorted(neighbor.features + joined))
+
+
+def price_release(
+    policy: Policy, events: Mapping[str, Sequence[PrivacyEvent]]
+) -> Price:
     """Join the classes of a policy with the events of a release.
 
     A class that the events do not name is charged the whole-record cost.
     """
-    known = tuple(neighbors)
+    # Distances do not matter here: any leakage names the same classes.
+    leakage: Mapping[str, float] | float = dict.fromkeys(policy.insensitive, 1.0)
+    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+        leakage = 1.0
+    known = neighbor_classes(policy, leakage)
     unknown = sorted(set(events) - {neighbor.name for neighbor in known})
     if unknown:
         raise UnsupportedEventError(
@@ -74,14 +111,19 @@ def price_classes(
             f"events do not price {WHOLE_RECORD!r}, got {sorted(events)}. Add its "
             "cost: classes that a later policy names are charged it."
         )
-    return tuple(
-        PricedClass(
-            neighbor.name,
-            tuple(sorted(neighbor.features)),
-            neighbor.label_changes,
-            tuple(events.get(neighbor.name, events[WHOLE_RECORD])),
-        )
-        for neighbor in known
+    unprotected = set(policy.public)
+    if policy.label is not None and not policy.label_is_protected:
+        unprotected.add(policy.label.name)
+    return Price(
+        tuple(
+            PricedClass(
+                neighbor.name,
+                changed_columns(policy, neighbor),
+                tuple(events.get(neighbor.name, events[WHOLE_RECORD])),
+            )
+            for neighbor in known
+        ),
+        tuple(sorted(unprotected)),
     )
 
 
@@ -93,10 +135,8 @@ class Account:
     ----------
     name : str
         Name of the class in the policy that opened the account.
-    features : tuple of str
-        Sorted features that may change.
-    label_changes : bool
-        Whether the label may change.
+    columns : tuple of str
+        Sorted columns that may change; they identify the account.
     epsilon, delta : float
         What the class is promised in total; epsilon infinite if only tracked.
     rule : Rule
@@ -110,8 +150,7 @@ class Account:
     """
 
     name: str
-    features: tuple[str, ...]
-    label_changes: bool
+    columns: tuple[str, ...]
     epsilon: float
     delta: float
     rule: Rule
@@ -120,23 +159,33 @@ class Account:
     carried: int | None = 0
 
     @property
-    def identity(self) -> tuple[tuple[str, ...], bool, bool]:
+    def identity(self) -> tuple[tuple[str, ...], bool]:
         """What two policies must share to speak of the same account."""
-        return self.features, self.label_changes, self.limit is not None
+        return self.columns, self.limit is not None
 
-    def cost(self, classes: Iterable[PricedClass]) -> int | None:
+    def cost(self, price: Price) -> int | None:
         """Return the cost of a release: that of its cheapest class that covers this.
 
         Neighbors of this account are neighbors of any class that may change at least
-        the same columns, so the cost of such a class bounds theirs. The whole record
-        covers everything that the policy of the release protected; a column that it
-        did not protect has no bound.
+        the same columns, so the cost of such a class bounds theirs; the whole record
+        covers every protected column. Columns that the policy of the release does not
+        declare are not read by it and do not count. A column that it reads without
+        protecting it has no bound: None.
+
+        Guarantee
+        ---------
+        Never below the cost of the release to this class (`docs/theory/ledger.md`).
         """
+        if set(self.columns) & set(price.unprotected):
+            return None
+        declared = {name for priced in price.classes for name in priced.columns}
+        read = set(self.columns) & declared
+        if not read:
+            return 0
         costs = [
             cost
-            for priced in classes
-            if set(self.features) <= set(priced.features)
-            and (priced.label_changes or not self.label_changes)
+            for priced in price.classes
+            if read <= set(priced.columns)
             and (cost := cost_units(self.rule, self.order, priced.events)) is not None
         ]
         return min(costs, default=None)
@@ -151,8 +200,7 @@ class Account:
         """Return a JSON-able description."""
         return {
             "name": self.name,
-            "features": list(self.features),
-            "label_changes": self.label_changes,
+            "columns": list(self.columns),
             "epsilon": encode_number(self.epsilon),
             "delta": self.delta,
             "rule": str(self.rule),
@@ -166,8 +214,7 @@ class Account:
         """Read what `to_json` wrote."""
         return cls(
             name=document["name"],
-            features=tuple(document["features"]),
-            label_changes=document["label_changes"],
+            columns=tuple(document["columns"]),
             epsilon=decode_number(document["epsilon"]),
             delta=document["delta"],
             rule=Rule(document["rule"]),

@@ -49,8 +49,7 @@ class Balance:
         account, left = self.account, self.units_left
         return {
             "class": account.name,
-            "features": list(account.features),
-            "label_changes": account.label_changes,
+            "columns": list(account.columns),
             "promised": account.limit is not None,
             "epsilon": encode_number(account.epsilon),
             "delta": account.delta,

@@ -13,12 +13,12 @@ from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger import _store
-from corrdp.ledger._accounts import Account, PricedClass, price_classes
+from corrdp.ledger._accounts import Account, Price, price_release
 from corrdp.ledger._balance import Balance, Remaining, check_no_overdraft
 from corrdp.ledger._fingerprint import table_fingerprint
 from corrdp.ledger._opening import open_accounts
 from corrdp.ledger._rules import UNITS, Rule
-from corrdp.policy import Budget, Policy, neighbor_classes
+from corrdp.policy import Budget, Policy
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Ledger:
                 "purpose": purpose,
                 "policy": policy.fingerprint(),
                 "data": fingerprint,
-                "classes": [priced.to_json() for priced in _priced(policy, events)],
+                "price": price_release(policy, events).to_json(),
                 "costs": [cost for _, cost in balances],
                 **_who_and_when(),
             }
@@ -222,12 +222,12 @@ class Ledger:
                 existing=existing,
             )
             past = [
-                (number, [PricedClass.from_json(c) for c in document["classes"]])
+                (number, Price.from_json(document["price"]))
                 for number, document in _charges(connection)
             ]
             rows, accounts = [], []
             for index, account in enumerate(opened, start=len(existing)):
-                costs = [(number, account.cost(classes)) for number, classes in past]
+                costs = [(number, account.cost(price)) for number, price in past]
                 carried = _total([cost for _, cost in costs])
                 _refuse_overdraft(account, carried, 0)
                 accounts.append(replace(account, carried=carried))
@@ -279,10 +279,10 @@ class Ledger:
                 f"the ledger {str(self._path)!r} does not know policy "
                 f"{policy.fingerprint()[:12]}. Register it with add_policy."
             )
-        priced = _priced(policy, events)
+        price = price_release(policy, events)
         result = []
         for balance in _balances(connection):
-            cost = balance.account.cost(priced)
+            cost = balance.account.cost(price)
             _refuse_overdraft(balance.account, cost, balance.spent)
             result.append((balance, cost))
         return result
@@ -305,24 +305,14 @@ class Ledger:
             raise _store.damaged(self._path, f"account {overdrawn!r} is overdrawn")
 
 
-def _priced(
-    policy: Policy, events: Mapping[str, Sequence[PrivacyEvent]]
-) -> tuple[PricedClass, ...]:
-    # Distances do not matter here: any leakage names the same classes.
-    leakage: Mapping[str, float] | float = dict.fromkeys(policy.insensitive, 1.0)
-    if policy.relation == "all_insensitive":
-        leakage = 1.0
-    return price_classes(neighbor_classes(policy, leakage), events)
-
-
 def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> None:
     if account.limit is None:
         return
     if cost is None:
         raise GuaranteeVoidError(
             f"class {account.name!r} has no bound for a release: it changes "
-            f"{', '.join(account.features) or 'the label'}, and the release does not "
-            "protect all of it. Price the class, or add noise."
+            f"{', '.join(account.columns)}, and the release does not protect all of "
+            "it. Price the class, or add noise."
         )
     left = account.limit - (spent or 0)
     if cost > left:

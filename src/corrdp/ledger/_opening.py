@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from corrdp.exceptions import BudgetError
-from corrdp.ledger._accounts import Account
+from corrdp.ledger._accounts import Account, changed_columns
 from corrdp.ledger._rules import Rule, fixed_order, limit_units
 from corrdp.policy import Budget, NeighborClass, Policy, class_epsilon, neighbor_classes
 
@@ -37,7 +37,7 @@ def open_accounts(
             if neighbor.promised
             else math.inf
         )
-        account = _account(neighbor, allowed, budget, rule)
+        account = _account(policy, neighbor, allowed, budget, rule)
         present = known.get(account.identity)
         if present is None:
             opened.append(account)
@@ -51,7 +51,11 @@ def open_accounts(
 
 
 def _account(
-    neighbor: NeighborClass, allowed: float, budget: Budget, rule: Rule
+    policy: Policy,
+    neighbor: NeighborClass,
+    allowed: float,
+    budget: Budget,
+    rule: Rule,
 ) -> Account:
     # A class that is only tracked pays at the order of the sensitive budget.
     epsilon = budget.epsilon if math.isinf(allowed) else allowed
@@ -63,8 +67,7 @@ def _account(
     )
     return Account(
         name=neighbor.name,
-        features=tuple(sorted(neighbor.features)),
-        label_changes=neighbor.label_changes,
+        columns=changed_columns(policy, neighbor),
         epsilon=allowed,
         delta=budget.delta,
         rule=rule,

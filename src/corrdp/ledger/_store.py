@@ -42,36 +42,40 @@ CREATE TABLE costs (
 
 def create_file(path: Path, first_documents: list[tuple[str, JSONObject]]) -> None:
     """Write a new ledger in one move; refuse if there is a file already."""
+    if path.exists():
+        raise CorrDPError(
+            f"a file {str(path)!r} exists already. Open it with Ledger.open, or choose "
+            "another path."
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)
         try:
-            connection = _connect(Path(name))
-            try:
-                connection.executescript(_SCHEMA)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute("INSERT INTO secret VALUES (?)", (os.urandom(32),))
-                for kind, document in first_documents:
-                    append(connection, kind, document)
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
-            os.link(name, path)
+            _write_new(Path(name), first_documents)
+            os.link(name, path)  # unlike a rename, never over another file
         finally:
             os.unlink(name)
-    except FileExistsError:
-        raise CorrDPError(
-            f"a file {str(path)!r} exists already. Open it with Ledger.open, or choose "
-            "another path."
-        ) from None
     except OSError as error:
         raise CorrDPError(
             f"cannot write the ledger {str(path)!r} ({error.strerror}). "
             "Choose another path."
         ) from None
+
+
+def _write_new(path: Path, documents: list[tuple[str, JSONObject]]) -> None:
+    connection = _connect(path)
+    try:
+        connection.executescript(_SCHEMA)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO secret VALUES (?)", (os.urandom(32),))
+        for kind, document in documents:
+            append(connection, kind, document)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
 
 
 def check_header(path: Path) -> None:

@@ -1,0 +1,308 @@
+"""The ledger: classes, policies, fingerprints, refusals before anything is paid."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from corrdp.accounting import (
+    WHOLE_RECORD,
+    ApproximateEvent,
+    GaussianEvent,
+    LaplaceEvent,
+)
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    UnsupportedEventError,
+)
+from corrdp.ledger import Ledger
+from corrdp.mechanisms import answer_queries
+from corrdp.policy import Budget, Feature, Label, NumberDomain, Policy
+
+
+def feature(name, role="sensitive", **options):
+    return Feature(name, role, NumberDomain(0, 1), **options)
+
+
+POLICY = Policy((feature("s"), feature("u", "insensitive", leakage=0.5)))
+
+
+@pytest.fixture
+def pure(tmp_path):
+    return Ledger.create(
+        tmp_path / "pure.ledger", POLICY, budget=Budget(epsilon=1.0, delta=0.0)
+    )
+
+
+@pytest.fixture
+def renyi(tmp_path):
+    return Ledger.create(
+        tmp_path / "renyi.ledger", POLICY, budget=Budget(epsilon=1.0, delta=1e-6)
+    )
+
+
+def cost(sensitive, insensitive, whole):
+    return {
+        "sensitive": [LaplaceEvent(sensitive)],
+        "insensitive:u": [LaplaceEvent(insensitive)],
+        WHOLE_RECORD: [LaplaceEvent(whole)],
+    }
+
+
+def test_every_class_pays_its_own_cost(pure):
+    receipt = pure.charge(cost(0.25, 1.5, 2.0), policy=POLICY, purpose="one")
+    remaining = pure.remaining()
+    assert receipt.number == 3
+    assert remaining["sensitive"].share_left == 0.75
+    assert remaining["insensitive:u"].share_left == 0.25
+    assert remaining.share_left == 0.25
+    assert remaining[WHOLE_RECORD].epsilon_spent == 2.0
+    assert remaining[WHOLE_RECORD].share_left == 1.0
+    assert remaining.largest_pure_epsilon == pytest.approx(0.5)
+
+
+def test_the_first_class_to_run_out_refuses_and_nothing_is_paid(pure):
+    pure.charge(cost(0.25, 1.5, 2.0), policy=POLICY, purpose="one")
+    before = pure.remaining()
+    with pytest.raises(BudgetError, match=r"'insensitive:u' has 0\.5 left of 2"):
+        pure.charge(cost(0.1, 0.6, 2.0), policy=POLICY, purpose="two")
+    with pytest.raises(BudgetError):
+        pure.require(cost(0.1, 0.6, 2.0), policy=POLICY)
+    assert pure.remaining() == before
+    pure.require(cost(0.1, 0.5, 2.0), policy=POLICY)
+    assert pure.remaining() == before
+
+
+def test_classes_that_are_not_priced_pay_for_the_whole_record(pure):
+    pure.charge({WHOLE_RECORD: [LaplaceEvent(0.5)]}, policy=POLICY, purpose="x")
+    assert pure.remaining()["sensitive"].share_left == 0.5
+    assert pure.remaining()["insensitive:u"].share_left == 0.75
+
+
+def test_an_event_must_price_the_whole_record(pure):
+    with pytest.raises(UnsupportedEventError, match="do not price 'whole_record'"):
+        pure.charge({"sensitive": [LaplaceEvent(0.5)]}, policy=POLICY, purpose="x")
+    with pytest.raises(UnsupportedEventError, match="policy does not have"):
+        pure.charge(
+            {"insensitive:v": [LaplaceEvent(0.5)], WHOLE_RECORD: [LaplaceEvent(1)]},
+            policy=POLICY,
+            purpose="x",
+        )
+
+
+def test_a_later_policy_pays_for_earlier_releases(pure):
+    """Class v was not priced, so it pays what the whole record paid."""
+    wide = Policy((*POLICY.features, feature("v", "insensitive", leakage=0.1)))
+    narrow = Policy((feature("s"), feature("v", "insensitive", leakage=0.1)))
+    ledger = pure
+    with pytest.raises(BudgetError, match="does not know policy"):
+        ledger.charge(cost(0.1, 0.1, 0.3), policy=wide, purpose="x")
+    ledger.add_policy(wide)
+    ledger.add_policy(wide)  # again: nothing happens
+    ledger.charge(
+        {WHOLE_RECORD: [LaplaceEvent(0.3)], "sensitive": [LaplaceEvent(0.2)]},
+        policy=wide,
+        purpose="x",
+    )
+    ledger.add_policy(narrow)
+    remaining = ledger.remaining()
+    assert remaining["insensitive:v"].epsilon_spent == pytest.approx(0.3)
+    assert remaining["sensitive"].epsilon_spent == pytest.approx(0.2)
+    assert Ledger.open(ledger.path).remaining() == remaining
+
+
+def test_a_class_covered_by_a_priced_one_pays_that_one(pure):
+    """Neighbors that change less are neighbors of the class that changes more."""
+    both = Policy((feature("s"), feature("t")))
+    ledger = pure
+    ledger.add_policy(both)
+    ledger.charge(
+        {"sensitive": [LaplaceEvent(0.2)], WHOLE_RECORD: [LaplaceEvent(0.9)]},
+        policy=both,
+        purpose="x",
+    )
+    spent = {b.account.columns: b.epsilon_spent for b in promised(ledger)}
+    assert spent[("s", "t")] == pytest.approx(0.2)
+    assert spent[("s",)] == pytest.approx(0.2)
+
+
+def promised(ledger):
+    return [b for b in ledger.remaining().balances if b.account.limit is not None]
+
+
+def test_equal_names_of_different_columns_are_different_accounts(pure):
+    """Class ``sensitive`` of the wider policy was not priced: the whole record is."""
+    pure.charge(cost(0.2, 0.4, 0.9), policy=POLICY, purpose="x")
+    pure.add_policy(Policy((feature("s"), feature("u"))))
+    spent = {b.account.columns: b.epsilon_spent for b in promised(pure)}
+    assert spent[("s",)] == pytest.approx(0.2)
+    assert spent[("s", "u")] == pytest.approx(0.9)
+
+
+def test_equal_columns_under_another_name_are_the_same_account(pure):
+    swapped = Policy((feature("u"), feature("s", "insensitive", leakage=1.0)))
+    with pytest.raises(BudgetError, match="class 'sensitive' epsilon 1"):
+        pure.add_policy(swapped)  # u may already spend 2
+
+
+def test_a_column_that_a_release_does_not_read_pays_nothing(pure):
+    alone = Policy((feature("u", "insensitive", leakage=0.5),))
+    pure.add_policy(alone)
+    pure.charge({WHOLE_RECORD: [LaplaceEvent(0.5)]}, policy=alone, purpose="x")
+    assert pure.remaining()["sensitive"].epsilon_spent == 0.0
+    assert pure.remaining()["insensitive:u"].epsilon_spent == 0.5
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        Policy((*POLICY.features, feature("y", "public"))),
+        Policy(POLICY.features, Label("y", NumberDomain(0, 1), 0.0)),
+    ],
+)
+def test_what_an_earlier_release_read_unprotected_cannot_be_promised(pure, earlier):
+    pure.add_policy(earlier)
+    pure.charge(cost(0.2, 0.4, 0.9), policy=earlier, purpose="x")
+    later = Policy(POLICY.features, Label("y", NumberDomain(0, 1), 1.0))
+    with pytest.raises(GuaranteeVoidError, match="does not protect all of it"):
+        pure.add_policy(later)
+
+
+def test_a_policy_that_promises_less_is_refused(pure):
+    with pytest.raises(BudgetError, match="may spend 2"):
+        pure.add_policy(POLICY.with_leakage({"u": 0.9}))
+    pure.add_policy(POLICY.with_leakage({"u": 0.4}))
+    assert pure.remaining()["insensitive:u"].account.epsilon == 2.0
+
+
+def test_a_new_class_that_is_already_overdrawn_is_refused(tmp_path):
+    ledger = Ledger.create(
+        tmp_path / "l",
+        Policy((feature("s"), feature("u", "insensitive", leakage=0.1))),
+        budget=Budget(epsilon=1.0, delta=0.0),
+    )
+    policy = Policy((feature("s"), feature("u", "insensitive", leakage=0.1)))
+    ledger.charge(cost(0.1, 5.0, 5.0), policy=policy, purpose="x")
+    with pytest.raises(BudgetError, match="'sensitive' has 1 left of 1"):
+        ledger.add_policy(Policy((feature("s"), feature("u"))))
+
+
+def test_kinds_mix_under_the_renyi_rule(renyi):
+    for event in (GaussianEvent(0.05), LaplaceEvent(0.05), ApproximateEvent(0.05, 0.0)):
+        renyi.charge({WHOLE_RECORD: [event]}, policy=POLICY, purpose=event.kind)
+    balance = renyi.remaining()["sensitive"]
+    assert 0 < balance.share_left < 1
+    assert 0 < balance.epsilon_spent < 1
+    with pytest.raises(GuaranteeVoidError, match="no bound for a release"):
+        renyi.charge(
+            {WHOLE_RECORD: [ApproximateEvent(0.05, 1e-9)]}, policy=POLICY, purpose="x"
+        )
+
+
+def test_an_unbounded_whole_record_is_tracked_as_such(renyi):
+    renyi.charge(
+        {
+            "sensitive": [GaussianEvent(0.05)],
+            "insensitive:u": [GaussianEvent(0.05)],
+            WHOLE_RECORD: [ApproximateEvent(1.0, 0.1)],
+        },
+        policy=POLICY,
+        purpose="x",
+    )
+    assert renyi.remaining()[WHOLE_RECORD].epsilon_spent == float("inf")
+    assert "inf" in renyi.to_text()
+    document = json.loads(json.dumps(renyi.to_json(), allow_nan=False))
+    assert document["remaining"]["classes"][-1]["epsilon_spent"] == "inf"
+    assert Ledger.open(renyi.path).remaining() == renyi.remaining()
+
+
+def test_gaussian_rule_takes_gaussian_events_only(tmp_path):
+    ledger = Ledger.create(
+        tmp_path / "l",
+        POLICY,
+        budget=Budget(epsilon=1.0, delta=1e-6),
+        rule="gaussian",
+    )
+    ledger.charge({WHOLE_RECORD: [GaussianEvent(0.1)]}, policy=POLICY, purpose="x")
+    assert ledger.remaining()["sensitive"].epsilon_spent < 1.0
+    with pytest.raises(UnsupportedEventError, match="Open a ledger with rule='renyi'"):
+        ledger.charge({WHOLE_RECORD: [LaplaceEvent(0.1)]}, policy=POLICY, purpose="x")
+
+
+@pytest.fixture
+def table():
+    return pd.DataFrame({"s": np.linspace(0, 1, 100), "u": np.linspace(1, 0, 100)})
+
+
+def test_fingerprints_match_tables_and_hide_them(pure, renyi, table):
+    print_ = pure.fingerprint(table)
+    assert print_ == pure.fingerprint(table[["u", "s"]])
+    assert print_ == pure.fingerprint(pl.from_pandas(table))
+    assert print_["n_rows"] == 100
+    assert print_ != pure.fingerprint(table.assign(s=table.s + 1e-9))
+    assert print_ != pure.fingerprint(table.head(99))
+    assert print_ != renyi.fingerprint(table)  # another key
+    text = table.assign(s=[str(value) for value in table.s])
+    assert pure.fingerprint(text) == pure.fingerprint(text)
+    assert pure.fingerprint(table.to_numpy())["n_rows"] == 100
+
+
+def test_another_table_is_refused_unless_accepted(pure, table):
+    answer_queries(table, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+    other = table.head(50)
+    with pytest.raises(BudgetError, match="has 50 rows, the last one 100"):
+        answer_queries(other, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+    answer_queries(
+        other, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure, accept_new_data=True
+    )
+    answer_queries(other, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+    assert pure.remaining()["sensitive"].share_left == pytest.approx(0.7, abs=1e-6)
+
+
+def test_ten_queries_of_a_tenth_fit(pure, table):
+    for _ in range(10):
+        answer_queries(table, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+    with pytest.raises(BudgetError):
+        answer_queries(table, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+
+
+def test_refusal_comes_before_any_row_is_read(pure, table):
+    class Untouchable:
+        def __len__(self):
+            return 100
+
+        def __getattr__(self, name):
+            raise AssertionError(f"the table was read ({name})")
+
+    with pytest.raises(BudgetError, match="Ask for less"):
+        answer_queries(Untouchable(), POLICY, ["mean(s)"], epsilon=2.0, ledger=pure)
+
+
+def test_a_table_that_fails_after_the_charge_has_still_paid(pure, table):
+    """Charge before release: an error wastes budget, it never refunds."""
+    bad = table.assign(s=[np.nan] * 100)
+    with pytest.raises(CorrDPError, match="missing values"):
+        answer_queries(bad, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+    assert pure.remaining()["sensitive"].share_left < 0.91
+
+
+def test_exports_hold_everything_but_the_key(pure):
+    pure.charge(cost(0.1, 0.1, 0.3), policy=POLICY, purpose="mean(s)")
+    text = json.dumps(pure.to_json())
+    with pure.path.open("rb") as file:
+        raw = file.read()
+    import sqlite3
+
+    (key,) = sqlite3.connect(pure.path).execute("SELECT key FROM secret").fetchone()
+    assert key in raw
+    assert key.hex() not in text
+    assert [e["kind"] for e in pure.entries()] == ["ledger", "policy", "charge"]
+    entry = pure.entries()[-1]
+    assert entry["policy"] == POLICY.fingerprint()
+    assert entry["who"]
+    assert entry["when"].endswith("Z")
+    assert "mean(s)" in pure.to_text()
