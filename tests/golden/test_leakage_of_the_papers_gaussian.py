@@ -3,11 +3,14 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
 from corrdp.leakage.estimators import gaussian_leakage
+from corrdp.mechanisms import estimate_leakage
+from corrdp.policy import Feature, NumberDomain, Policy
 
 COLUMNS, SENSITIVE, DELTA = 100, 10, 1e-4
 HALF_WIDTH = 2 * math.sqrt(math.log(2 * SENSITIVE / DELTA))
@@ -53,3 +56,27 @@ def test_every_insensitive_feature_of_the_papers_gaussian():
     assert leakage == pytest.approx(by_symmetry(), abs=1e-12)
     assert leakage == pytest.approx(by_integral(), abs=1e-6)
     assert leakage[0] == pytest.approx(0.363964, abs=1e-6)
+
+
+def test_the_estimator_finds_it_in_draws():
+    columns = SENSITIVE + 1  # one insensitive feature; the others do not matter
+    covariance = papers_covariance()[:columns, :columns]
+    generator = np.random.default_rng(17)
+    rows = generator.multivariate_normal(np.zeros(columns), covariance, 20_000)
+    names = [f"s{i}" for i in range(SENSITIVE)] + ["u"]
+    policy = Policy(
+        tuple(
+            Feature(name, "sensitive", NumberDomain(-8, 8))
+            if name != "u"
+            else Feature(name, "insensitive", NumberDomain(-HALF_WIDTH, HALF_WIDTH))
+            for name in names
+        )
+    )
+    leakage = estimate_leakage(
+        pd.DataFrame(rows, columns=names), policy, source="public"
+    )
+    found = leakage.features["u"]
+    # T has mean lambda + p and deviation below 2 sqrt(lambda): a relative error of .1
+    assert found.estimate == pytest.approx(by_symmetry(), abs=0.04)
+    assert found.estimate < found.upper < by_symmetry() + 0.12
+    assert found.upper > by_symmetry()

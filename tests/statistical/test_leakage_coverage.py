@@ -20,8 +20,16 @@ from corrdp.leakage import (
     sampling_margin,
 )
 from corrdp.leakage._gaussians import mahalanobis_total_variation
+from corrdp.mechanisms import estimate_leakage
 from corrdp.mechanisms._leakage_release import _noisy
-from leakage_models import CONDITIONALS, LARGEST, draw_counts, joint_of
+from leakage_models import (
+    CONDITIONALS,
+    LARGEST,
+    draw_counts,
+    joint_of,
+    policy_of,
+    table_of,
+)
 
 pytestmark = pytest.mark.statistical
 
@@ -244,6 +252,26 @@ def test_hotelling_bound_is_exact(n_sensitive):
     # exact, not only safe: far fewer misses would be a mistake in the law
     assert missed >= binom.ppf(1e-9, REPETITIONS, BETA)
     assert naive_missed > allowed() or n_sensitive > 1
+
+
+def test_private_release_covers_from_rows_to_bound():
+    joint = joint_of([[0.6, 0.4], [0.35, 0.65]], [0.5, 0.5])
+    policy = policy_of(joint, ("s", "u"), ("s",))
+    generator = np.random.default_rng(51)
+    missed = useful = 0
+    for repetition in range(REPETITIONS):
+        leakage = estimate_leakage(
+            table_of(joint, ("s", "u"), 3000, generator),
+            policy,
+            epsilon=1.0,
+            delta=1e-5,
+            failure_probability=BETA,
+            random_state=repetition,
+        )
+        missed += leakage.features["u"].upper < 0.25
+        useful += leakage.features["u"].upper < 0.5
+    assert missed <= allowed()
+    assert useful > 0.9 * REPETITIONS  # a bound of 1 would cover too
 
 
 def test_noise_has_its_declared_scale():

@@ -100,8 +100,18 @@ def _codes_by_dictionary(chunk: Any, encoder: PolicyEncoder, name: str) -> NDArr
     column = nw.from_native(chunk, eager_only=True).get_column(name).to_arrow()
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    values = column.dictionary.to_pylist()
-    has_missing = column.indices.null_count > 0
-    distinct = pa.table({name: pa.array([*values, *[None] * has_missing], pa.string())})
-    codes = encoder.codes(distinct, [name])[:, 0]
-    return np.asarray(codes[column.indices.fill_null(len(values)).to_numpy()])
+    if not _is_text(column.type.value_type):
+        return np.asarray(encoder.codes(chunk, [name])[:, 0])
+    values = [*column.dictionary.to_pylist(), None]
+    indices = column.indices.fill_null(len(values) - 1).to_numpy()
+    used = np.flatnonzero(np.bincount(indices, minlength=len(values)))
+    distinct = pa.array([values[index] for index in used], pa.string())
+    codes = np.zeros(len(values), dtype=np.int64)
+    codes[used] = encoder.codes(pa.table({name: distinct}), [name])[:, 0]
+    return np.asarray(codes[indices])
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

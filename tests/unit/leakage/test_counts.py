@@ -153,3 +153,27 @@ def test_tiles_join_chunks_and_cut_them(monkeypatch):
         count_codes(chunks, layout).tables[0],
         count_codes([{"s": codes[:, 0], "u": codes[:, 1]}], layout).tables[0],
     )
+
+
+def test_categories_that_no_row_holds_do_not_matter(table, policy):
+    expected = counted(table, policy).tables[0]
+    wide = table.assign(u=pd.Categorical(table["u"], ["v0", "v1", "undeclared"]))
+    assert np.array_equal(counted(wide, policy).tables[0], expected)
+
+
+def test_categorical_numbers_are_coded_by_their_text():
+    domain = CategoryDomain(("1", "2"))
+    policy = Policy(
+        (Feature("s", "sensitive", domain), Feature("u", "insensitive", domain))
+    )
+    frame = pd.DataFrame({"s": [1, 2, 2], "u": [2, 2, 1]})
+    expected = counted(frame, policy).tables[0]
+    assert np.array_equal(counted(frame.astype("category"), policy).tables[0], expected)
+
+
+def test_a_refused_text_is_not_quoted(table, policy):
+    table.loc[7, "u"] = "SECRET"
+    with pytest.raises(PolicyError, match="'u'") as caught:
+        counted(table, policy)
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__context__ is None

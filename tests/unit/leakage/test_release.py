@@ -441,3 +441,11 @@ def test_boolean_features_are_named_in_reasons():
     )
     found = estimate_leakage(frame, policy, source="public").features["u"]
     assert "u = false (70 rows)" in found.reason
+
+
+def test_a_table_feeds_policies_and_classes_directly(table, policy):
+    leakage = private(table, policy)
+    classes = {c.name: c for c in neighbor_classes(policy, leakage.distances())}
+    assert classes["insensitive:u"].distance == leakage.features["u"].upper
+    declared = policy.with_leakage(leakage.distances())
+    assert declared.feature("v").leakage == leakage.features["v"].upper
