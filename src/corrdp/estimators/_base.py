@@ -1,6 +1,7 @@
 """What the linear estimators share: budget, policy, plan, training, certificate."""
 
 import warnings
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -56,6 +57,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """Base of the linear estimators; see `LogisticRegression`."""
 
     _logistic: bool
+    _path: tuple[tuple[int, FloatArray, float], ...] = ()
 
     def __init__(
         self,
@@ -159,6 +161,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         model = descend(codes, labels, plan, noise_generator(self.random_state))
         self._coef, self._intercept = model.coef, model.intercept
+        self._path = model.path
         self.certificate_ = certify(
             policy,
             (
@@ -303,6 +306,25 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "policy_")
         names = self._encoder.get_feature_names_out()
         return dict(zip(names.tolist(), self._coef.tolist(), strict=True))
+
+    def score_path(self, X: Any, y: Any) -> tuple[tuple[int, float], ...]:
+        """Return the score after growing numbers of steps: a training curve.
+
+        Empty if the model was loaded, or trained without the certified calibration.
+
+        Guarantee
+        ---------
+        Iterates are post-processing of what training released
+        (`docs/theory/solvers.md`). Scores are exact: pass rows that are public, or that
+        may be disclosed.
+        """
+        check_is_fitted(self, "policy_")
+        scores = []
+        for step, coef, intercept in self._path:
+            iterate = copy(self)
+            iterate.__dict__ |= {"_coef": coef, "_intercept": intercept}
+            scores.append((step, float(iterate.score(X, y))))
+        return tuple(scores)
 
     def save(self, directory: str | Path) -> None:
         """Write model, policy and certificate to a directory; see `load`."""

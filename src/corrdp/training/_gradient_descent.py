@@ -22,6 +22,7 @@ _COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipp
 _ADAPTATION_RATE = 0.3
 _SMALLEST_BOUND = 0.04  # of the bound that training begins with
 _LARGEST_BOUND = 8.0
+_PATH_POINTS = 20  # iterates that are kept, for training curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +39,16 @@ class TrainedModel:
         Gaussian-DP parameter of the column means, per class.
     noise_scale : array of float, shape (n_groups,)
         Noise of the last step, on the sum over rows.
+    path : tuple of (int, array, float)
+        Steps taken, weights and constant at some twenty places on the way. Iterates
+        are computed from what was released, so they cost nothing more.
     """
 
     coef: FloatArray
     intercept: float
     means_cost: dict[str, float]
     noise_scale: FloatArray
+    path: tuple[tuple[int, FloatArray, float], ...] = ()
 
 
 class Descent:
@@ -101,7 +106,8 @@ class Descent:
         self._largest_bound = _LARGEST_BOUND * self.residual_bound
         self._velocity = np.zeros_like(self.coef)
         self._average = np.zeros_like(self.coef)
-        self._noise_scale = np.zeros(len(layout.groups))
+        self.noise_scale = np.zeros(len(layout.groups))
+        self._path: list[tuple[int, FloatArray, float]] = []
 
     @property
     def finished(self) -> bool:
@@ -136,20 +142,27 @@ class Descent:
             self.residual_bound = min(
                 max(bound, self._least_bound), self._largest_bound
             )
-        self._noise_scale = noise_scale
+        self.noise_scale = noise_scale
         self.n_done += 1
+        if self.n_done % max(1, plan.n_steps // _PATH_POINTS) == 0:
+            self._path.append((self.n_done, *self._in_codes(self.coef)))
 
     def result(self) -> TrainedModel:
         """Return the average of the last half of the iterates, in encoded columns."""
         n_averaged = self._plan.n_steps - self._plan.n_steps // 2
-        average = self._average / n_averaged
-        slope = average[:-1] * self._plan.layout.column_scale
+        slope, intercept = self._in_codes(self._average / n_averaged)
         return TrainedModel(
             coef=slope,
-            intercept=float(average[-1] - slope @ self._means),
+            intercept=intercept,
             means_cost=self._cost,
-            noise_scale=self._noise_scale,
+            noise_scale=self.noise_scale,
+            path=tuple(self._path),
         )
+
+    def _in_codes(self, coef: FloatArray) -> tuple[FloatArray, float]:
+        """Return weights and constant for columns as the encoder writes them."""
+        slope = coef[:-1] * self._plan.layout.column_scale
+        return slope, float(coef[-1] - slope @ self._means)
 
 
 def descend(
