@@ -23,6 +23,7 @@ def describe(
     n_rows: int,
     leakage: "LeakageTable | None",
     measured: "Sequence[Measured]",
+    curve: "Sequence[Measured]" = (),
 ) -> dict[str, Any]:
     """Return the summary of a fitted model, with ordinary DP beside it."""
     from corrdp.report import summarize
@@ -47,6 +48,7 @@ def describe(
         coefficients=getattr(fitted, "coef_by_name_", None),
         leakage=leakage,
         measured=measured,
+        curve=curve,
     )
 
 

@@ -112,15 +112,17 @@ def train(
                     purpose=f"{model.value} model, method {method.value}",
                 )
         document["seconds"] = time.perf_counter() - started
-        measured = []
+        measured, curve = [], []
         if public_test is not None:
             known = read_data(public_test, declared)
             score = float(fitted.score(known, known[target]))
             measured.append(_measured(fitted, score, "public"))
+            curve = _curve(fitted, known, target, "public")
             document["public_score"] = score
         if research:
             score = float(fitted.score(rows, rows[target]))
             measured.append(_measured(fitted, score, "research"))
+            curve = curve or _curve(fitted, rows, target, "research")
             document |= {"train_score": score, "notice": NOT_PRIVATE}
         fitted.save(staging)
         if fitted.certificate_ is not None:
@@ -132,6 +134,7 @@ def train(
                 n_rows=rows.num_rows,
                 leakage=table,
                 measured=measured,
+                curve=curve,
             )
             if charged is not None:
                 summary = with_ledger(summary, charged)
@@ -154,6 +157,18 @@ def _measured(fitted: Any, score: float, basis: str) -> "Measured":
 
     name = "accuracy" if hasattr(fitted, "predict_proba") else "R squared"
     return Measured(name=name, value=score, basis=basis)
+
+
+def _curve(fitted: Any, rows: Any, target: str, basis: str) -> "list[Measured]":
+    """Return the score on the way; models without iterates have no curve."""
+    from corrdp.report import Measured
+
+    if not hasattr(fitted, "score_path"):
+        return []
+    return [
+        Measured(name=str(step), value=score, basis=basis)
+        for step, score in fitted.score_path(rows, rows[target])
+    ]
 
 
 def _total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":

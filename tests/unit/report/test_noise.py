@@ -51,3 +51,16 @@ def test_less_budget_means_wider_error_bars():
     ]
     wide, narrow = map(coefficient_deviation, plans)
     assert (wide > narrow).all()
+
+
+def test_the_training_curve_ends_near_the_model():
+    table = hospital_table(2_000)
+    model = LogisticRegression(
+        hospital_policy(), epsilon=2.0, delta=1e-6, random_state=0
+    ).fit(table, table["readmitted"])
+    path = model.score_path(table, table["readmitted"])
+    assert path[-1][0] == model.plan_.n_steps
+    assert path[-1][1] == pytest.approx(
+        model.score(table, table["readmitted"]), abs=0.05
+    )
+    assert path[0][1] < path[-1][1]
