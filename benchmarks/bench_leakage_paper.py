@@ -147,9 +147,12 @@ def refused_row(data, feature, method, error):
     }
 
 
-def counted(data, table, policy, label):
+def counted(data, table, policy, label=None):
     found = estimates(table, policy)
-    return [row(data, name, label, value) for name, value in found.items()]
+    return [
+        row(data, name, label or value.method.split(" (")[0], value)
+        for name, value in found.items()
+    ]
 
 
 def adult_rows():
@@ -179,7 +182,7 @@ def sepsis_rows():
     free = with_bins(table.policy, None)
     return [
         *counted("sepsis", table, table.policy, "joint counts, 8 bins"),
-        *counted("sepsis", table, free, "histogram, n^(1/(m_s + 2)) bins"),
+        *counted("sepsis", table, free),
     ]
 
 
@@ -215,7 +218,7 @@ def medical_rows():
         declared = with_bins(table.policy, 4)
         rows += counted(data, table, declared, "joint counts, 4 bins")
         fine = with_bins(table.policy, 4, table.policy.insensitive)
-        rows += counted(data, table, fine, "histogram, n^(1/(m_s + 2)) bins")
+        rows += counted(data, table, fine)
     return rows
 
 

@@ -46,7 +46,8 @@ def leakage(
         int | None, typer.Option(help="Fixed seed: noise becomes replayable.")
     ] = None,
     research: Annotated[
-        bool, typer.Option(help="Show exact private numbers: not private.")
+        bool,
+        typer.Option("--research", help="Show exact private numbers: not private."),
     ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Also save the table as JSON here.")

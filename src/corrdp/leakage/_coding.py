@@ -30,7 +30,7 @@ def iter_codes(
         Features to code.
     """
     encoder = PolicyEncoder(policy)
-    _check_resolution(policy, features)
+    check_resolution(policy, features)
     types = {name: np.min_scalar_type(encoder.n_codes[name] - 1) for name in features}
     for chunk in _chunks(data, policy, features):
         yield {
@@ -39,7 +39,8 @@ def iter_codes(
         }
 
 
-def _check_resolution(policy: Policy, features: Sequence[str]) -> None:
+def check_resolution(policy: Policy, features: Sequence[str]) -> None:
+    """Raise `PolicyError` if a number among the features has no declared bins."""
     without = [
         name
         for name in features

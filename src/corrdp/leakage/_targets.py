@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
+from corrdp.leakage._coding import check_resolution
 from corrdp.leakage._counts import MAX_CELLS, CountLayout
+from corrdp.leakage._definition import check_definition_size
 from corrdp.leakage._levels import ground_distances, level_texts
 from corrdp.leakage._plug_in import TableWords
 from corrdp.leakage.estimators import resolution_assumptions
@@ -26,6 +28,8 @@ def count_layout(
     max_cells: int = MAX_CELLS,
 ) -> CountLayout:
     """Return the tables of joint sensitive cells against each target."""
+    changed = [name for names in targets.values() for name in names]
+    check_resolution(policy, [*policy.sensitive, *changed])
     return CountLayout(
         PolicyEncoder(policy).n_codes, policy.sensitive, targets, max_cells
     )
@@ -35,6 +39,8 @@ def joint_layout(policy: Policy) -> CountLayout:
     """Return the one table over all features, for ``definition``."""
     n_codes = PolicyEncoder(policy).n_codes
     names = tuple(feature.name for feature in policy.features)
+    check_resolution(policy, names)
+    check_definition_size([n_codes[name] for name in names])
     return CountLayout(n_codes, names, {"joint": ()})
 
 

@@ -449,3 +449,26 @@ def test_a_table_feeds_policies_and_classes_directly(table, policy):
     assert classes["insensitive:u"].distance == leakage.features["u"].upper
     declared = policy.with_leakage(leakage.distances())
     assert declared.feature("v").leakage == leakage.features["v"].upper
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"conditioning": "definition"}, {"relation": "all_insensitive"}]
+)
+def test_numbers_without_bins_cannot_be_counted(table, options):
+    number = Feature("n", "insensitive", NumberDomain(0, 1))
+    policy = policy_of(JOINT, NAMES, ("s",), **options)
+    policy = dataclasses.replace(policy, features=(*policy.features, number))
+    frame = table.assign(n=0.5)
+    with pytest.raises(PolicyError, match="bins|no private release"):
+        private(frame, policy)
+    if "conditioning" in options:
+        with pytest.raises(PolicyError, match=r"Declare features\.<name>\.bins"):
+            estimate_leakage(frame, policy, source="public")
+
+
+def test_a_definition_too_large_to_search_is_refused_before_reading():
+    sizes = [2] * 13
+    names = tuple(f"f{i}" for i in range(13))
+    policy = policy_of(np.zeros(sizes), names, names[:1], conditioning="definition")
+    with pytest.raises(PolicyError, match="8,192 sets"):
+        estimate_leakage(None, policy, source="public")
