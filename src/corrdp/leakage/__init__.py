@@ -32,6 +32,7 @@ from corrdp.leakage._metrics import (
     metric_named,
     total_variation,
 )
+from corrdp.leakage._parts import combine_parts
 from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
 from corrdp.leakage._targets import (
@@ -60,6 +61,7 @@ __all__ = [
     "Wasserstein",
     "check_definition_size",
     "check_failure_probability",
+    "combine_parts",
     "count_codes",
     "count_layout",
     "definition_leakage",

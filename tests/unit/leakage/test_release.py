@@ -459,7 +459,7 @@ def test_numbers_without_bins_cannot_be_counted(table, options):
     policy = policy_of(JOINT, NAMES, ("s",), **options)
     policy = dataclasses.replace(policy, features=(*policy.features, number))
     frame = table.assign(n=0.5)
-    with pytest.raises(PolicyError, match="bins|no private release"):
+    with pytest.raises(PolicyError, match=r"bins|no private release"):
         private(frame, policy)
     if "conditioning" in options:
         with pytest.raises(PolicyError, match=r"Declare features\.<name>\.bins"):
