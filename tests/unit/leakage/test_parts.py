@@ -29,10 +29,9 @@ def test_independent_parts_are_covered(rows):
     for u in (0, 1):
         for first in (0, 1):
             for second in (0, 1):
-                chance = [rows[i][u] for i in (0, 1)]
                 bits = [
-                    p if b else 1 - p
-                    for p, b in zip(chance, (first, second), strict=True)
+                    rows[i][u] if bit else 1 - rows[i][u]
+                    for i, bit in enumerate((first, second))
                 ]
                 joint[first, second, u] = 0.5 * bits[0] * bits[1]
     alone = [part(exact_leakage(joint, sensitive=[i], changed=[2])) for i in (0, 1)]
