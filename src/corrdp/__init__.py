@@ -8,19 +8,49 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from corrdp.auditing import audit
     from corrdp.certificate import Certificate, certify
+    from corrdp.estimators import LinearRegression, LogisticRegression, sweep
+    from corrdp.estimators._mlp_classifier import MLPClassifier
+    from corrdp.estimators._mlp_regressor import MLPRegressor
+    from corrdp.ledger import Ledger
+    from corrdp.mechanisms import LeakageTable, estimate_leakage
     from corrdp.policy import Budget, Policy, PolicyEncoder
 
 __version__ = version("corrdp")
 
-__all__ = ["Budget", "Certificate", "Policy", "PolicyEncoder", "certify"]
+__all__ = [
+    "Budget",
+    "Certificate",
+    "LeakageTable",
+    "Ledger",
+    "LinearRegression",
+    "LogisticRegression",
+    "MLPClassifier",
+    "MLPRegressor",
+    "Policy",
+    "PolicyEncoder",
+    "audit",
+    "certify",
+    "estimate_leakage",
+    "sweep",
+]
 
 _HOME = {
     "Budget": "corrdp.policy",
     "Certificate": "corrdp.certificate",
+    "LeakageTable": "corrdp.mechanisms",
+    "Ledger": "corrdp.ledger",
+    "LinearRegression": "corrdp.estimators",
+    "LogisticRegression": "corrdp.estimators",
+    "MLPClassifier": "corrdp.estimators._mlp_classifier",
+    "MLPRegressor": "corrdp.estimators._mlp_regressor",
     "Policy": "corrdp.policy",
     "PolicyEncoder": "corrdp.policy",
+    "audit": "corrdp.auditing",
     "certify": "corrdp.certificate",
+    "estimate_leakage": "corrdp.mechanisms",
+    "sweep": "corrdp.estimators",
 }
 
 
