@@ -171,21 +171,16 @@ class Ledger:
         between wastes budget and leaks nothing.
         """
         with _store.writing(self._path) as connection:
-            balances = self._affordable(connection, events, policy)
+            costs = self._affordable(connection, events, policy)
             _check_same_data(connection, fingerprint, accept_new_data)
             document: JSONObject = {
                 "purpose": purpose,
                 "policy": policy.fingerprint(),
                 "data": fingerprint,
                 "price": price_release(policy, events).to_json(),
-                "costs": [cost for _, cost in balances],
                 **_who_and_when(),
             }
-            number = _store.append(connection, "charge", document)
-            connection.executemany(
-                "INSERT INTO costs VALUES (?, ?, ?)",
-                [(index, number, cost) for index, (_, cost) in enumerate(balances)],
-            )
+            number = _store.append(connection, "charge", document, costs)
         return Receipt(number, document["when"])
 
     def require(
@@ -244,8 +239,12 @@ class Ledger:
     def entries(self) -> list[JSONObject]:
         """Return all entries, oldest first; the key is not among them."""
         with _store.reading(self._path) as connection:
-            rows = _store.checked_entries(self._path, connection)
-        return [{"number": n, "kind": kind, **document} for n, kind, document in rows]
+            return [
+                {"number": entry.number, "kind": entry.kind}
+                | json.loads(entry.document)
+                | ({"costs": entry.costs} if entry.kind == "charge" else {})
+                for entry in _store.checked_entries(self._path, connection)
+            ]
 
     def to_json(self) -> JSONObject:
         """Return everything but the key: entries and balances."""
@@ -273,31 +272,34 @@ class Ledger:
         connection: sqlite3.Connection,
         events: Mapping[str, Sequence[PrivacyEvent]],
         policy: Policy,
-    ) -> list[tuple[Balance, int | None]]:
+    ) -> list[int | None]:
+        """Return the cost to every account, or raise if one cannot pay."""
         if policy.fingerprint() not in _policies(connection):
             raise BudgetError(
                 f"the ledger {str(self._path)!r} does not know policy "
                 f"{policy.fingerprint()[:12]}. Register it with add_policy."
             )
         price = price_release(policy, events)
-        result = []
+        costs = []
         for balance in _balances(connection):
             cost = balance.account.cost(price)
             _refuse_overdraft(balance.account, cost, balance.spent)
-            result.append((balance, cost))
-        return result
+            costs.append(cost)
+        return costs
 
     def _verify(self) -> None:
-        with _store.reading(self._path) as connection:
-            entries = _store.checked_entries(self._path, connection)
-            balances = _balances(connection)
         totals: list[int | None] = []
-        for _, kind, document in entries:
-            if kind == "policy":
-                totals += [account["carried"] for account in document["accounts"]]
-            elif kind == "charge":
-                for index, cost in enumerate(document["costs"]):
-                    totals[index] = _total([totals[index], cost])
+        with _store.reading(self._path) as connection:
+            for entry in _store.checked_entries(self._path, connection):
+                for index, cost in enumerate(entry.costs):
+                    spent = totals[index]
+                    totals[index] = (
+                        None if spent is None or cost is None else spent + cost
+                    )
+                if entry.kind == "policy":
+                    accounts = json.loads(entry.document)["accounts"]
+                    totals += [account["carried"] for account in accounts]
+            balances = _balances(connection)
         if not balances or totals != [balance.spent for balance in balances]:
             raise _store.damaged(self._path, "costs do not match the entries")
         overdrawn = check_no_overdraft(balances)
@@ -329,17 +331,20 @@ def _check_same_data(
 ) -> None:
     if fingerprint is None or accept:
         return
-    for _, document in reversed(_charges(connection)):
-        seen = document["data"]
-        if seen is not None:
-            if seen != fingerprint:
-                raise BudgetError(
-                    f"the table is not that of earlier charges (it has "
-                    f"{fingerprint['n_rows']} rows, the last one {seen['n_rows']}). "
-                    "Use the ledger of this table, or accept_new_data=True to go on "
-                    "with what is left of the budget."
-                )
-            return
+    for (text,) in connection.execute(
+        "SELECT document FROM entries WHERE kind = 'charge' ORDER BY id DESC"
+    ):
+        seen = json.loads(text)["data"]
+        if seen is None:
+            continue
+        if seen != fingerprint:
+            raise BudgetError(
+                f"the table is not that of earlier charges (it has "
+                f"{fingerprint['n_rows']} rows, the last one {seen['n_rows']}). "
+                "Use the ledger of this table, or accept_new_data=True to go on "
+                "with what is left of the budget."
+            )
+        return
 
 
 def _header(connection: sqlite3.Connection) -> JSONObject:

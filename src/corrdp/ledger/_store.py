@@ -10,9 +10,10 @@ import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from corrdp._json import canonical_text
 from corrdp._typing import JSONObject
@@ -28,6 +29,7 @@ CREATE TABLE entries (
     id INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     document TEXT NOT NULL,
+    costs TEXT NOT NULL,
     digest TEXT NOT NULL
 );
 CREATE INDEX entries_that_open_accounts ON entries (id) WHERE kind = 'policy';
@@ -116,43 +118,57 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def append(connection: sqlite3.Connection, kind: str, document: JSONObject) -> int:
+def append(
+    connection: sqlite3.Connection,
+    kind: str,
+    document: JSONObject,
+    costs: Sequence[int | None] = (),
+) -> int:
     """Append an entry, chained to the one before it; return its number."""
     last = connection.execute(
         "SELECT id, digest FROM entries ORDER BY id DESC LIMIT 1"
     ).fetchone()
     number, previous = (last[0] + 1, last[1]) if last else (1, "")
-    text = canonical_text(document)
+    texts = (kind, canonical_text(document), canonical_text(list(costs)))
     connection.execute(
-        "INSERT INTO entries VALUES (?, ?, ?, ?)",
-        (number, kind, text, chained_digest(previous, number, kind, text)),
+        "INSERT INTO entries VALUES (?, ?, ?, ?, ?)",
+        (number, *texts, chained_digest(previous, number, *texts)),
+    )
+    connection.executemany(
+        "INSERT INTO costs VALUES (?, ?, ?)",
+        [(account, number, cost) for account, cost in enumerate(costs)],
     )
     return number
 
 
-def chained_digest(previous: str, number: int, kind: str, text: str) -> str:
+def chained_digest(previous: str, number: int, *texts: str) -> str:
     """Return the digest of an entry and of all entries before it."""
-    joined = "\n".join((previous, str(number), kind, text))
+    joined = canonical_text([previous, number, *texts])
     return hashlib.sha256(joined.encode()).hexdigest()
 
 
-def checked_entries(
-    path: Path, connection: sqlite3.Connection
-) -> list[tuple[int, str, JSONObject]]:
-    """Return all entries, or raise if any of them was changed or removed."""
-    problems = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if problems != ("ok",):
+class Entry(NamedTuple):
+    """One line of the ledger; the document is JSON text, parsed where needed."""
+
+    number: int
+    kind: str
+    document: str
+    costs: list[int | None]
+
+
+def checked_entries(path: Path, connection: sqlite3.Connection) -> Iterator[Entry]:
+    """Yield all entries; raise if any of them was changed or removed."""
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise damaged(path, "the database is malformed")
-    entries = []
     previous, expected = "", 1
-    for number, kind, text, digest in connection.execute(
-        "SELECT id, kind, document, digest FROM entries ORDER BY id"
+    for number, kind, document, costs, digest in connection.execute(
+        "SELECT id, kind, document, costs, digest FROM entries ORDER BY id"
     ):
-        if number != expected or digest != chained_digest(previous, number, kind, text):
+        found = chained_digest(previous, number, kind, document, costs)
+        if number != expected or digest != found:
             raise damaged(path, f"entry {expected} was changed or removed")
-        entries.append((number, kind, json.loads(text)))
+        yield Entry(number, kind, document, json.loads(costs))
         previous, expected = digest, expected + 1
-    return entries
 
 
 def damaged(path: Path, what: str) -> GuaranteeVoidError:

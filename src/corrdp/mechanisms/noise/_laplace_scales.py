@@ -76,7 +76,8 @@ def laplace_scales(
     objective : Objective
         For ``optimal``: the total of ``cost * scale**2``, or the largest term of it.
     cost : array of float, shape (n_groups,)
-        Weight of each group's squared scale.
+        Weight of each group's squared scale: times its size for ``total``, of one
+        coordinate for ``worst``.
 
     Returns
     -------

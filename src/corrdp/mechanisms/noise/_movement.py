@@ -30,12 +30,16 @@ class Movement:
         Bound on the 1-norm.
     squared : array of int, shape (n_classes, n_groups)
         Bound on the squared 2-norm.
+    units : tuple of int, optional
+        Grid steps in one unit of each group, one by default. Variants with one scale
+        use the same scale in these units.
     """
 
     groups: tuple[Group, ...]
     classes: tuple[str, ...]
     absolute: IntArray
     squared: IntArray
+    units: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         shape = (len(self.classes), len(self.groups))
@@ -49,6 +53,13 @@ class Movement:
                     f"groups) = {shape}, got shape {values.shape}. Round them up."
                 )
             object.__setattr__(self, name, values.astype(np.int64))
+        units = self.units or (1,) * len(self.groups)
+        if len(units) != len(self.groups) or min(units, default=1) < 1:
+            raise CorrDPError(
+                f"units must be one positive whole number per group, got {units}. "
+                "Leave them out if groups have the same unit."
+            )
+        object.__setattr__(self, "units", tuple(units))
         if len(set(self.classes)) != len(self.classes):
             raise CorrDPError(
                 f"classes must differ, got {list(self.classes)}. Give one row each."

@@ -171,13 +171,20 @@ def _laplace(
     variant: Variant,
     objective: Objective,
 ) -> FloatArray:
-    return laplace_scales(
-        movement.absolute[rows].astype(np.float64),
+    units = np.array(movement.units, dtype=np.float64)
+    costs = np.array(
+        [
+            group.weight * (group.size if objective is Objective.TOTAL else 1)
+            for group in movement.groups
+        ]
+    )
+    return units * laplace_scales(
+        movement.absolute[rows] / units,
         np.array(list(limits.values())),
         epsilon=budget.epsilon,
         variant=variant,
         objective=objective,
-        cost=np.array([group.weight * group.size for group in movement.groups]),
+        cost=costs * units**2,
     )
 
 
@@ -199,21 +206,23 @@ def _gaussian(
             "variant='paper' is the paper's Laplace mechanism, got kind='gaussian'. "
             "Choose variant 'tight' or 'optimal', or Laplace noise."
         )
-    squares = movement.squared[rows].astype(np.float64)
+    units = np.array(movement.units, dtype=np.float64)
+    squares = movement.squared[rows] / units**2
     allowed_rho = np.array(
         [_price_limit(value, budget, NoiseKind.GAUSSIAN) for value in limits.values()]
     )
-    weights = np.array([group.weight for group in movement.groups])
+    weights = np.array([group.weight for group in movement.groups]) * units**2
     sizes = np.array([group.size for group in movement.groups], dtype=np.float64)
     if variant is Variant.OPTIMAL and objective is Objective.TOTAL:
-        return allocate_noise(
+        allocation = allocate_noise(
             np.sqrt(squares),
             budget_mu=np.sqrt(2.0 * allowed_rho),
             sizes=sizes,
             weights=weights,
-        ).noise_scale
+        )
+        return units * allocation.noise_scale
     relative = np.ones(sizes.size)
     if variant is Variant.OPTIMAL:
-        relative = 1.0 / np.sqrt(weights * sizes)
+        relative = 1.0 / np.sqrt(weights)
     needed = np.max(squares @ relative**-2.0 / (2.0 * allowed_rho), initial=0.0)
-    return math.sqrt(needed) * relative
+    return units * math.sqrt(needed) * relative

@@ -187,4 +187,5 @@ def moment_movement(
         tuple(neighbor.name for neighbor in classes),
         array[:, :, 0],  # type: ignore[arg-type]
         array[:, :, 1],  # type: ignore[arg-type]
+        tuple(moment.span for moment in moments),
     )
