@@ -111,19 +111,35 @@ def _gaps(table: Any, peak: float, pairs: Any, cut: Any, signed: bool) -> Any:
 @njit(cache=True)
 def _cuts(table: Any, pairs: Any, gaps: Any, moves: Any) -> Any:
     cut = pairs[1].copy()
-    for i in range(table.cut_rows.size):
+    for i in range(table.cut_rows.size - 1):
         row, g = table.cut_rows[i], table.cut_groups[i]
         here, there, cap = moves[row, g], moves[row + 1, g], table.cap[row, g]
-        if (here > cap) != (there > cap):
+        inner = table.cut_ends[i] == table.cut_ends[i + 1]
+        if inner and (here > cap) != (there > cap):
             share = (here - cap) / (here - there)
             cut[table.owner[row]] = gaps[row] + share * (gaps[row + 1] - gaps[row])
     return cut
 
 
 @njit(cache=True)
-def _unclipped(table: Any, peak: float, pairs: Any, gaps: Any) -> Any:
+def _prefer_norms(moves: Any, table: Any, smaller: Any) -> None:
+    better = False
+    for i in range(table.cut_rows.size):
+        row, g = table.cut_rows[i], table.cut_groups[i]
+        clip_norm, radius = table.clip_norm[g], table.radius[g]
+        if table.cut_starts[i] == i:
+            end = table.cut_rows[table.cut_ends[i]]
+            better = moves[row, g] > table.cap[row, g]
+            better = better and clip_norm + smaller[end] * radius < moves[end, g]
+        if better:
+            moves[row, g] = clip_norm + smaller[row] * radius
+
+
+@njit(cache=True)
+def _uncapped(table: Any, peak: float, pairs: Any, gaps: Any, signed: bool) -> Any:
     moves = np.empty(table.still.shape)
     weights = np.empty((3, table.owner.size))
+    left = np.empty(table.owner.size)
     for row in range(table.owner.size):
         pair = pairs[:, table.owner[row]]
         gap = gaps[row]
@@ -136,6 +152,7 @@ def _unclipped(table: Any, peak: float, pairs: Any, gaps: Any) -> Any:
         for g in range(table.radius.size):
             moves[row, g] = gap * gap * table.still[row, g]
         smaller = max(larger - gap, 0.0)
+        left[row] = larger - gap if signed else max(larger - gap, half)
         for g in table.projected:
             radius = table.radius[g]
             move = gap * radius + smaller * table.diameter[row, g]
@@ -158,7 +175,9 @@ def _unclipped(table: Any, peak: float, pairs: Any, gaps: Any) -> Any:
                 value += weights[2, row] * changed.weights[2, pair]
                 largest = max(largest, value)
             flat[changed.cells[cell]] += largest
-    return np.sqrt(moves)
+    moves = np.sqrt(moves)
+    _prefer_norms(moves, table, left)
+    return moves
 
 
 @njit(cache=True)
@@ -223,11 +242,11 @@ def scalar_bounds(
         farthest = max(high - label_bounds[0], label_bounds[1] - low)
         peak, pairs = _box_pairs(min(residual_limit, farthest), change, label_gap)
     gaps = _gaps(table, peak, pairs, pairs[1], signed)
-    moves = _unclipped(table, peak, pairs, gaps)
+    moves = _uncapped(table, peak, pairs, gaps, signed)
     if table.cut_rows.size:
         cut = _cuts(table, pairs, gaps, moves)
         gaps = _gaps(table, peak, pairs, cut, signed)
-        moves = _unclipped(table, peak, pairs, gaps)
+        moves = _uncapped(table, peak, pairs, gaps, signed)
     out = _capped(table, moves)
     _write_uncoupled(table, out, moves, peak, pairs)
     for row in range(out.shape[0]):

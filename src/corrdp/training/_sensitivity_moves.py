@@ -31,10 +31,10 @@ def group_moves(table: MoveTable, pairs: ResidualPairs, *, scalar: bool) -> Floa
     further than a convex combination of its rows allows.
     """
     gap = _gaps(table, pairs, pairs.end)
-    moves = _unclipped(table, pairs, gap, scalar)
+    moves = _uncapped(table, pairs, gap, scalar)
     if table.cut_rows.size:
         gap = _gaps(table, pairs, _cuts(table, pairs, gap, moves))
-        moves = _unclipped(table, pairs, gap, scalar)
+        moves = _uncapped(table, pairs, gap, scalar)
     out = moves[: table.n_rows].copy()
     # Between two rows a movement is convex unless a cap cuts it: then the cap, which
     # is constant, must stand in both rows.
@@ -73,7 +73,8 @@ def _cuts(
     Between two corners a movement is convex, so it is within the cap at the gap at
     which the chord is.
     """
-    rows, groups = table.cut_rows, table.cut_groups
+    inner = table.cut_ends[:-1] == table.cut_ends[1:]  # not the last of its chain
+    rows, groups = table.cut_rows[:-1][inner], table.cut_groups[:-1][inner]
     here, there, cap = (
         moves[rows, groups],
         moves[rows + 1, groups],
@@ -87,10 +88,34 @@ def _cuts(
     return cut
 
 
-def _unclipped(
+def _prefer_norms(
+    moves: FloatArray,
+    table: MoveTable,
+    pairs: ResidualPairs,
+    larger: FloatArray,
+    gap: FloatArray,
+) -> None:
+    """Bound a clipped group by its two norms if the last row of the chain gains.
+
+    The smaller of two residuals leaves a norm of at most itself times the radius, the
+    larger one at most the clip norm. One formula for a whole chain keeps it convex;
+    the first row must be beyond the cap, so that it loses nothing.
+    """
+    rows, groups = table.cut_rows, table.cut_groups
+    smaller = larger[rows] - gap[rows]
+    if pairs.unrelated_end > pairs.peak:  # either sign
+        smaller = np.maximum(smaller, 0.5 * gap[rows])
+    by_norms = table.clip_norm[groups] + smaller * table.radius[groups]
+    plain = moves[rows, groups]
+    better = (by_norms < plain)[table.cut_ends]
+    better &= (plain > table.cap[rows, groups])[table.cut_starts]
+    moves[rows, groups] = np.where(better, by_norms, plain)
+
+
+def _uncapped(
     table: MoveTable, pairs: ResidualPairs, gap: FloatArray, scalar: bool
 ) -> FloatArray:
-    """Return how far the unclipped product of residual and features moves."""
+    """Return how far residual times features moves, before caps are applied."""
     peak = pairs.peak
     fall = pairs.slope[table.owner] * np.maximum(gap - pairs.bend[table.owner], 0.0)
     larger = peak - table.falls * fall
@@ -121,6 +146,8 @@ def _unclipped(
             gap[:, None] * radius + smaller[:, None] * table.diameter[:, columns],
             2.0 * peak * radius,
         )
+    if table.cut_rows.size:
+        _prefer_norms(moves, table, pairs, larger, gap)
     return moves
 
 

@@ -94,8 +94,9 @@ class MoveTable(NamedTuple):
         Rows in which the reference residual moves, if a group is bounded.
     flips : array of bool, shape (n_rows,)
         Whether the label changes the sign of the residual.
-    cut_rows, cut_groups : array of int
-        Rows after which a corner may be inserted, and the group whose cap decides.
+    cut_rows, cut_groups, cut_starts, cut_ends : array of int
+        Rows of chains in which a changed group is clipped, the group, and the
+        positions among them of the first and the last row of the chain.
     """
 
     n_rows: int
@@ -116,6 +117,8 @@ class MoveTable(NamedTuple):
     flips: BoolArray
     cut_rows: IntArray
     cut_groups: IntArray
+    cut_starts: IntArray
+    cut_ends: IntArray
     changed: ChangedPairs
     loose: LooseCells
 
@@ -144,8 +147,11 @@ def move_table(
     held = [corner is Corner.FLIP for corner in corners] + [True] * 3 * len(probed)
     corners += [corner for i in probed for corner in chains[i].probes]
 
-    cuts = [chains[i].cut_group for i in row_chain[:-1]]
-    cut_rows = np.flatnonzero((np.diff(row_chain) == 0) & (np.array(cuts) >= 0))
+    cut_rows = np.array(
+        [row for row, i in enumerate(row_chain) if chains[i].cut_group >= 0],
+        dtype=np.int64,
+    )
+    cut_chains = np.array(row_chain, dtype=np.int64)[cut_rows]
     fixed = np.array([chains[i].reference_fixed for i in row_chain])
     indices = {neighbor.name: i for i, neighbor in enumerate(classes)}
     owner = np.array([indices[chains[i].neighbor.name] for i in all_chain])
@@ -172,7 +178,9 @@ def move_table(
         uncoupled=np.flatnonzero(~fixed & (bounded.size > 0)),
         flips=np.array([chains[i].flips for i in row_chain]),
         cut_rows=cut_rows,
-        cut_groups=np.array(cuts, dtype=np.int64)[cut_rows],
+        cut_groups=np.array([chains[i].cut_group for i in cut_chains], dtype=np.int64),
+        cut_starts=np.searchsorted(cut_chains, cut_chains, side="left"),
+        cut_ends=np.searchsorted(cut_chains, cut_chains, side="right") - 1,
         changed=pairs,
         loose=_loose_cells(row_chain, loose, n_rows),
     )
