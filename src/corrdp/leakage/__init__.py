@@ -34,7 +34,7 @@ from corrdp.leakage._metrics import (
 )
 from corrdp.leakage._parts import combine_parts
 from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
-from corrdp.leakage._result import FeatureLeakage, PaperInputs
+from corrdp.leakage._result import FeatureLeakage, PaperConstants, PaperInputs
 from corrdp.leakage._targets import (
     BLOCK,
     count_layout,
@@ -54,6 +54,7 @@ __all__ = [
     "FeatureLeakage",
     "Hellinger",
     "Metric",
+    "PaperConstants",
     "PaperInputs",
     "TableShape",
     "TableWords",

@@ -161,10 +161,11 @@ def noisy_leakage(
     off_diagonal = ~np.eye(sizes.size, dtype=bool)
     drowned = np.flatnonzero(np.isnan(np.diag(distances)))
     present = np.setdiff1d(np.arange(sizes.size), drowned)
+    # Negative noisy counts are no distribution: the nearest one is what is left.
+    rows = np.maximum(noisy_counts[present], 0.0)
+    rows = rows[rows.any(axis=1)]
     estimate = 1.0
-    if present.size > 1:
-        # Negative noisy counts are no distribution: the nearest one is what is left.
-        rows = np.maximum(noisy_counts[present], 0.0)
+    if len(rows) > 1:
         rows = rows / rows.sum(axis=1, keepdims=True)
         estimate = float(_largest(metric.pairwise(rows, words.ground))[2])
     bounds = np.vectorize(metric.upper_from_total_variation)(bounds) * off_diagonal

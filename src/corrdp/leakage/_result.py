@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corrdp._json import decode_number, encode_number
 from corrdp._typing import JSONObject
 from corrdp._validate import check_real
 
@@ -37,6 +38,45 @@ class PaperInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PaperConstants:
+    """Constants of Assumptions 4.1 and 4.2, as Appendix D prints them (E14, E15).
+
+    Parameters
+    ----------
+    example : str
+        Number of the example.
+    error_constant, stability_constant, rate_exponent : float
+        c_2, c_3 and gamma; the first two are infinite if a cell has no rows.
+    """
+
+    example: str
+    error_constant: float
+    stability_constant: float
+    rate_exponent: float
+
+    def to_dict(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {
+            "example": self.example,
+            "error_constant": encode_number(self.error_constant),
+            "stability_constant": encode_number(self.stability_constant),
+            "rate_exponent": self.rate_exponent,
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any] | None) -> "PaperConstants | None":
+        """Read what `to_dict` wrote; None stays None."""
+        if document is None:
+            return None
+        return cls(
+            example=document["example"],
+            error_constant=decode_number(document["error_constant"]),
+            stability_constant=decode_number(document["stability_constant"]),
+            rate_exponent=document["rate_exponent"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class FeatureLeakage:
     """Leakage of one insensitive feature, or of the block of all of them.
 
@@ -55,8 +95,12 @@ class FeatureLeakage:
         Lower bound, where the method gives one.
     paper_upper : float, optional
         Definition 4.3 of the paper: asymptotic, for the ``theorem`` calibration.
+    paper_constants : PaperConstants, optional
+        The constants behind `paper_upper`.
     assumptions : tuple of str
         What the estimate and the bound rest on besides independent rows.
+    paper_inputs : PaperInputs, optional
+        What the constants are computed from; exact, so never written down.
     """
 
     estimate: float
@@ -66,6 +110,7 @@ class FeatureLeakage:
     lower: float | None = None
     paper_upper: float | None = None
     assumptions: tuple[str, ...] = ()
+    paper_constants: PaperConstants | None = None
     paper_inputs: PaperInputs | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +132,8 @@ class FeatureLeakage:
             document["lower"] = self.lower
         if self.paper_upper is not None:
             document["paper_upper"] = self.paper_upper
+        if self.paper_constants is not None:
+            document["paper_constants"] = self.paper_constants.to_dict()
         if self.assumptions:
             document["assumptions"] = list(self.assumptions)
         return document
@@ -101,5 +148,6 @@ class FeatureLeakage:
             reason=document["reason"],
             lower=document.get("lower"),
             paper_upper=document.get("paper_upper"),
+            paper_constants=PaperConstants.from_dict(document.get("paper_constants")),
             assumptions=tuple(document.get("assumptions", ())),
         )

@@ -1,5 +1,6 @@
 """Leakage from exact rows: public ones, or private ones in research and theory."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from corrdp.leakage import (
     CountLayout,
     FeatureLeakage,
     Metric,
+    PaperConstants,
+    PaperInputs,
     count_codes,
     count_layout,
     definition_leakage,
@@ -173,36 +176,47 @@ def with_paper_upper(
     """Add Definition 4.3 with the constants that Appendix D prints (E14, E15)."""
     adjusted = {}
     for name, found in features.items():
-        inputs = found.paper_inputs
-        if inputs is None:
-            adjusted[name] = found
+        adjusted[name] = found
+        if found.paper_inputs is None:
             continue
-        if inputs.example == "gaussian":
-            constants = gaussian_estimation_constants(
-                conditional_scale=inputs.conditional_scale, n_rows=inputs.n_rows
-            )
-        elif inputs.smallest_probability == 0.0:  # c_2 is infinite
-            adjusted[name] = replace(found, paper_upper=1.0)
-            continue
-        elif inputs.example == "discrete":
-            constants = discrete_estimation_constants(
-                n_sensitive_categories=inputs.n_sensitive_codes,
-                n_insensitive_categories=inputs.n_values,
-                smallest_probability=inputs.smallest_probability,
-            )
-        else:
-            constants = histogram_estimation_constants(
-                n_bins=inputs.n_sensitive_codes,
-                n_insensitive_categories=inputs.n_values,
-                smallest_probability=inputs.smallest_probability,
-                bound=1.0,
-            )
-        upper = in_sample_leakage_upper(
-            np.full(len(features), found.estimate),
-            delta=delta,
-            n_rows=inputs.n_rows,
-            error_constant=constants.error_constant,
-            rate_exponent=constants.rate_exponent,
+        constants = _paper_constants(found.paper_inputs)
+        upper = 1.0
+        if math.isfinite(constants.error_constant):
+            upper = in_sample_leakage_upper(
+                np.full(len(features), found.estimate),
+                delta=delta,
+                n_rows=found.paper_inputs.n_rows,
+                error_constant=constants.error_constant,
+                rate_exponent=constants.rate_exponent,
+            )[0]
+        adjusted[name] = replace(
+            found, paper_upper=float(upper), paper_constants=constants
         )
-        adjusted[name] = replace(found, paper_upper=float(upper[0]))
     return adjusted
+
+
+def _paper_constants(inputs: PaperInputs) -> PaperConstants:
+    if inputs.example == "gaussian":
+        printed = gaussian_estimation_constants(
+            conditional_scale=inputs.conditional_scale, n_rows=inputs.n_rows
+        )
+    elif inputs.example == "discrete":
+        printed = discrete_estimation_constants(
+            n_sensitive_categories=inputs.n_sensitive_codes,
+            n_insensitive_categories=inputs.n_values,
+            smallest_probability=inputs.smallest_probability or 1.0,
+        )
+    else:
+        printed = histogram_estimation_constants(
+            n_bins=inputs.n_sensitive_codes,
+            n_insensitive_categories=inputs.n_values,
+            smallest_probability=inputs.smallest_probability or 1.0,
+            bound=1.0,
+        )
+    empty = inputs.example != "gaussian" and inputs.smallest_probability == 0.0
+    return PaperConstants(
+        example=printed.example,
+        error_constant=math.inf if empty else printed.error_constant,
+        stability_constant=math.inf if empty else printed.stability_constant,
+        rate_exponent=printed.rate_exponent,
+    )

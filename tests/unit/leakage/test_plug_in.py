@@ -150,3 +150,16 @@ def test_independence_is_judged_by_the_likelihood_ratio():
 def test_hotelling_needs_residual_freedom():
     with pytest.raises(CorrDPError, match="degrees of freedom"):
         hotelling_upper(1.0, n_rows=5, n_sensitive=5, failure_probability=0.1)
+
+
+def test_cells_that_noise_makes_all_negative_leave_the_estimate_at_one():
+    result = noisy_leakage(
+        np.array([[-3.0, -1.0, -2.0], [200.0, 300.0, 500.0], [-1.0, -1.0, -1.0]]),
+        np.array([900.0, 1000.0, 800.0]),
+        WORDS,
+        metric=metric_named("total_variation"),
+        noise_scale=5.0,
+        size_noise_scale=5.0,
+        failure_probability=1e-3,
+    )
+    assert result.estimate == 1.0

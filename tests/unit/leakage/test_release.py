@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -167,12 +168,20 @@ def test_papers_adjustment_is_definition_4_3(table, policy):
     constant = math.sqrt(math.log(2 * 2) / inputs.smallest_probability)
     margin = 2 * constant * math.sqrt(math.log(2 / 1e-6)) / math.sqrt(len(table))
     assert found.paper_upper == pytest.approx(min(1.0, found.estimate + margin))
+    assert found.paper_constants.error_constant == pytest.approx(constant)
+    assert found.paper_constants.rate_exponent == 0.5
+    assert found.paper_constants.stability_constant == pytest.approx(
+        1 / inputs.smallest_probability
+    )
 
 
 def test_an_empty_cell_makes_the_papers_constant_infinite(policy):
     frame = pd.DataFrame({"s": ["v0", "v1"], "u": ["v0", "v1"], "v": ["v0", "v1"]})
     leakage = estimate_leakage(frame, policy, source="public", delta=0.1)
     assert leakage.features["u"].paper_upper == 1.0
+    assert leakage.features["u"].paper_constants.stability_constant == math.inf
+    again = LeakageTable.from_dict(json.loads(json.dumps(leakage.to_dict())))
+    assert again.features == leakage.features
 
 
 def test_declared_leakage_is_passed_on_and_missing_ones_are_named(policy):
@@ -340,14 +349,21 @@ def test_no_sensitive_feature_and_nothing_but_sensitive_features():
     assert private(frame, everything).distances() == {}
 
 
-def test_private_release_never_quotes_an_exact_count(policy):
+def test_private_release_tells_noisy_counts_and_no_exact_one(policy):
     frame = table_of(JOINT, NAMES, 12_345, np.random.default_rng(2))
-    leakage = estimate_leakage(frame, policy, **BUDGET)
     exact = {str(n) for name in "uv" for n in frame[name].value_counts()}
-    told = json.dumps(leakage.to_dict())
     public = json.dumps(estimate_leakage(frame, policy, source="public").to_dict())
     assert all(count in public for count in exact)
-    assert not any(f"{count} rows" in told for count in exact)
+    told = [
+        json.dumps(
+            estimate_leakage(frame, policy, **BUDGET, random_state=seed).to_dict()
+        )
+        for seed in (1, 2)
+    ]
+    quoted = [set(re.findall(r"about (\d+) rows", text)) for text in told]
+    assert quoted[0]
+    assert quoted[0].isdisjoint(quoted[1])
+    assert quoted[0].isdisjoint(exact)
 
 
 def test_estimators_of_values_read_files_and_have_the_papers_constants(tmp_path):
