@@ -27,8 +27,8 @@ class AllSensitive:
 
     Guarantee
     ---------
-    Ordinary replace-one DP for the features. Labels are not protected, so that their
-    set or range may be read from them.
+    Ordinary replace-one DP for the features (`docs/theory/neighbors.md`). Labels are
+    not protected, so that their set or range may be read from them.
     """
 
     lower: float = -1.0

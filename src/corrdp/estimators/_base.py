@@ -93,7 +93,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
         Guarantee
         ---------
-        A function of the policy, the budget and the public number of rows.
+        A function of the policy, the budget and the public number of rows
+        (`docs/theory/default_rule.md`).
         """
         if not isinstance(self.policy, Policy):
             raise PolicyError(

@@ -33,8 +33,8 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     Guarantee
     ---------
     (epsilon, delta)-CorrDP for `policy`: per class what `certificate_` states. The
-    bound on residuals is adapted from a noisy fraction that is paid for. Proofs:
-    as for `LogisticRegression`.
+    bound on residuals is adapted from a noisy fraction that is paid for
+    (`docs/theory/solvers.md`). Other proofs as for `LogisticRegression`.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
         Guarantee
         ---------
-        See the class.
+        See the class (`docs/theory/solvers.md`).
         """
         self._fit(X, y)
         return self

@@ -87,7 +87,7 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
 
         Guarantee
         ---------
-        See the class.
+        See the class (`docs/theory/solvers.md`).
         """
         self._fit(X, y)
         return self

@@ -140,7 +140,8 @@ def sweep(
     Guarantee
     ---------
     None: many models of the same rows and their exact scores are released together.
-    Each model by itself is trained as by the estimator. Refused without `research`.
+    Each model by itself is trained as by the estimator (`docs/theory/solvers.md`).
+    Refused without `research`.
     """
     if not research:
         raise GuaranteeVoidError(

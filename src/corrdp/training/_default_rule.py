@@ -154,7 +154,8 @@ def standard_plan(facts: PublicFacts) -> TrainingPlan:
 
     Guarantee
     ---------
-    As `default_plan`; every class is held to its `Spending`.
+    As `default_plan`; every class is held to its `Spending`
+    (`docs/theory/default_rule.md`).
     """
     features = (*facts.variance, INTERCEPT)
     layout = GradientLayout.flat(

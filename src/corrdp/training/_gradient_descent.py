@@ -119,7 +119,7 @@ class Descent:
 
         Guarantee
         ---------
-        The gradient and the count are used with noise only; see the class.
+        The gradient and the count are used with noise only (`docs/theory/solvers.md`).
         """
         if self.finished:
             raise GuaranteeVoidError(
@@ -190,7 +190,7 @@ def descend(
 
     Guarantee
     ---------
-    That of `Descent`.
+    That of `Descent` (`docs/theory/solvers.md`).
     """
     rows = prepare_rows(codes, y, plan.layout, compiled=compiled)
     model = Descent(codes, rows, plan, rng)
@@ -206,7 +206,8 @@ def descend_together(models: Sequence[Descent]) -> None:
 
     Guarantee
     ---------
-    That of `Descent`, for each; together they cost the sum of all.
+    That of `Descent`, for each; together they cost the sum of all
+    (`docs/theory/solvers.md`).
     """
     while running := [model for model in models if not model.finished]:
         sums = gradient_sums(

@@ -229,7 +229,7 @@ def gradient_sums(
 
     Guarantee
     ---------
-    None: these are the sums before noise.
+    None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
     """
     most = max(rule.n_groups for rule in rules)
     arguments = (

@@ -74,7 +74,7 @@ class GroupedRows:
 
         Guarantee
         ---------
-        None: this is the sum before noise.
+        None: this is the sum before noise (`docs/theory/solvers.md`, section 1).
         """
         order = self.prepared.order
         summed, n_inside = _module(self.prepared.compiled).gradient_sum(
@@ -105,7 +105,7 @@ def gradient_sums(
 
     Guarantee
     ---------
-    None: these are the sums before noise.
+    None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
     """
     prepared = models[0].prepared
     module = _module(prepared.compiled)

@@ -63,7 +63,7 @@ class TrainingPlan:
         Guarantee
         ---------
         The budget of a step is derived from the number of steps, so the whole
-        costs the same.
+        costs the same (`docs/theory/default_rule.md`).
         """
         if n_steps is None:
             return self

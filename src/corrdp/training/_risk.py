@@ -19,7 +19,7 @@ def minimize_risk(
 
     Guarantee
     ---------
-    None whatsoever.
+    None whatsoever: a yardstick for `docs/theory/default_rule.md`.
     """
     design = np.column_stack([codes, np.ones(len(codes))])
     if not logistic:

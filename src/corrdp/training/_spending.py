@@ -175,7 +175,8 @@ def whole_record_spending(spending: Spending) -> Spending:
     Guarantee
     ---------
     No class may spend more than under `spending`, so plans that keep the result keep
-    `spending`; a change of the whole record is as well hidden as a sensitive one.
+    `spending`; a change of the whole record is as well hidden as a sensitive one
+    (`docs/theory/default_rule.md`).
     """
     every = dict.fromkeys((c.name for c in spending.classes), spending.smallest_mu)
     return replace(spending, total_mu=every)

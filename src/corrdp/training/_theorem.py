@@ -177,7 +177,7 @@ def descend_by_theorem(
 
     Guarantee
     ---------
-    What ``plan.noise`` proves, which may be nothing.
+    What ``plan.noise`` proves, which may be nothing (`docs/theory/paper_noise.md`).
     """
     rows = prepare_rows(codes, y, plan.layout).grouped(plan.layout)
     noise_scale = plan.noise.noise_scale[plan.layout.column_groups]
