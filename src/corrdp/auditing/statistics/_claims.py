@@ -16,6 +16,7 @@ from corrdp.accounting import (
     compose_delta,
     compose_epsilon,
     composed_mu,
+    gaussian_delta,
     gaussian_epsilon,
 )
 from corrdp.auditing.statistics._bounds import EventBounds
@@ -23,6 +24,7 @@ from corrdp.certificate import Certificate
 
 _CURVE_POINTS = 9
 _CURVE_GRID = 1e-2  # of privacy losses: coarse, but rounded up, so still a true claim
+_CURVE_END = 1e-12  # where Gaussian curves, which are cheap, are left
 _SMALLEST_DELTA = 1e-30  # at which a pure epsilon is read
 
 
@@ -111,6 +113,10 @@ class Claim:
         events = self.events or ()
         if len(events) == 1 and isinstance(events[0], ApproximateEvent):
             return np.array([self.epsilon]), np.array([self.delta])
+        if self.mu is not None:
+            reach = gaussian_epsilon(mu=self.mu, delta=_CURVE_END)
+            epsilons = np.linspace(0.0, reach, 8 * _CURVE_POINTS)
+            return epsilons, np.array([gaussian_delta(e, mu=self.mu) for e in epsilons])
         epsilons = np.linspace(0.0, self.epsilon, _CURVE_POINTS)
         deltas = [
             compose_delta(events, epsilon=float(epsilon), grid=_CURVE_GRID)

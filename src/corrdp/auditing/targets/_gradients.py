@@ -213,7 +213,7 @@ def _candidate_paths(
     n_columns = plan.layout.n_columns
     ones, ramp = np.ones((n_steps, 1)), np.linspace(0.1, 1.0, n_steps)[:, None]
     paths = [np.zeros((n_steps, n_columns))]
-    for size in (0.5, 1.0, 2.0):
+    for size in (0.5, 2.0):
         end = rng.standard_normal(n_columns)
         end *= size * plan.travel / np.linalg.norm(end)
         paths += [ones * end, ramp * end]

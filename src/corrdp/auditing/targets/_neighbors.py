@@ -41,7 +41,7 @@ def craft_pair(
     *,
     labels: Sequence[float] = (0.0,),
     rng: np.random.Generator,
-    n_restarts: int = 6,
+    n_restarts: int = 4,
 ) -> RecordPair:
     """Search for the two neighbors of a class that outputs tell apart best.
 

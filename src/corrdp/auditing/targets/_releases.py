@@ -10,7 +10,13 @@ from corrdp.auditing._challenge import Challenge
 from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import craft_pair
-from corrdp.mechanisms.noise import VectorPlan
+from corrdp.mechanisms.noise import (
+    NoiseKind,
+    VectorPlan,
+    discrete_gaussian,
+    discrete_laplace,
+    round_to_grid,
+)
 from corrdp.policy import Block, NeighborClass
 
 
@@ -109,12 +115,17 @@ def vector_challenges(
     As the neighbors are given (`docs/theory/audit.md`): only a true pair of its class
     can contradict a claim.
     """
+    draw = discrete_laplace if plan.kind is NoiseKind.LAPLACE else discrete_gaussian
 
     def sample(values: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
-        seeds = rng.integers(2**63, size=n_runs)
-        return np.stack(
-            [plan.release(values, grid=grid, random_state=int(s)) for s in seeds]
-        )
+        noise = [
+            draw(scale, size=n_runs * group.size, generator=rng)
+            if scale
+            else np.zeros(n_runs * group.size, dtype=np.int64)
+            for group, scale in zip(plan.movement.groups, plan.scales, strict=True)
+        ]
+        steps = np.hstack([part.reshape(n_runs, -1) for part in noise])
+        return (round_to_grid(values, grid=grid) + steps).astype(np.float64) * grid
 
     events = plan.claimed_events()
     return tuple(
@@ -125,7 +136,7 @@ def vector_challenges(
             first=np.asarray(first, dtype=np.float64),
             second=np.asarray(second, dtype=np.float64),
             sample=sample,
-            batch=512,
+            n_runs=4000,
         )
         for class_name, (first, second) in neighbors.items()
     )

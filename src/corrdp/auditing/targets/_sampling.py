@@ -124,6 +124,7 @@ class SampledSum:
                 ),
                 LinearAttack(),
             ),
+            n_runs=10_000,
         )
 
     def _score(

@@ -1,0 +1,159 @@
+"""The audit: halves kept apart, time limits, refusals, reports."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+
+from corrdp.auditing import (
+    AuditReport,
+    Challenge,
+    Claim,
+    LikelihoodAttack,
+    LinearAttack,
+    Verdict,
+    audit,
+)
+from corrdp.exceptions import CorrDPError
+
+
+def number(data, n_runs, rng):
+    return data + rng.standard_normal((n_runs, 1))
+
+
+def challenge(**changes):
+    settings = {
+        "target": "number",
+        "class_name": "sensitive",
+        "claim": Claim.gaussian(1.0, delta=1e-5),
+        "first": 0.0,
+        "second": 1.0,
+        "sample": number,
+        "n_runs": 2000,
+    }
+    return Challenge(**settings | changes)
+
+
+def test_a_true_claim_is_consistent_and_nearly_reached():
+    result = audit([challenge(n_runs=20_000)], random_state=0).results[0]
+    assert result.verdict is Verdict.CONSISTENT
+    assert 0.85 < result.tightness <= 1.0
+    assert result.audited_epsilon < result.certified_epsilon
+
+
+def test_a_false_claim_is_violated():
+    report = audit([challenge(claim=Claim.gaussian(0.5, delta=1e-5))], random_state=0)
+    assert not report.passed
+    assert report.violations[0].tightness > 1.0
+
+
+def test_a_claim_of_one_epsilon_is_tested_by_its_own_point():
+    claim = Claim.approximate(epsilon=0.2, delta=1e-5)
+    result = audit([challenge(claim=claim)], random_state=0).results[0]
+    assert result.verdict is Verdict.VIOLATED
+    assert result.audited_mu is None
+
+
+def test_no_claim_is_reported_as_such():
+    report = audit([challenge(claim=Claim(None, 1e-5))], random_state=0)
+    assert report.results[0].verdict is Verdict.NO_CLAIM
+    assert report.results[0].certified_epsilon == math.inf
+    assert report.results[0].tightness == 0.0
+    assert report.passed
+
+
+def test_a_score_that_learned_the_runs_by_heart_proves_nothing():
+    """Were test and bounds to share runs, this attack would look perfect."""
+
+    class Memory:
+        name = "memory"
+
+        def fit(self, first, second):
+            known = {row.tobytes() for row in second}
+            return lambda outputs: np.array(
+                [float(row.tobytes() in known) for row in outputs]
+            )
+
+    same = challenge(second=0.0, attacks=(Memory(),))
+    result = audit([same], random_state=0).results[0]
+    assert result.audited_epsilon == 0.0
+    everything = number(0.0, 100, np.random.default_rng(0))
+    assert Memory().fit(everything, everything)(everything).all()
+
+
+def test_the_better_attack_is_used():
+    blind = LikelihoodAttack(lambda outputs: np.zeros(len(outputs)), name="blind")
+    result = audit([challenge(attacks=(blind, LinearAttack()))], random_state=0)
+    assert result.results[0].attack == "linear"
+
+
+def test_more_comparisons_prove_less():
+    one = audit([challenge()], random_state=0).results[0]
+    many = audit([challenge()], n_comparisons=1000, random_state=0).results[0]
+    assert many.audited_epsilon < one.audited_epsilon
+
+
+def test_a_seed_replays_the_audit():
+    first, second = (audit([challenge()], random_state=3).results for _ in range(2))
+    assert first == second
+
+
+def test_time_limit_stops_early_and_says_so():
+    def slow(data, n_runs, rng):
+        time.sleep(0.02)
+        return number(data, n_runs, rng)
+
+    report = audit(
+        [challenge(sample=slow, n_runs=10**6, batch=50)] * 2,
+        time_limit=0.2,
+        random_state=0,
+    )
+    assert not report.is_complete
+    assert report.seconds < 2.0
+    assert all(40 <= result.n_runs < 10**6 for result in report.results)
+    assert "time limit" in report.to_text()
+
+
+def test_progress_is_told():
+    told = []
+    audit(
+        [challenge()] * 2,
+        n_runs=100,
+        progress=lambda *step: told.append(step),
+        random_state=0,
+    )
+    assert told == [
+        ("number, sensitive", 0.0),
+        ("number, sensitive", 0.5),
+        ("done", 1.0),
+    ]
+
+
+def test_report_survives_json():
+    report = audit(
+        [challenge(), challenge(claim=Claim(None, 1e-5))], random_state=0, n_runs=200
+    )
+    text = json.dumps(report.to_json(), allow_nan=False)
+    assert AuditReport.from_json(json.loads(text)) == report
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_runs": 3}, "n_runs"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"n_comparisons": 1}, "n_comparisons=1"),
+    ],
+)
+def test_settings_out_of_range_are_refused(changes, message):
+    with pytest.raises(CorrDPError, match=message):
+        audit([challenge()] * 2, **changes)
+
+
+def test_nothing_to_audit_is_refused():
+    with pytest.raises(CorrDPError, match="challenges is empty"):
+        audit([])
+    with pytest.raises(CorrDPError, match="no attacks"):
+        audit([challenge(attacks=())])
