@@ -135,10 +135,8 @@ def largest_pure_epsilon(rule: Rule, order: float | None, units: int) -> float:
     def excess(epsilon: float) -> float:
         return _price(rule, order, ApproximateEvent(epsilon, 0.0)) - units / UNITS
 
-    # An epsilon-DP release has divergence at least half of epsilon - log 2.
+    # Randomized response has divergence at least epsilon * tanh(epsilon / 2).
     high = 2.0 * units / UNITS + 2.0
-    while excess(high) <= 0.0:
-        high *= 2.0
     return float(brentq(excess, 0.0, high, xtol=1e-12))
 
 

@@ -306,3 +306,31 @@ def test_exports_hold_everything_but_the_key(pure):
     assert entry["who"]
     assert entry["when"].endswith("Z")
     assert "mean(s)" in pure.to_text()
+
+
+def test_charges_without_a_table_do_not_count_as_another(pure, table):
+    print_ = pure.fingerprint(table)
+    for data in (print_, None, print_):
+        pure.charge(cost(0.1, 0.1, 0.3), policy=POLICY, purpose="x", fingerprint=data)
+
+
+def test_a_user_without_a_name_is_unknown(pure, monkeypatch):
+    def nobody():
+        raise KeyError("no such user")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    pure.charge(cost(0.1, 0.1, 0.3), policy=POLICY, purpose="x")
+    assert pure.entries()[-1]["who"] == "unknown"
+
+
+def test_the_block_of_insensitive_features_is_one_account(tmp_path):
+    policy = Policy(POLICY.features, relation="all_insensitive", block_leakage=0.5)
+    ledger = Ledger.create(
+        tmp_path / "l", policy, budget=Budget(epsilon=1.0, delta=0.0)
+    )
+    ledger.charge(
+        {"insensitive": [LaplaceEvent(1.0)], WHOLE_RECORD: [LaplaceEvent(1.0)]},
+        policy=policy,
+        purpose="x",
+    )
+    assert ledger.remaining()["insensitive"].share_left == 0.5

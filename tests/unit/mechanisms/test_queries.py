@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from corrdp.certificate import LeakageClaim
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -17,10 +18,13 @@ from corrdp.exceptions import (
 from corrdp.mechanisms import (
     Mean,
     Quantiles,
+    Query,
     answer_queries,
+    declared_table,
     parse_ask,
     plan_queries,
 )
+from corrdp.mechanisms.queries import ask_text
 from corrdp.mechanisms.queries._estimates import Estimate
 from corrdp.policy import (
     BooleanDomain,
@@ -266,6 +270,64 @@ def test_leakage_can_be_given_beside_the_policy(policy):
         for value in (0.6, 1.0)
     ]
     assert plans[0].noise.scales[0] < plans[1].noise.scales[0]
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda policy: None,
+        declared_table,
+        LeakageClaim.declared,
+        lambda policy: {"ward": 0.3, "height": 0.2},
+    ],
+)
+def test_leakage_in_every_form_plans_the_same_noise(policy, give):
+    plan = plan_queries(
+        policy,
+        ["mean(height)", "count() by ward"],
+        budget=Budget(epsilon=0.1, delta=0.0),
+        n_rows=10,
+        leakage=give(policy),
+    )
+    expected = plan_queries(
+        policy,
+        ["mean(height)", "count() by ward"],
+        budget=Budget(epsilon=0.1, delta=0.0),
+        n_rows=10,
+    )
+    assert plan.noise.scales == expected.noise.scales
+    assert plan.certificate().leakage.source == "declared"
+
+
+def test_leakage_of_the_block_is_one_number(policy):
+    block = Policy(
+        policy.features, policy.label, relation="all_insensitive", block_leakage=1.0
+    )
+    ask, budget = ["mean(height)"], Budget(epsilon=0.1, delta=0.0)
+    given = plan_queries(block, ask, budget=budget, n_rows=10, leakage=0.6)
+    declared = plan_queries(block, ask, budget=budget, n_rows=10)
+    assert given.noise.scales[0] < declared.noise.scales[0]
+
+
+def test_bins_narrower_than_any_text_are_still_counted():
+    policy = Policy((Feature("x", "sensitive", NumberDomain(1e16, 1e16 + 2, bins=3)),))
+    frame = pd.DataFrame({"x": [1e16, 1e16 + 2]})
+    result = answer_queries(frame, policy, ["histogram(x)"], epsilon=50.0)
+    assert len(result.answers[0].values) == 3
+    with pytest.raises(PolicyError, match="or not once"):
+        answer_queries(frame, policy, ['count(x = "1e+16 to 1e+16")'], epsilon=1.0)
+
+
+def test_a_query_of_another_kind_has_no_text():
+    class Mode(Query):
+        def moments(self, policy):
+            return ()
+
+        def answer(self, policy, n_rows, estimates):
+            return []
+
+    with pytest.raises(CorrDPError, match="a Mode has no text"):
+        ask_text(Mode())
 
 
 def test_estimates_follow_the_rules_of_intervals():

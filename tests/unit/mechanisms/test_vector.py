@@ -188,6 +188,8 @@ def test_movement_refuses_what_it_cannot_bound():
         Movement(group, (WHOLE_RECORD,), [[2**31]], [[1]])
     with pytest.raises(CorrDPError, match="same length"):
         Movement.of_coordinates({"a": [1.0], WHOLE_RECORD: [1.0, 2.0]}, grid=1.0)
+    with pytest.raises(CorrDPError, match="units must be"):
+        Movement(group, (WHOLE_RECORD,), [[1]], [[1]], (0,))
     with pytest.raises(CorrDPError, match="no class 'label'"):
         Movement(group, (WHOLE_RECORD,), [[1]], [[1]]).row("label")
 

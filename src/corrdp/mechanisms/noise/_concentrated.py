@@ -1,6 +1,7 @@
 """Concentrated DP: Renyi divergence at most `rho` times the order, at every order."""
 
 import math
+from functools import lru_cache
 
 from scipy.optimize import brentq, minimize_scalar
 
@@ -66,9 +67,11 @@ def concentrated_rho(*, epsilon: float, delta: float) -> float:
     >>> concentrated_epsilon(rho=rho, delta=1e-6) <= 1.0
     True
     """
-    epsilon = check_epsilon(epsilon)
-    check_delta(delta)
+    return _largest_rho(check_epsilon(epsilon), check_delta(delta))
 
+
+@lru_cache(maxsize=1024)
+def _largest_rho(epsilon: float, delta: float) -> float:
     def excess(log_rho: float) -> float:
         return concentrated_epsilon(rho=math.exp(log_rho), delta=delta) - epsilon
 

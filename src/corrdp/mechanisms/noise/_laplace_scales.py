@@ -5,7 +5,6 @@ from enum import StrEnum
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.exceptions import BudgetError
 from corrdp.mechanisms.noise._laplace_allocation import least_variance_scales
 
 
@@ -108,8 +107,4 @@ def laplace_scales(
         scale[moves] /= epsilon
     else:
         scale[moves] = np.max(rows.sum(axis=1) / allowed_epsilon)
-    if not np.all(np.isfinite(scale)):
-        raise BudgetError(
-            f"epsilon={epsilon!r} asks for infinite noise. Choose a larger budget."
-        )
     return scale

@@ -131,28 +131,10 @@ def _plan(
         scales = _gaussian(movement, rows, limits, budget, variant, objective)
     priced = dict.fromkeys(allowed, math.inf) | limits
     moves = movement.absolute.max(axis=0, initial=0) > 0
-    scales = scales * _MARGIN
-    limit_of = {
-        name: Fraction(_price_limit(value, budget, kind))
-        for name, value in limits.items()
-    }
-    while True:
-        chosen = tuple(
-            grid_scale(float(scale)) if moving else Fraction(0)
-            for scale, moving in zip(scales, moves, strict=True)
-        )
-        # An infinite limit lets the plan be built; its exact price is checked below.
-        plan = VectorPlan(
-            movement,
-            kind,
-            variant,
-            chosen,
-            dict.fromkeys(allowed, math.inf),
-            budget.delta,
-        )
-        if all(plan.movement_in_noise(n) <= limit for n, limit in limit_of.items()):
-            break
-        scales = scales * _MARGIN
+    chosen = tuple(
+        grid_scale(float(scale) * _MARGIN) if moving else Fraction(0)
+        for scale, moving in zip(scales, moves, strict=True)
+    )
     return VectorPlan(movement, kind, variant, chosen, priced, budget.delta)
 
 
