@@ -5,12 +5,14 @@ from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
 from corrdp.estimators._sweep import SweepResult, sweep
+from corrdp.training import Solver
 
 __all__ = [
     "AllSensitive",
     "LinearRegression",
     "LogisticRegression",
     "Method",
+    "Solver",
     "SweepResult",
     "sweep",
 ]

@@ -37,6 +37,7 @@ from corrdp.exceptions import (
 from corrdp.policy import Budget, Policy, PolicyEncoder, neighbor_classes
 from corrdp.training import (
     PublicFacts,
+    Solver,
     TheoremPlan,
     TrainingPlan,
     default_plan,
@@ -68,7 +69,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         leakage: Any = None,
         method: str = "corr",
         calibration: str = "certified",
-        solver: str = "gd",
+        solver: str | Solver = "gd",
         n_steps: int | None = None,
         step_size: float | None = None,
         theorem_constant: float | None = None,
@@ -228,6 +229,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             plan = standard_plan(facts)
         else:
             plan = default_plan(facts, whole_record_spending(spending))
+        if isinstance(self.solver, Solver):
+            plan = plan.with_solver(self.solver)
         return plan.with_steps(self.n_steps), leakage
 
     def _method(self) -> Method:
@@ -242,9 +245,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"method={self.method!r} protects nothing and research=False. Choose "
                 "method='corr', or pass research=True on data that may be disclosed."
             )
-        if self.solver != "gd":
+        if self.solver != "gd" and not isinstance(self.solver, Solver):
             raise CorrDPError(
-                f"solver must be 'gd', got solver={self.solver!r}. Choose it."
+                f"solver must be 'gd' or a Solver, got solver={self.solver!r}. Choose "
+                "one."
             )
         if self.calibration not in list(Calibration):
             raise CorrDPError(
@@ -337,7 +341,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "delta": self.delta,
                 "method": self.method,
                 "calibration": self.calibration,
-                "solver": self.solver,
+                "solver": "gd",
                 "n_steps": self.n_steps,
                 "step_size": self.step_size,
                 "theorem_constant": self.theorem_constant,

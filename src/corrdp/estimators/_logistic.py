@@ -31,8 +31,8 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     calibration : {"certified", "theorem"}
         Proved constants, or the paper's closed forms, whose certificate says what
         they really prove.
-    solver : {"gd"}
-        Full-batch gradient descent.
+    solver : "gd" or Solver
+        Full-batch gradient descent by the default rule, or with other options.
     n_steps : int, optional
         Number of gradients; None for the default rule, or 1000 under ``theorem``.
     step_size : float, optional

@@ -12,6 +12,7 @@ from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._solver import Output, Solver, StepRule, Update
 from corrdp.training._spending import Spending, plan_spending, whole_record_spending
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 
@@ -19,12 +20,16 @@ __all__ = [
     "Descent",
     "GradientLayout",
     "GradientSensitivity",
+    "Output",
     "PreparedRows",
     "PublicFacts",
+    "Solver",
     "Spending",
+    "StepRule",
     "TheoremPlan",
     "TrainedModel",
     "TrainingPlan",
+    "Update",
     "default_plan",
     "descend",
     "descend_by_theorem",

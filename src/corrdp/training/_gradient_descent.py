@@ -17,6 +17,7 @@ from corrdp.training._losses import SquaredLoss
 from corrdp.training._means import release_means
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._solver import Direction, Iterates, StepRule
 
 _COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipped
 _ADAPTATION_RATE = 0.3
@@ -104,8 +105,9 @@ class Descent:
             self.residual_bound = plan.loss.residual_bound
         self._least_bound = _SMALLEST_BOUND * self.residual_bound
         self._largest_bound = _LARGEST_BOUND * self.residual_bound
-        self._velocity = np.zeros_like(self.coef)
-        self._average = np.zeros_like(self.coef)
+        solver = plan.solver
+        self._direction = Direction(solver.update, plan.momentum, self.coef.size)
+        self._iterates = Iterates(solver.output, plan.n_steps, rng)
         self.noise_scale = np.zeros(len(layout.groups))
         self._path: list[tuple[int, FloatArray, float]] = []
 
@@ -130,11 +132,11 @@ class Descent:
         noise_scale = self._steps.noise(self.coef, self.residual_bound)
         noise = rng.standard_normal(self.coef.size) * noise_scale[self._column_groups]
         noisy = (gradient + noise) / plan.n_rows
-        self._velocity = plan.momentum * self._velocity + noisy
-        size = (1 - plan.momentum) * self._steps.size(noise_scale)
-        self.coef = self.coef - size * self._velocity
-        if self.n_done >= plan.n_steps // 2:
-            self._average += self.coef
+        noisy[:-1] += plan.solver.ridge * self.coef[:-1]
+        size = self._steps.size(noise_scale, self.n_done + 1)
+        moved = self.coef - size * self._direction.of(noisy)
+        self.coef = plan.solver.projected(moved)
+        self._iterates.add(self.n_done, self.coef)
         if self._adapts:
             count = n_inside + self._steps.count_noise * rng.standard_normal()
             excess = count / plan.n_rows - _COVERED_FRACTION
@@ -148,9 +150,8 @@ class Descent:
             self._path.append((self.n_done, *self._in_codes(self.coef)))
 
     def result(self) -> TrainedModel:
-        """Return the average of the last half of the iterates, in encoded columns."""
-        n_averaged = self._plan.n_steps - self._plan.n_steps // 2
-        slope, intercept = self._in_codes(self._average / n_averaged)
+        """Return the model, in encoded columns."""
+        slope, intercept = self._in_codes(self._iterates.result())
         return TrainedModel(
             coef=slope,
             intercept=intercept,
@@ -230,6 +231,7 @@ class _Steps:
         self._sizes = np.array([group.size for group in sensitivity.groups], float)
         self._allocator = OnlineAllocator(self._sizes, budget_mu=self._budget_mu)
         self._adapts = isinstance(plan.loss, SquaredLoss)
+        self._lipschitz = float(np.linalg.norm(sensitivity.contribution()))
 
     @property
     def count_noise(self) -> float:
@@ -250,10 +252,14 @@ class _Steps:
             )
         return noise_scale
 
-    def size(self, noise_scale: FloatArray) -> float:
-        """Return the step size: no further than noise or curvature allow."""
+    def size(self, noise_scale: FloatArray, step: int) -> float:
+        """Return the size of a step counted from 1."""
         plan = self._plan
+        if plan.solver.step_size is not None:
+            return plan.solver.step_size
         variance = float(self._sizes @ noise_scale**2) / plan.n_rows**2
+        if plan.solver.step_rule is StepRule.PAPER:
+            return plan.travel / math.sqrt((self._lipschitz**2 + variance) * step)
         limit = 2 / ((1 - plan.momentum) * plan.smoothness)
         if variance == 0:
             return limit

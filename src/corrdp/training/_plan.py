@@ -1,11 +1,12 @@
 """The training plan: every choice that training makes, made before data is read."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from corrdp._validate import check_count
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import Loss
+from corrdp.training._solver import Solver
 from corrdp.training._spending import Spending
 
 
@@ -42,6 +43,8 @@ class TrainingPlan:
         Excess risk the rule predicts.
     null_risk : float
         Risk of the model that knows nothing, at nominal scale.
+    solver : Solver
+        Options that cost no privacy.
     """
 
     noise: str
@@ -56,6 +59,7 @@ class TrainingPlan:
     noise_deviation: float
     predicted_error: float
     null_risk: float
+    solver: Solver = field(default_factory=Solver)
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
         """Return the plan with another number of steps; None keeps it.
@@ -68,6 +72,15 @@ class TrainingPlan:
         if n_steps is None:
             return self
         return replace(self, n_steps=check_count("n_steps", n_steps))
+
+    def with_solver(self, solver: Solver) -> "TrainingPlan":
+        """Return the plan with other solver options.
+
+        Guarantee
+        ---------
+        Costs the same: `docs/theory/solvers.md`, section 2.
+        """
+        return replace(self, solver=solver)
 
     @property
     def noise_to_signal(self) -> float:

@@ -1,0 +1,171 @@
+"""Solver options: everything here reads noisy gradients and public numbers only."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp._validate import check_real
+from corrdp.exceptions import CorrDPError
+
+
+class Update(StrEnum):
+    """How a noisy gradient becomes a direction."""
+
+    MOMENTUM = "momentum"
+    ADAM = "adam"
+
+
+class Output(StrEnum):
+    """Which iterate is the model."""
+
+    AVERAGE = "average"
+    LAST = "last"
+    RANDOM = "random"
+
+
+class StepRule(StrEnum):
+    """How far a step goes: as noise and curvature allow, or as the paper writes."""
+
+    DEFAULT = "default"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Options of gradient descent that cost no privacy.
+
+    Parameters
+    ----------
+    update : {"momentum", "adam"}
+        Direction of a step. The default rule's momentum is 0.9.
+    step_rule : {"default", "paper"}
+        ``paper``: D / sqrt((L^2 + sum of noise variances) t), with L the clipping
+        norm of a whole gradient.
+    step_size : float, optional
+        A constant size instead of either rule.
+    ridge : float
+        Weight of half the squared norm of the coefficients, intercept excepted.
+    ball_radius, box_radius : float
+        Coefficients are projected on the ball, then on the box, of this size.
+    output : {"average", "last", "random"}
+        Average of the last half of the iterates, the last, or one drawn uniformly.
+
+    Guarantee
+    ---------
+    Every option is a function of noisy gradients, public numbers and independent
+    coins, so that a fit costs the same whatever is chosen: `docs/theory/solvers.md`,
+    section 2.
+    """
+
+    update: Update = Update.MOMENTUM
+    step_rule: StepRule = StepRule.DEFAULT
+    step_size: float | None = None
+    ridge: float = 0.0
+    ball_radius: float = math.inf
+    box_radius: float = math.inf
+    output: Output = Output.AVERAGE
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("update", Update),
+            ("step_rule", StepRule),
+            ("output", Output),
+        ):
+            value = getattr(self, name)
+            if value not in list(choices):
+                raise CorrDPError(
+                    f"{name} must be one of {', '.join(choices)}, got "
+                    f"{name}={value!r}. Choose one."
+                )
+            object.__setattr__(self, name, choices(value))
+        check_real("ridge", self.ridge, lower=0.0)
+        for name in ("ball_radius", "box_radius"):
+            check_real(
+                name,
+                getattr(self, name),
+                lower=0.0,
+                open_lower=True,
+                allow_infinite=True,
+            )
+        if self.step_size is not None:
+            check_real("step_size", self.step_size, lower=0.0, open_lower=True)
+
+    def projected(self, coef: FloatArray) -> FloatArray:
+        """Return the coefficients in the ball and the box; the intercept is free."""
+        slope = coef[:-1]
+        norm = float(np.linalg.norm(slope))
+        if norm > self.ball_radius:
+            slope = slope * (self.ball_radius / norm)
+        if math.isfinite(self.box_radius):
+            slope = np.clip(slope, -self.box_radius, self.box_radius)
+        return np.append(slope, coef[-1])
+
+
+class Direction:
+    """State that turns noisy gradients into directions.
+
+    Parameters
+    ----------
+    update : Update
+        Momentum or Adam.
+    momentum : float
+        Weight of the past.
+    n_columns : int
+        Number of coefficients.
+    """
+
+    _SQUARES_DECAY = 0.999
+    _SMALLEST_ROOT = 1e-8
+
+    def __init__(self, update: Update, momentum: float, n_columns: int) -> None:
+        self._update, self._momentum = update, momentum
+        self._mean = np.zeros(n_columns)
+        self._square = np.zeros(n_columns)
+        self._count = 0
+
+    def of(self, gradient: FloatArray) -> FloatArray:
+        """Return the direction that follows from one more noisy gradient."""
+        rest = 1.0 - self._momentum
+        self._mean = self._momentum * self._mean + rest * gradient
+        if self._update is Update.MOMENTUM:
+            return self._mean
+        self._count += 1
+        decay = self._SQUARES_DECAY
+        self._square = decay * self._square + (1.0 - decay) * gradient**2
+        mean = self._mean / (1.0 - self._momentum**self._count)
+        square = self._square / (1.0 - decay**self._count)
+        return np.asarray(mean / (np.sqrt(square) + self._SMALLEST_ROOT))
+
+
+class Iterates:
+    """What is kept of the iterates for the chosen output.
+
+    Parameters
+    ----------
+    output : Output
+        Average of the last half, last, or random.
+    n_steps : int
+        Number of iterates to come.
+    rng : numpy Generator
+        Draws the random iterate in advance, independently of the data.
+    """
+
+    def __init__(self, output: Output, n_steps: int, rng: np.random.Generator) -> None:
+        first = {Output.AVERAGE: n_steps // 2, Output.LAST: n_steps - 1}
+        if output is Output.RANDOM:
+            first[output] = int(rng.integers(n_steps))
+        self._first = first[output]
+        self._last = n_steps - 1 if output is Output.AVERAGE else self._first
+        self._sum: FloatArray | float = 0.0
+
+    def add(self, step: int, coef: FloatArray) -> None:
+        """Take note of the iterate after a step, counted from 0."""
+        if self._first <= step <= self._last:
+            self._sum = self._sum + coef
+
+    def result(self) -> FloatArray:
+        """Return the output."""
+        return np.asarray(self._sum / (self._last - self._first + 1))
