@@ -60,18 +60,22 @@ def test_crafted_codes_lie_in_the_declared_domain():
 
 
 @pytest.mark.parametrize("label", ["category", "number"])
-def test_gradients_move_nearly_as_far_as_certified_and_never_further(label):
+@pytest.mark.parametrize("size", [0.02, 0.5])
+def test_gradients_never_move_further_than_certified(label, size):
     plan = training_plan(audited_policy(label=label))
     # not at 0, where a group that nothing moves needs no noise
-    start = np.full((3, plan.layout.n_columns), 0.05)
-    path = GradientPath.along(plan, start, delta=DELTA)
+    path = GradientPath.along(
+        plan, np.full((3, plan.layout.n_columns), size), delta=DELTA
+    )
+    ratios = {}
     for neighbor in plan.spending.classes:
         pair = path.craft(neighbor, np.random.default_rng(0))
         first, second = path.totals(pair)
         moved = np.linalg.norm((second - first) / path.noise_scale.ravel())
-        certified = path.claim(neighbor.name).mu
         assert moved == pytest.approx(pair.movement)
-        assert 0.7 * certified < moved <= certified
+        ratios[neighbor.name] = moved / path.claim(neighbor.name).mu
+    assert max(ratios.values()) <= 1.0
+    assert 2 * ratios["sensitive"] > 1.0  # with half the noise it would be too far
 
 
 def test_gradient_challenges_cover_every_class():

@@ -1,0 +1,98 @@
+"""``corrdp audit``: policies, runs, refusals, exit codes."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from audit_mutants import audited_policy
+from corrdp.auditing import Claim
+from corrdp.cli import _audit
+from corrdp.estimators import LogisticRegression
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+
+app = typer.Typer()
+app.command()(_audit.audit)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def policy_file(tmp_path):
+    path = tmp_path / "policy.toml"
+    audited_policy().to_file(path)
+    return path
+
+
+@pytest.fixture
+def saved_run(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.random(300),
+            "job": rng.choice(["a", "b", "c"], 300),
+            "hours": rng.random(300),
+            "race": rng.choice(["p", "q"], 300),
+        }
+    )
+    y = np.where(frame["age"] > 0.5, "y", "n")
+    model = LogisticRegression(audited_policy(), epsilon=8.0, delta=1e-5)
+    model.fit(frame, y).save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_policy_is_audited_without_data(policy_file):
+    result = run(policy_file, "--epsilon", 1, "--delta", 1e-6, "--seed", 0, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["passed"]
+    assert [row["class"] for row in document["results"]] == [
+        "sensitive",
+        "insensitive:hours",
+        "insensitive:race",
+        "whole_record",
+    ]
+    assert all(0 <= row["tightness"] <= 1 for row in document["results"])
+
+
+def test_run_is_audited_white_box_and_black_box(saved_run):
+    result = run(saved_run, "--time-limit", 8, "--seed", 0, "--json")
+    assert result.exit_code == 0, result.output
+    targets = {row["target"] for row in json.loads(result.stdout)["results"]}
+    assert targets == {"gradients, white box", "training, black box"}
+
+
+def test_contradicted_claim_is_void(policy_file, monkeypatch):
+    challenges = [
+        replace(challenge, claim=Claim.gaussian(0.01, delta=1e-6))
+        for challenge in _audit._challenges(policy_file, 1.0, 1e-6, None, 1000)
+    ]
+    monkeypatch.setattr(_audit, "_challenges", lambda *_: challenges)
+    result = run(policy_file, "--epsilon", 1, "--delta", 1e-6, "--seed", 0)
+    assert isinstance(result.exception, GuaranteeVoidError)
+    assert "violated" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ([], BudgetError, "has no budget"),
+        (["--epsilon", 1], BudgetError, "--delta is None"),
+    ],
+)
+def test_a_policy_needs_a_budget(policy_file, arguments, error, message):
+    result = run(policy_file, *arguments)
+    assert isinstance(result.exception, error)
+    assert message in str(result.exception)
+
+
+def test_a_run_has_its_own_budget(saved_run):
+    result = run(saved_run, "--epsilon", 1)
+    assert isinstance(result.exception, CorrDPError)
+    assert "Leave --model" in str(result.exception)
