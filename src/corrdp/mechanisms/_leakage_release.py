@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,6 @@ from corrdp.policy import (
 
 SOURCES = ("declared", "public", "private", "in_sample")
 SIZES = "{}: row sizes"
-WITHHELD = "withheld: it would show exact private counts; research=True shows it"
 
 
 def estimate_leakage(
@@ -81,7 +79,7 @@ def estimate_leakage(
     source : str
         ``private``: noisy counts, paid from `epsilon` and `delta`. ``public``: exact
         counts of public rows. ``declared``: the policy's own numbers. ``in_sample``:
-        the paper's Definition 4.3, asymptotic.
+        the paper's Definition 4.3, asymptotic, and so for `research` only.
     epsilon, delta : float, optional
         Share of the budget that a private release may spend; every neighbor class is
         charged at distance 1, since nothing is known yet. For ``in_sample`` and
@@ -121,6 +119,12 @@ def estimate_leakage(
         )
     if source == "declared":
         return declared_table(policy)
+    if source == "in_sample" and not research:
+        raise GuaranteeVoidError(
+            "source='in_sample' shows numbers computed from private rows, and the "
+            "paper's charge for them is asymptotic. Pass research=True, or use "
+            "source='private'."
+        )
     if not research:
         policy.require_confirmed()
     check_failure_probability(failure_probability)
@@ -148,8 +152,6 @@ def estimate_leakage(
         features = exact_leakages(request, targets)
         if delta is not None:
             features = with_paper_upper(features, check_delta(delta))
-        if source == "in_sample" and not research:
-            features = {n: replace(f, reason=WITHHELD) for n, f in features.items()}
     return LeakageTable(
         features=features,
         source=source,

@@ -142,21 +142,20 @@ def test_public_counts_cost_nothing_and_name_the_pair(table, policy):
     assert "every column has a declared resolution" in leakage.features["u"].method
 
 
-def test_in_sample_is_asymptotic_and_withholds_reasons(table, policy):
-    leakage = estimate_leakage(table, policy, source="in_sample", delta=1e-6)
+def test_in_sample_is_asymptotic_and_for_research_only(table, policy):
+    with pytest.raises(GuaranteeVoidError, match="research=True"):
+        estimate_leakage(table, policy, source="in_sample", delta=1e-6)
+    leakage = estimate_leakage(
+        table, policy, source="in_sample", delta=1e-6, research=True
+    )
     assert leakage.delta_factor == 2
-    assert all("withheld" in v.reason for v in leakage.features.values())
+    assert "NOT PRIVATE" in leakage.to_text()
     with pytest.raises(GuaranteeVoidError, match="in_sample"):
         leakage.distances()
     adjusted = leakage.distances("theorem")
     assert adjusted["u"] >= leakage.features["u"].estimate
     assert leakage.claim("theorem").source == "in_sample"
-    shown = estimate_leakage(
-        table, policy, source="in_sample", delta=1e-6, research=True
-    )
-    assert "rows" in shown.features["u"].reason
-    assert "NOT PRIVATE" in shown.to_text()
-    without_delta = estimate_leakage(table, policy, source="in_sample")
+    without_delta = estimate_leakage(table, policy, source="in_sample", research=True)
     with pytest.raises(MissingBoundError, match="pass delta"):
         without_delta.distances("theorem")
 
