@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -195,21 +195,23 @@ def load_sepsis(directory: str | Path | None = None) -> PaperTable:
 def load_adult_wide(
     directory: str | Path | None = None,
     *,
+    sensitive: Sequence[str] = ("marital-status", "relationship"),
     leakage: Mapping[str, float] | None = None,
 ) -> PaperTable:
-    """Return Adult with all its columns, marital status and relationship sensitive.
+    """Return Adult with all its columns, of which two or three are sensitive.
 
     Parameters
     ----------
     directory : path, optional
         Where the file is.
+    sensitive : sequence of str
+        Names of the sensitive features.
     leakage : mapping of str to float, optional
         Leakage per insensitive feature, for example estimated on public rows.
     """
     raw = _read("adult.csv.gz", directory)
     complete = raw[~(raw == "?").any(axis=1)].drop_duplicates()
     paper = load_adult(directory).policy
-    sensitive = ("marital-status", "relationship")
     numbers = {
         "age": (17, 90),
         "fnlwgt": (0, 500_000),
