@@ -20,8 +20,8 @@ from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._make_private import PrivateTraining, make_private
 
 MOMENTUM = 0.9
-TRAVEL = 2.0  # how far noise alone may carry the parameters, all steps together
-LARGEST_RATE = {"classification": 4.0, "regression": 2.0}
+TOLERATED_WALK = 3.0  # how far noise alone may carry the parameters
+LARGEST_RATE = {"classification": 4.0, "regression": 8.0}
 CLIP_NORM = {"classification": 1.0, "regression": 0.5}
 _PLAIN_ITERATIONS = 200
 
@@ -60,7 +60,7 @@ def train_network(
     random_state: int | None,
     **arguments: Any,
 ) -> TrainedNetwork:
-    """Train by noisy gradients with momentum and average the last half of the steps.
+    """Train with momentum and falling steps; average the last half of the iterates.
 
     Parameters
     ----------
@@ -99,11 +99,9 @@ def train_network(
     )
     plan = training.module.plan
     rate = learning_rate or default_rate(plan, training.loader.expected_batch, kind)
-    for group in training.optimizer.param_groups:
-        group["lr"] = rate * (1.0 - MOMENTUM)
     if checkpoint is not None and Path(checkpoint).exists():
         load_checkpoint(training, checkpoint)
-    averaged = _run(training, checkpoint, checkpoint_every)
+    averaged = _run(training, rate, checkpoint, checkpoint_every)
     return TrainedNetwork(averaged, plan, training.module.certificate())
 
 
@@ -134,12 +132,17 @@ def train_plainly(
 
 
 def default_rate(plan: NetworkPlan, expected_batch: float, kind: str) -> float:
-    """Return the step size at which noise carries the parameters a nominal way."""
+    r"""Return the first step size, which falls with the noise: a function of the plan.
+
+    With :math:`w` the distance that noise alone would carry the parameters at the
+    largest rate :math:`r`: :math:`r / (1 + w / 3)`, so that it never carries them further
+    than 3.
+    """
     noise = plan.noise
     variance = float(np.sum(noise.table.sizes * noise.noise_scale**2))
-    walk = math.sqrt(variance * noise.n_steps) / expected_batch
     largest = LARGEST_RATE[kind]
-    return min(largest, TRAVEL / walk) if walk > 0 else largest
+    walk = largest * math.sqrt(variance * noise.n_steps) / expected_batch
+    return largest / (1.0 + walk / TOLERATED_WALK)
 
 
 def build_network(
@@ -190,13 +193,19 @@ def read_weights(network: nn.Module) -> Weights:
 
 
 def _run(
-    training: PrivateTraining, checkpoint: str | Path | None, checkpoint_every: int
+    training: PrivateTraining,
+    rate: float,
+    checkpoint: str | Path | None,
+    checkpoint_every: int,
 ) -> Weights:
     """Return the average of the last half of the iterates, as far as seen here."""
     module, optimizer, loader = training
     average = AveragedModel(module.module)
     for features, labels in loader:
         module.backward(features, labels)
+        left = 1.0 - (loader.steps_taken - 1) / loader.n_steps
+        for group in optimizer.param_groups:
+            group["lr"] = rate * left * (1.0 - MOMENTUM)
         optimizer.step()
         if 2 * loader.steps_taken > loader.n_steps:
             average.update_parameters(module.module)
