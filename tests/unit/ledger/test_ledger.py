@@ -20,7 +20,8 @@ from corrdp.exceptions import (
     UnsupportedEventError,
 )
 from corrdp.ledger import Ledger
-from corrdp.mechanisms import answer_queries
+from corrdp.mechanisms import VectorPlan, answer_queries
+from corrdp.mechanisms.queries._moments import Moment
 from corrdp.policy import Budget, Feature, Label, NumberDomain, Policy
 
 
@@ -280,6 +281,22 @@ def test_refusal_comes_before_any_row_is_read(pure, table):
 
     with pytest.raises(BudgetError, match="Ask for less"):
         answer_queries(Untouchable(), POLICY, ["mean(s)"], epsilon=2.0, ledger=pure)
+
+
+@pytest.mark.parametrize("step", ["Moment.evaluate", "VectorPlan.draw"])
+def test_the_charge_is_on_disk_before_sums_and_noise(pure, table, monkeypatch, step):
+    owner = {"Moment": Moment, "VectorPlan": VectorPlan}[step.split(".")[0]]
+    method = step.split(".")[1]
+    original, paid = getattr(owner, method), []
+
+    def watched(*args, **kwargs):
+        paid.append(Ledger.open(pure.path).remaining()["sensitive"].spent)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, method, watched)
+    answer_queries(table, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+    assert len(paid) == 1
+    assert paid[0] > 0
 
 
 def test_a_table_that_fails_after_the_charge_has_still_paid(pure, table):

@@ -346,6 +346,12 @@ def test_estimates_follow_the_rules_of_intervals():
     assert (one / Estimate(0.0, 0.0, 0.0)).value == 0.0
 
 
+def test_one_group_is_answered_by_one_number(policy, table):
+    result = answer_queries(table, policy, ["count(ward = b)"], epsilon=10.0)
+    assert result.answers[0].ask == "count(ward = b)"
+    assert isinstance(result.answers[0].value, float)
+
+
 def test_questions_are_read_as_written():
     assert parse_ask("mean(age)") == Mean("age")
     assert parse_ask(' mean( "hours per week" ) ') == Mean("hours per week")

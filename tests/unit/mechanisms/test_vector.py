@@ -19,7 +19,7 @@ from corrdp.mechanisms.noise import (
     round_to_grid,
     weighted_variance,
 )
-from corrdp.policy import Budget, Feature, NumberDomain, Policy
+from corrdp.policy import Budget, Feature, Label, NumberDomain, Policy
 
 POLICY = Policy(
     (
@@ -50,6 +50,23 @@ def plan(variant="optimal", *, epsilon=1.0, delta=0.0, **options):
 
 def scales(planned):
     return [float(scale) * GRID for scale in planned.scales]
+
+
+@pytest.mark.parametrize("relation", ["one_insensitive", "all_insensitive"])
+def test_features_move_under_the_classes_that_change_them(relation):
+    policy = Policy(
+        POLICY.features, Label("y", NumberDomain(0, 1), 0.5), relation=relation
+    )
+    bounds = {"a": 1.0, "u": 4.0, "y": 2.0}
+    movement = Movement.of_features(policy, bounds, grid=1.0)
+    steps = {name: movement.absolute[movement.row(name)] for name in movement.classes}
+    assert steps["sensitive"].tolist() == [1, 0, 2]
+    assert steps["label"].tolist() == [0, 0, 2]
+    assert steps[WHOLE_RECORD].tolist() == [1, 4, 2]
+    block = "insensitive" if relation == "all_insensitive" else "insensitive:u"
+    assert steps[block].tolist() == [0, 4, 2]
+    with pytest.raises(CorrDPError, match="no feature 'z'"):
+        Movement.of_features(policy, {"z": 1.0}, grid=1.0)
 
 
 def test_paper_variant_is_definition_2_9():

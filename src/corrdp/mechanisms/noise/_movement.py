@@ -12,6 +12,7 @@ from corrdp._typing import IntArray
 from corrdp._validate import check_nonnegative_array
 from corrdp.accounting import WHOLE_RECORD, Group
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import NeighborRelation, Policy, neighbor_classes
 
 LARGEST_MOVEMENT = 2**30
 
@@ -132,6 +133,50 @@ class Movement:
             tuple(rows),
             steps,  # type: ignore[arg-type]
             steps**2,  # type: ignore[arg-type]
+        )
+
+    @classmethod
+    def of_features(
+        cls,
+        policy: Policy,
+        sensitivity: Mapping[str, float],
+        *,
+        grid: float,
+        weights: Sequence[float] | None = None,
+    ) -> "Movement":
+        """Bound a vector whose every coordinate reads one column alone.
+
+        Parameters
+        ----------
+        policy : Policy
+            Names the neighbor classes.
+        sensitivity : mapping of str to float
+            Per column of the policy, how far its coordinate moves at most.
+        grid : float
+            The step to which the vector is rounded, a power of two.
+        weights : sequence of float, optional
+            Cost of a unit of variance of each coordinate.
+
+        Guarantee
+        ---------
+        A coordinate moves only under classes that may change its column: the setting
+        of Definition 2.9 of the paper (`docs/theory/laplace.md`).
+        """
+        label = () if policy.label is None else (policy.label.name,)
+        for name in sensitivity:
+            if name not in label:
+                policy.feature(name)
+        leakage: Mapping[str, float] | float = dict.fromkeys(policy.insensitive, 1.0)
+        if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+            leakage = 1.0
+        rows = {}
+        for neighbor in neighbor_classes(policy, leakage):
+            changed = neighbor.features + (label if neighbor.label_changes else ())
+            rows[neighbor.name] = [
+                bound if name in changed else 0.0 for name, bound in sensitivity.items()
+            ]
+        return cls.of_coordinates(
+            rows, grid=grid, names=tuple(sensitivity), weights=weights
         )
 
     def row(self, class_name: str) -> int:

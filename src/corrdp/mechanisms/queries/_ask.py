@@ -87,6 +87,8 @@ def parse_ask(text: str) -> Query:
 def ask_text(query: Query) -> str:
     """Return a question that `parse_ask` reads back as the same query."""
     if isinstance(query, Count):
+        if query.by is not None and query.groups is not None and len(query.groups) == 1:
+            return f"count({_quoted(query.by)} = {_quoted(query.groups[0])})"
         return "count()" + _by_text(query.by, query.groups)
     if isinstance(query, Total | Mean):
         name = "sum" if isinstance(query, Total) else "mean"

@@ -63,7 +63,10 @@ class Count(Query):
             return [("", Estimate.exactly(float(n_rows)))]
         (moment,) = self.moments(policy)
         counts = [count.clipped(0.0, n_rows) for count in estimates[moment]]
-        return list(zip(moment.labels(policy), counts, strict=True))
+        labels = moment.labels(policy)
+        if self.groups is not None and len(labels) == 1:
+            labels = ("",)  # one group was asked for: its count is the answer
+        return list(zip(labels, counts, strict=True))
 
 
 @dataclass(frozen=True)
