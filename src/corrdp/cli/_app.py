@@ -10,6 +10,7 @@ import typer
 
 from corrdp.cli import (
     _account,
+    _audit,
     _certificate,
     _check,
     _confirm,
@@ -50,6 +51,7 @@ app.command("report")(_report.report)
 app.command("query")(_query.query)
 app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_certificate.app, name="certificate")
+app.command("audit")(_audit.audit)
 app.add_typer(_account.app, name="account")
 app.command("demo")(_demo.demo)
 

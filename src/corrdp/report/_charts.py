@@ -35,6 +35,7 @@ _CONFIG: JSONObject = {
         "titleColor": "currentColor",
         "labelFontSize": 12,
         "orient": "top",
+        "symbolOpacity": 1,
         "title": None,
     },
 }
@@ -126,7 +127,13 @@ def _leakage(features: list[JSONObject]) -> JSONObject | None:
             },
             {
                 "data": {"values": bounded},
-                "mark": {"type": "tick", "color": ORANGE, "thickness": 3, "size": 18},
+                "mark": {
+                    "type": "tick",
+                    "color": ORANGE,
+                    "thickness": 3,
+                    "size": 18,
+                    "opacity": 1,
+                },
                 "encoding": {"y": y, "x": _number("upper", title)},
             },
         ],
@@ -214,7 +221,7 @@ def _curve(rows: list[JSONObject]) -> JSONObject | None:
 def _sweep(sweep: JSONObject | None) -> JSONObject | None:
     if sweep is None:
         return None
-    x = _number("epsilon", "epsilon", scale={"type": "log"})
+    x = _number("epsilon", "epsilon", scale={"type": "log", "nice": False})
     methods = list(dict.fromkeys(point["method"] for point in sweep["points"]))
     color = {
         "field": "method",
