@@ -135,8 +135,8 @@ def default_rate(plan: NetworkPlan, expected_batch: float, kind: str) -> float:
     r"""Return the first step size, which falls with the noise: a function of the plan.
 
     With :math:`w` the distance that noise alone would carry the parameters at the
-    largest rate :math:`r`: :math:`r / (1 + w / 3)`, so that it never carries them further
-    than 3.
+    largest rate :math:`r`: :math:`r / (1 + w / 3)`, so that it never carries them
+    further than 3.
     """
     noise = plan.noise
     variance = float(np.sum(noise.table.sizes * noise.noise_scale**2))

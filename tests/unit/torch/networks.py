@@ -182,5 +182,9 @@ def brute_force_parts(network, layout, features, labels, loss=squared):
             if math.isfinite(group.influence_bound):
                 v = a + shrink(v - a, group.influence_bound)
             parts.append(shrink(v, group.clip_norm))
-        totals = parts if totals is None else [t + p for t, p in zip(totals, parts)]
+        totals = (
+            parts
+            if totals is None
+            else [t + p for t, p in zip(totals, parts, strict=True)]
+        )
     return totals

@@ -1,0 +1,223 @@
+"""What would void the guarantee is refused, with the remedy."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+)
+from unit.torch.networks import rows, small_network, small_policy, squared, train
+
+pytestmark = pytest.mark.torch
+
+
+def test_batch_norm_is_refused_with_a_remedy():
+    network = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    with pytest.raises(GuaranteeVoidError, match=r"BatchNorm1d.*GroupNorm"):
+        train(network.double(), rows())
+
+
+class Mixing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 1).double()
+
+    def forward(self, features):
+        outputs = self.layer(features)
+        return outputs - outputs.mean(0)
+
+
+def test_a_module_that_mixes_examples_by_hand_is_refused():
+    with pytest.raises(GuaranteeVoidError, match="depends on other examples"):
+        train(Mixing(), rows())
+
+
+def test_a_loss_that_mixes_examples_is_refused():
+    def mixing(outputs, labels):
+        return squared(outputs, labels).mean().expand(len(labels))
+
+    with pytest.raises(GuaranteeVoidError, match="depends on other examples"):
+        train(small_network(), rows(), loss=mixing)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda outputs, labels: (outputs - labels[:, None]) ** 2,
+        lambda outputs, labels: (outputs - labels) ** 2,
+        lambda outputs, labels: squared(outputs, labels).mean(),
+    ],
+    ids=["(n, 1)", "(n, n)", "scalar"],
+)
+def test_a_loss_must_be_one_number_per_example(loss):
+    with pytest.raises(GuaranteeVoidError, match=r"shape \(3,\), got"):
+        train(small_network(), rows(), loss=loss)
+
+
+def test_a_module_without_a_first_linear_layer_says_how_to_name_one():
+    network = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 1)).double()
+    with pytest.raises(CorrDPError, match=r"LayerNorm.*input_layer="):
+        train(network, rows())
+    with pytest.raises(CorrDPError, match="input_layer='nowhere' is not a trained"):
+        train(network, rows(), input_layer="nowhere")
+
+
+def test_an_input_layer_must_read_the_columns_themselves():
+    network = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 1)).double()
+    features, labels = rows()
+    module, _, _ = train(network, (features, labels), input_layer="1")
+    with pytest.raises(GuaranteeVoidError, match="does not read the encoded columns"):
+        module.backward(features, labels)
+
+
+def test_the_width_of_the_module_must_be_that_of_the_policy():
+    with pytest.raises(PolicyError, match="reads 6 columns, the policy encodes 5"):
+        train(small_network(n_inputs=6), rows(n_columns=5))
+    with pytest.raises(PolicyError, match="features have 6 columns"):
+        train(small_network(n_inputs=6), rows(n_columns=6))
+
+
+def test_a_loss_that_is_not_finite_stops_and_is_charged():
+    network = small_network()
+    features, labels = rows()
+    module, optimizer, _ = train(network, (features, labels))
+    before = [p.detach().clone() for p in network.parameters()]
+    broken = labels.clone()
+    broken[3] = math.nan
+    with pytest.raises(GuaranteeVoidError, match="step 1 is not finite"):
+        module.backward(features, broken)
+    assert module.steps_charged == 1
+    with pytest.raises(GuaranteeVoidError, match="no private gradient"):
+        optimizer.step()
+    for old, new in zip(before, network.parameters(), strict=True):
+        assert torch.equal(old, new)
+    assert module.certificate().epsilon <= 1.0
+
+
+def test_no_step_beyond_the_plan():
+    module, optimizer, loader = train(small_network(), rows(), epochs=2)
+    for batch in loader:
+        module.backward(*batch)
+        optimizer.step()
+    with pytest.raises(BudgetError, match="n_steps=2 planned steps are spent"):
+        module.backward(*rows())
+
+
+def test_a_gradient_is_stepped_on_once_and_only_if_private():
+    network = small_network()
+    module, optimizer, loader = train(network, rows())
+    with pytest.raises(GuaranteeVoidError, match="no private gradient"):
+        optimizer.step()
+    module.backward(*loader.draw())
+    optimizer.step()
+    squared(module(loader.features), loader.labels).sum().backward()
+    with pytest.raises(GuaranteeVoidError, match="has no noise"):
+        optimizer.step()
+
+
+class Reused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(5, 5).double()
+        self.last = nn.Linear(5, 1).double()
+
+    def forward(self, features):
+        return self.last(self.first(torch.tanh(self.first(features))))
+
+
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(5, 5).double()
+        self.last = nn.Linear(5, 1).double()
+
+    def forward(self, features):
+        return self.last(torch.relu_(self.first(features)))
+
+
+class Idle(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(5, 1).double()
+        self.spare = nn.Linear(5, 1).double()
+
+    def forward(self, features):
+        return self.first(features)
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (Reused(), "called more than once"),
+        (InPlace(), "changed in place"),
+        (Idle(), "was not called"),
+    ],
+)
+def test_layers_whose_gradients_are_not_known_are_refused(module, reason):
+    with pytest.raises(GuaranteeVoidError, match=reason):
+        train(module, rows())
+
+
+def test_a_recurrent_layer_is_refused():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.GRU(5, 2).double()
+
+        def forward(self, features):
+            return self.cell(features[None])[0][0].sum(1, keepdim=True)
+
+    with pytest.raises(GuaranteeVoidError, match="one tensor to one tensor"):
+        train(Recurrent(), rows(), method="standard")
+
+
+def test_shared_parameters_are_refused():
+    network = nn.Sequential(nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 1)).double()
+    network[1].weight = network[0].weight
+    with pytest.raises(GuaranteeVoidError, match="share a parameter"):
+        train(network, rows())
+
+
+def test_nothing_to_train_is_refused():
+    network = small_network().requires_grad_(False)
+    with pytest.raises(GuaranteeVoidError, match="requires_grad=True"):
+        train(network, rows())
+
+
+def test_an_optimizer_of_other_parameters_is_refused():
+    from corrdp.torch import make_private
+
+    other = nn.Linear(5, 1)
+    with pytest.raises(CorrDPError, match="not the module's"):
+        make_private(
+            small_network(),
+            torch.optim.SGD(other.parameters(), lr=0.1),
+            rows(),
+            loss=squared,
+            policy=small_policy(),
+            epsilon=1.0,
+            delta=1e-5,
+            epochs=1,
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "semi"}, "method must be one of corr, standard"),
+        ({"group_by": "color"}, "group_by must be 'role' or 'feature'"),
+        ({"epochs": 0}, "epochs must be"),
+        ({"batch_size": 0}, "batch_size must be"),
+        ({"clip_norm": -1.0}, "clip_norm must be"),
+        ({"epsilon": None}, "epsilon is None"),
+    ],
+)
+def test_arguments_out_of_range_are_named(change, message):
+    with pytest.raises(CorrDPError, match=message):
+        train(small_network(), rows(), **change)
