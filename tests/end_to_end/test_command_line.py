@@ -316,6 +316,25 @@ def test_report_is_rendered_again_with_the_ledger(folder, tmp_path):
         assert "logistic model" in (tmp_path / name).read_text()
 
 
+def test_sweep_compares_methods_and_feeds_the_report(folder, tmp_path):
+    words = ("sweep", folder / "data.csv", "--policy", folder / "policy.toml")
+    options = ("--epsilons", "0.5,2", "--seeds", 2, "--out", tmp_path / "sweep")
+    refused = run(*words, *options)
+    assert refused.code == 4
+    assert "--research" in refused.stderr
+    result = run(*words, *options, "--research", "--json")
+    assert result.code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert "not private" in document["notice"]
+    assert {point["method"] for point in document["points"]} == {
+        *("corr", "standard", "semi", "partial", "nonprivate")
+    }
+    assert (tmp_path / "sweep" / "sweep.csv").read_text().startswith("method,epsilon")
+    page = tmp_path / "r.html"
+    run("report", folder / "model", "--sweep", tmp_path / "sweep", "--out", page)
+    assert "sweep: research: not private" in page.read_text()
+
+
 # --- certificate, account, query, ledger
 
 
@@ -395,6 +414,8 @@ def test_query_answers_and_ledger_shows_the_charge(folder):
         ("train D --policy P --model forest --out O", 2, "forest"),
         ("predict nowhere D --out p.csv", 3, "nowhere"),
         ("report nowhere", 3, "nowhere"),
+        ("sweep D --policy P --epsilons a,b --research --out O", 3, "'a,b'"),
+        ("sweep none.csv --policy P --epsilons 1 --research --out O", 3, "none.csv"),
         ("query none.csv --policy P --ask count() --epsilon 1", 3, "none.csv"),
         ("query D --policy P --ask mean(shoe) --epsilon 1", 3, "shoe"),
         ("ledger show nowhere", 3, "nowhere"),

@@ -1,0 +1,59 @@
+"""Files appear whole or not at all; a person who watches sees progress."""
+
+import sys
+
+import pytest
+
+from corrdp.cli._output import counting, results, working, write_text
+from corrdp.exceptions import CorrDPError
+
+
+def test_results_move_at_the_end_only(tmp_path):
+    out = tmp_path / "out"
+    with results(out) as staging:
+        write_text(staging / "a.txt", "a")
+        assert not (out / "a.txt").exists()
+    assert [path.name for path in out.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [CorrDPError, KeyboardInterrupt])
+def test_nothing_stays_after_a_failure(error, tmp_path):
+    def fail():
+        with results(tmp_path / "out") as staging:
+            write_text(staging / "a.txt", "a")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_others_stay(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(KeyError), results(tmp_path):
+        raise KeyError
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_file_that_cannot_be_written_leaves_no_trace(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(CorrDPError, match="cannot write"):
+        write_text(tmp_path / "folder", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys):
+    def shown():
+        with working("Training"):
+            pass
+        with counting("Sweeping") as tell:
+            tell(1, 2)
+        return capsys.readouterr()
+
+    assert shown() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    captured = shown()
+    assert captured.out == ""
+    assert "Training" in captured.err
+    assert "Sweeping" in captured.err
