@@ -277,7 +277,7 @@ def _line(cells: list[str]) -> str:
 
 
 def _draw() -> None:
-    """Draw audited against certified epsilon: the library below the line, bugs above."""
+    """Draw audited against certified epsilon: bugs lie above the line."""
     import matplotlib as mpl
 
     mpl.use("svg")

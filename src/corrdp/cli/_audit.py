@@ -123,7 +123,9 @@ def _of_means(
 
 
 def _of_run(directory: Path, rows: int) -> "tuple[Challenge[Any], ...]":
+    from corrdp.certificate import Calibration
     from corrdp.cli._models import load_estimator
+    from corrdp.estimators import LinearRegression, LogisticRegression
 
     fitted = load_estimator(directory)
     certificate = fitted.certificate_
@@ -132,6 +134,13 @@ def _of_run(directory: Path, rows: int) -> "tuple[Challenge[Any], ...]":
             f"the model in {str(directory)!r} protects nothing (method="
             f"{fitted.method!r}). There is no claim to audit."
         )
+    is_linear = isinstance(fitted, LinearRegression | LogisticRegression)
+    if not is_linear or certificate.calibration is not Calibration.CERTIFIED:
+        raise CorrDPError(
+            f"the run is a {type(fitted).__name__} of calibration "
+            f"{str(certificate.calibration)!r}; this command attacks linear models of "
+            "calibration 'certified'. Write challenges with corrdp.auditing."
+        )
     leakage = certificate.leakage
     estimator = type(fitted)(
         fitted.policy_,
@@ -139,22 +148,13 @@ def _of_run(directory: Path, rows: int) -> "tuple[Challenge[Any], ...]":
         delta=fitted.delta,
         leakage=leakage.distances() if leakage.values else None,
         method=fitted.method,
-        calibration=fitted.calibration,
-        research=fitted.research,
     )
     return _of_training(estimator.plan(rows), certificate.delta)
 
 
 def _of_training(plan: "TrainingPlan", delta: float) -> "tuple[Challenge[Any], ...]":
     from corrdp.auditing import gradient_challenges, model_challenges
-    from corrdp.training import TrainingPlan
 
-    if not isinstance(plan, TrainingPlan):
-        raise CorrDPError(
-            f"the plan is a {type(plan).__name__}, which this command cannot attack. "
-            "Audit a linear model of calibration 'certified', or write challenges "
-            "with corrdp.audit."
-        )
     return (
         *gradient_challenges(plan, delta=delta),
         *model_challenges(plan, delta=delta, n_steps=2, n_runs=200),

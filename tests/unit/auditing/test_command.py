@@ -31,7 +31,8 @@ def policy_file(tmp_path):
 
 
 @pytest.fixture
-def saved_run(tmp_path):
+def fit(tmp_path):
+    """Return a function that trains, saves and returns the directory."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -42,9 +43,15 @@ def saved_run(tmp_path):
         }
     )
     y = np.where(frame["age"] > 0.5, "y", "n")
-    model = LogisticRegression(audited_policy(), epsilon=8.0, delta=1e-5)
-    model.fit(frame, y).save(tmp_path / "run")
-    return tmp_path / "run"
+
+    def fit(**settings):
+        model = LogisticRegression(
+            audited_policy(), epsilon=8.0, delta=1e-5, **settings
+        )
+        model.fit(frame, y).save(tmp_path / "run")
+        return tmp_path / "run"
+
+    return fit
 
 
 def test_policy_is_audited_without_data(policy_file):
@@ -61,8 +68,9 @@ def test_policy_is_audited_without_data(policy_file):
     assert all(0 <= row["tightness"] <= 1 for row in document["results"])
 
 
-def test_run_is_audited_white_box_and_black_box(saved_run):
-    result = run(saved_run, "--time-limit", 8, "--seed", 0, "--json")
+@pytest.mark.parametrize("method", ["corr", "standard", "semi"])
+def test_run_is_audited_white_box_and_black_box(fit, method):
+    result = run(fit(method=method), "--time-limit", 4, "--seed", 0, "--json")
     assert result.exit_code == 0, result.output
     targets = {row["target"] for row in json.loads(result.stdout)["results"]}
     assert targets == {"gradients, white box", "training, black box"}
@@ -92,7 +100,20 @@ def test_a_policy_needs_a_budget(policy_file, arguments, error, message):
     assert message in str(result.exception)
 
 
-def test_a_run_has_its_own_budget(saved_run):
-    result = run(saved_run, "--epsilon", 1)
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"method": "nonprivate", "research": True}, GuaranteeVoidError, "no claim"),
+        ({"calibration": "theorem"}, CorrDPError, "'theorem'"),
+    ],
+)
+def test_a_run_without_certified_claims_is_refused(fit, settings, error, message):
+    result = run(fit(**settings))
+    assert isinstance(result.exception, error)
+    assert message in str(result.exception)
+
+
+def test_a_run_has_its_own_budget(fit):
+    result = run(fit(), "--epsilon", 1)
     assert isinstance(result.exception, CorrDPError)
     assert "Leave --model" in str(result.exception)
