@@ -107,8 +107,8 @@ def cost_units(
         price = _price(rule, order, event)
         if not price < _LARGEST_COST:
             return None
-        if rule is Rule.PURE:  # exact, so that ten tenths are one
-            total += math.ceil(_as_printed(price) * UNITS)
+        if isinstance(price, Fraction):  # exact, so that ten tenths are one
+            total += math.ceil(price * UNITS)
         else:
             total += math.ceil(price * _ROUND_OFF * UNITS)
     return total
@@ -133,7 +133,8 @@ def largest_pure_epsilon(rule: Rule, order: float | None, units: int) -> float:
         return max(units, 0) / UNITS
 
     def excess(epsilon: float) -> float:
-        return _price(rule, order, ApproximateEvent(epsilon, 0.0)) - units / UNITS
+        price = _price(rule, order, ApproximateEvent(epsilon, 0.0))
+        return float(price) - units / UNITS
 
     # Randomized response has divergence at least epsilon * tanh(epsilon / 2).
     high = 2.0 * units / UNITS + 2.0
@@ -156,7 +157,7 @@ def _renyi_limit(order: float, epsilon: float, delta: float) -> float:
     return (epsilon - conversion) / order
 
 
-def _price(rule: Rule, order: float | None, event: PrivacyEvent) -> float:
+def _price(rule: Rule, order: float | None, event: PrivacyEvent) -> float | Fraction:
     if rule is Rule.RENYI and order is not None:
         if isinstance(event, ConcentratedEvent):
             return order * event.rho
@@ -165,7 +166,7 @@ def _price(rule: Rule, order: float | None, event: PrivacyEvent) -> float:
         return event.count * event.mu**2
     if rule is Rule.PURE and isinstance(event, LaplaceEvent | ApproximateEvent):
         pure = isinstance(event, LaplaceEvent) or event.delta == 0.0
-        return float(event.count * _as_printed(event.epsilon)) if pure else math.inf
+        return event.count * _as_printed(event.epsilon) if pure else math.inf
     raise UnsupportedEventError(
         f"a ledger with rule={rule.value!r} cannot price an event of kind "
         f"{event.kind!r}. Open a ledger with rule='renyi', which prices every kind."
