@@ -153,6 +153,13 @@ def test_public_columns_and_the_row_count_cost_nothing(policy, table):
     assert result.certificate.epsilon == 0.0
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_question_without_noise_needs_no_plan(policy, table, delta):
+    result = answer_queries(table, policy, ["count()"], epsilon=1.0, delta=delta)
+    assert result.answers[0].value == N_ROWS
+    assert result.certificate.epsilon == 0.0
+
+
 def test_queries_that_need_the_same_sum_share_it(policy):
     budget = Budget(epsilon=1.0, delta=0.0)
     asks = ["mean(age)", "sum(age)", "variance(age)"]

@@ -211,6 +211,15 @@ def test_movement_refuses_what_it_cannot_bound():
         Movement(group, (WHOLE_RECORD,), [[1]], [[1]]).row("label")
 
 
+def test_squares_of_large_movements_keep_all_their_digits():
+    steps = 2**30 - 1
+    movement = Movement.of_coordinates({WHOLE_RECORD: [steps]}, grid=1.0)
+    assert int(movement.squared[0, 0]) == steps**2
+    assert float(steps**2) != steps**2  # a float would have rounded
+    with pytest.raises(CorrDPError, match=r"at most 2\*\*30 grid steps"):
+        Movement.of_coordinates({WHOLE_RECORD: [2.0**40]}, grid=1.0)
+
+
 def test_a_group_outside_the_promised_classes_is_refused():
     bounds = {name: [*row, 0.0] for name, row in SENSITIVITY.items()}
     bounds[WHOLE_RECORD][-1] = 1.0

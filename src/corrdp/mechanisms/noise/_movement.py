@@ -53,7 +53,10 @@ class Movement:
                     f"{name} must hold whole numbers of grid steps in shape (classes, "
                     f"groups) = {shape}, got shape {values.shape}. Round them up."
                 )
-            object.__setattr__(self, name, values.astype(np.int64))
+            # Squares may need more digits than a float has: keep integers as they are.
+            object.__setattr__(
+                self, name, np.array(getattr(self, name), dtype=np.int64)
+            )
         units = self.units or (1,) * len(self.groups)
         if len(units) != len(self.groups) or min(units, default=1) < 1:
             raise CorrDPError(
@@ -121,18 +124,25 @@ class Movement:
         labels = names or [f"coordinate {k}" for k in range(n_coordinates)]
         costs = weights if weights is not None else [1.0] * n_coordinates
         step = Fraction(grid)
-        steps = np.array(
-            [[math.ceil(Fraction(float(s)) / step) for s in r] for r in rows.values()],
-            dtype=np.float64,
-        ).reshape(len(rows), n_coordinates)
+        steps = [
+            [math.ceil(Fraction(float(bound)) / step) for bound in row]
+            for row in rows.values()
+        ]
+        largest = max((max(row, default=0) for row in steps), default=0)
+        if largest > LARGEST_MOVEMENT:
+            raise CorrDPError(
+                f"sensitivities must be at most 2**30 grid steps, got "
+                f"{largest}. Declare a coarser grid."
+            )
+        absolute = np.array(steps, dtype=np.int64).reshape(len(rows), n_coordinates)
         return cls(
             tuple(
                 Group(label, 1, (), float(cost))
                 for label, cost in zip(labels, costs, strict=True)
             ),
             tuple(rows),
-            steps,  # type: ignore[arg-type]
-            steps**2,  # type: ignore[arg-type]
+            absolute,
+            absolute**2,
         )
 
     @classmethod

@@ -125,10 +125,10 @@ def _plan(
     else:
         limits = {name: allowed[name] for name in names}
     rows = [movement.row(name) for name in limits]
-    if kind is NoiseKind.LAPLACE:
-        scales = _laplace(movement, rows, limits, budget, variant, objective)
-    else:
-        scales = _gaussian(movement, rows, limits, budget, variant, objective)
+    find = _laplace if kind is NoiseKind.LAPLACE else _gaussian
+    scales = np.zeros(len(movement.groups))
+    if movement.groups:
+        scales = find(movement, rows, limits, budget, variant, objective)
     priced = dict.fromkeys(allowed, math.inf) | limits
     moves = movement.absolute.max(axis=0, initial=0) > 0
     chosen = tuple(

@@ -173,7 +173,7 @@ def moment_movement(
         ]
         for neighbor in classes
     ]
-    array = np.array(bounds, dtype=np.float64).reshape(len(classes), len(moments), 2)
+    array = np.array(bounds, dtype=np.int64).reshape(len(classes), len(moments), 2)
     return Movement(
         tuple(
             Group(
@@ -185,7 +185,7 @@ def moment_movement(
             for moment, weight in moments.items()
         ),
         tuple(neighbor.name for neighbor in classes),
-        array[:, :, 0],  # type: ignore[arg-type]
-        array[:, :, 1],  # type: ignore[arg-type]
+        array[:, :, 0],
+        array[:, :, 1],
         tuple(moment.span for moment in moments),
     )

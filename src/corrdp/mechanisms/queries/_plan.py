@@ -26,6 +26,10 @@ GRID_ASSUMPTION = (
     "numbers are rounded to 2**20 steps between their declared bounds; noise is "
     "drawn exactly from a discrete distribution"
 )
+SEPARATE_LEAKAGE = (
+    "the leakage was released from the same rows before, at a cost that this "
+    "certificate does not include: add it from the leakage table, or keep a ledger"
+)
 COMPONENT = "queries"
 
 Leakage: TypeAlias = LeakageTable | LeakageClaim | Mapping[str, float] | float
@@ -162,6 +166,8 @@ def plan_queries(
         objective=objective,
     )
     assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
+    if claim.source == "private":
+        assumptions += (SEPARATE_LEAKAGE,)
     if isinstance(leakage, LeakageTable):
         assumptions += leakage.assumptions
     return QueryPlan(
@@ -173,6 +179,7 @@ def _claim(policy: Policy, leakage: Leakage | None) -> LeakageClaim:
     if leakage is None:
         return LeakageClaim.declared(policy)
     if isinstance(leakage, LeakageTable):
+        leakage.require_policy(policy)
         return leakage.claim()
     if isinstance(leakage, LeakageClaim):
         return leakage
