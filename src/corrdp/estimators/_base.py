@@ -15,6 +15,7 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate, Component, certify
 from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._methods import (
     LeakageInput,
     Method,
@@ -136,6 +137,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.policy, AllSensitive):
             self.n_features_in_ = self._encoder.n_features_in_
             self.feature_names_in_ = self._encoder.feature_names_in_
+        if self.research:
+            self.n_clipped_rows_ = count_clipped_rows(policy, X)
         self.plan_: TrainingPlan | TheoremPlan | None = None
         self.certificate_: Certificate | None = None
         if budget is None:

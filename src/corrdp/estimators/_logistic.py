@@ -56,6 +56,8 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         Constant.
     classes_ : array, shape (2,)
         Labels, in the policy's order.
+    n_clipped_rows_ : int
+        Rows with a number outside its bounds; counted if `research` is set.
 
     Guarantee
     ---------

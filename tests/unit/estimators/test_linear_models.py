@@ -314,3 +314,11 @@ def test_loading_refuses_what_is_no_model(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps({"schema": "other"}))
     with pytest.raises(CorrDPError, match="schema"):
         LogisticRegression.load(tmp_path)
+
+
+def test_clipped_rows_are_counted_in_research_only():
+    frame = example_frame()
+    far = frame.assign(age=frame.age.where(frame.age < 90, 1e6))
+    model = model_of(research=True).fit(far)
+    assert model.n_clipped_rows_ == np.count_nonzero(frame.age >= 90)
+    assert not hasattr(model_of().fit(far), "n_clipped_rows_")
