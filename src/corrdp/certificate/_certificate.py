@@ -261,7 +261,12 @@ def certify(
     Each claim is the composition of the components for that class
     (`docs/theory/composition.md`), so nothing is promised that is not priced.
     """
-    parts = tuple(components)
+    parts = tuple(component.restated(policy) for component in components)
+    if not parts:
+        raise CorrDPError(
+            "components is empty: a certificate speaks of a release. Pass the plan or "
+            "the events of everything that is released."
+        )
     claims = {}
     for neighbor in neighbor_classes(policy, leakage.distances()):
         allowed = (

@@ -16,8 +16,12 @@ from corrdp.accounting import (
     epsilon_within,
     event_from_json,
 )
-from corrdp.exceptions import CorrDPError, UnsupportedEventError
-from corrdp.policy import NeighborRelation, Policy
+from corrdp.exceptions import (
+    CorrDPError,
+    GuaranteeVoidError,
+    UnsupportedEventError,
+)
+from corrdp.policy import NeighborRelation, Policy, class_columns
 
 
 class Calibration(StrEnum):
@@ -96,11 +100,14 @@ class LeakageClaim:
     failure_probability : float
         Probability beta with which an estimated upper bound may be too small. Shown
         beside delta, never added to it.
+    metric : str
+        Distance between distributions that the values are in.
     """
 
     source: str
     values: Mapping[str, float]
     failure_probability: float = 0.0
+    metric: str = "total_variation"
 
     def __post_init__(self) -> None:
         check_real(
@@ -126,13 +133,17 @@ class LeakageClaim:
             "source": self.source,
             "values": dict(self.values),
             "failure_probability": self.failure_probability,
+            "metric": self.metric,
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "LeakageClaim":
         """Read what `to_json` wrote."""
         return cls(
-            document["source"], document["values"], document["failure_probability"]
+            document["source"],
+            document["values"],
+            document["failure_probability"],
+            document["metric"],
         )
 
 
@@ -151,11 +162,15 @@ class Component:
         All noise of the part, decided before data was touched.
     events : mapping of str to tuple of events, optional
         Cost per class where no plan applies.
+    scope : mapping of str to set of str, optional
+        Columns that each priced class may change, for a part that may be certified
+        under another policy than it was released for; see `restated`.
     """
 
     name: str
     plan: NoisePlan | None = None
     events: Mapping[str, tuple[PrivacyEvent, ...]] = field(default_factory=dict)
+    scope: Mapping[str, frozenset[str]] | None = None
 
     def __post_init__(self) -> None:
         if (self.plan is None) == (not self.events):
@@ -180,6 +195,40 @@ class Component:
         priced = class_name if known else WHOLE_RECORD
         return (self.plan.event(priced),) if self.plan.covers(priced) else None
 
+    def restated(self, policy: Policy) -> "Component":
+        """Return the part priced for the classes of another policy.
+
+        Policies name their classes alike although different columns may change in
+        them. Columns decide: a class pays what the smallest class costs that may
+        change at least its columns.
+
+        Raises
+        ------
+        GuaranteeVoidError
+            If no priced class covers some class of `policy`.
+
+        Guarantee
+        ---------
+        Neighbors that differ in some columns are neighbors of every class that may
+        change at least these (`docs/theory/neighbors.md`, step 1 of the proof).
+        """
+        asked = class_columns(policy)
+        if self.scope is None or dict(self.scope) == asked:
+            return self
+        by_size = sorted(self.scope.items(), key=lambda item: len(item[1]))
+        events = {}
+        for name, columns in asked.items():
+            covering = [priced for priced, reach in by_size if columns <= reach]
+            cost = self.events_of(covering[0]) if covering else None
+            if cost is None:
+                raise GuaranteeVoidError(
+                    f"{self.name!r} was released for a policy under which class "
+                    f"{name!r} has no price (columns {', '.join(sorted(columns))}). "
+                    "Release it again under the policy that is certified."
+                )
+            events[name] = cost
+        return Component(self.name, events=events, scope=asked)
+
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
         return {
@@ -189,6 +238,11 @@ class Component:
                 name: [event.to_json() for event in events]
                 for name, events in self.events.items()
             },
+            "scope": (
+                None
+                if self.scope is None
+                else {name: sorted(columns) for name, columns in self.scope.items()}
+            ),
         }
 
     @classmethod
@@ -205,6 +259,11 @@ class Component:
                 name: tuple(event_from_json(event) for event in events)
                 for name, events in document["events"].items()
             },
+            scope=(
+                None
+                if document["scope"] is None
+                else {n: frozenset(c) for n, c in document["scope"].items()}
+            ),
         )
 
 

@@ -77,7 +77,8 @@ def _leakage_sentence(certificate: "Certificate") -> str:
     if not leakage.values:
         return "Leakage: no insensitive feature needs a distance."
     values = ", ".join(f"{n} {v:.4g}" for n, v in leakage.values.items())
-    sentence = f"Leakage ({leakage.source}): {values}."
+    metric = leakage.metric.replace("_", " ")
+    sentence = f"Leakage ({leakage.source}, {metric}): {values}."
     if leakage.failure_probability > 0:
         sentence += (
             f" As an upper bound it may fail with probability "

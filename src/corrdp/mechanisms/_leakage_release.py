@@ -45,6 +45,7 @@ from corrdp.policy import (
     Conditioning,
     NeighborRelation,
     Policy,
+    class_columns,
     neighbor_classes,
 )
 
@@ -142,7 +143,9 @@ def estimate_leakage(
     components: tuple[Component, ...] = ()
     if source == "private":
         features, plan = _private(request, targets, epsilon, delta)
-        components = () if plan is None else (Component("leakage", plan=plan),)
+        if plan is not None:
+            scope = class_columns(policy)
+            components = (Component("leakage", plan=plan, scope=scope),)
     else:
         if epsilon is not None:
             raise BudgetError(

@@ -8,7 +8,12 @@ from typing import Any
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Calibration, Component, LeakageClaim
-from corrdp.exceptions import CorrDPError, GuaranteeVoidError, MissingBoundError
+from corrdp.exceptions import (
+    CorrDPError,
+    GuaranteeVoidError,
+    MissingBoundError,
+    PolicyError,
+)
 from corrdp.leakage import BLOCK, FeatureLeakage
 from corrdp.policy import NeighborRelation, Policy
 
@@ -80,9 +85,7 @@ class LeakageTable:
             )
         }
         return {
-            name: tuple(
-                e for part in self.components for e in part.events_of(name) or ()
-            )
+            name: tuple(e for part in self.components for e in _cost(part, name))
             for name in sorted(names)
         }
 
@@ -126,7 +129,20 @@ class LeakageTable:
             self.source,
             values if isinstance(values, Mapping) else {BLOCK: values},
             self.failure_probability,
+            self.metric,
         )
+
+    def require_policy(self, policy: Policy) -> None:
+        """Raise `PolicyError` unless the table was computed for this policy.
+
+        Other roles, domains or conditioning give other leakages.
+        """
+        if self.policy_fingerprint != policy.fingerprint():
+            raise PolicyError(
+                f"the leakage table was computed for policy "
+                f"{self.policy_fingerprint[:12] or 'unknown'}, got "
+                f"{policy.fingerprint()[:12]}. Estimate it again under this policy."
+            )
 
     def to_text(self) -> str:
         """Return the table in plain words."""
@@ -219,6 +235,16 @@ class LeakageTable:
                 "for the paper's asymptotic value."
             )
         return value
+
+
+def _cost(part: Component, class_name: str) -> tuple[PrivacyEvent, ...]:
+    events = part.events_of(class_name)
+    if events is None:
+        raise GuaranteeVoidError(
+            f"{part.name!r} has no noise where class {class_name!r} moves, so its cost "
+            "is unbounded. Release the leakage again."
+        )
+    return events
 
 
 def declared_table(policy: Policy) -> LeakageTable:

@@ -17,7 +17,11 @@ from corrdp.policy._features import (
     Label,
     NeighborRelation,
 )
-from corrdp.policy._neighbors import NeighborClass, neighbor_classes
+from corrdp.policy._neighbors import (
+    NeighborClass,
+    class_columns,
+    neighbor_classes,
+)
 from corrdp.policy._policy import Policy
 
 __all__ = [
@@ -38,6 +42,7 @@ __all__ = [
     "Refuse",
     "Replace",
     "Slot",
+    "class_columns",
     "class_epsilon",
     "neighbor_classes",
     "policy_blocks",

@@ -95,6 +95,21 @@ def neighbor_classes(
     return tuple(classes)
 
 
+def class_columns(policy: Policy) -> dict[str, frozenset[str]]:
+    """Return the columns each class may change, its label among them if it may.
+
+    Leakage does not matter here: it sets distances, not columns.
+    """
+    leakage: Mapping[str, float] | float = 1.0
+    if policy.relation is NeighborRelation.ONE_INSENSITIVE:
+        leakage = dict.fromkeys(policy.insensitive, 1.0)
+    label = () if policy.label is None else (policy.label.name,)
+    return {
+        c.name: frozenset(c.features + (label if c.label_changes else ()))
+        for c in neighbor_classes(policy, leakage)
+    }
+
+
 def _scored(leakage: float | None, score: float, *, missing: str) -> float:
     """Return ``(1 - score) * leakage + score``; leakage is not needed at score 1."""
     if score == 1.0:

@@ -13,6 +13,7 @@ from corrdp.accounting import (
     Group,
     NoisePlan,
     SensitivityTable,
+    gaussian_epsilon,
     plan_noise,
 )
 from corrdp.certificate import (
@@ -27,7 +28,13 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     UnsupportedEventError,
 )
-from corrdp.policy import Budget, Policy, class_epsilon, neighbor_classes
+from corrdp.policy import (
+    Budget,
+    Policy,
+    class_columns,
+    class_epsilon,
+    neighbor_classes,
+)
 
 POLICY = Policy.from_toml(
     """
@@ -309,7 +316,7 @@ def test_text_says_what_is_promised_and_what_is_not():
     assert "if one record changes in race" in text
     assert "a price, not a promise" in text
     assert "Label: not protected" in text
-    assert "Leakage (declared): race 0.25, region 0." in text
+    assert "Leakage (declared, total variation): race 0.25, region 0." in text
     assert "may fail" not in text
 
 
@@ -371,3 +378,85 @@ def test_policy_without_insensitive_features_needs_no_leakage():
     )
     assert set(certificate.classes) == {"sensitive", WHOLE_RECORD}
     assert "no insensitive feature" in certificate.to_text()
+
+
+def all_sensitive(policy):
+    """Return the policy in which every feature is sensitive."""
+    document = policy.to_dict()
+    for feature in document["features"].values():
+        feature.pop("leakage", None)
+        feature["role"] = "sensitive"
+    return Policy.from_dict(document)
+
+
+def test_parts_of_another_policy_are_priced_by_columns_not_by_name():
+    """What is called sensitive elsewhere may change more columns here."""
+    cost = {
+        "sensitive": (GaussianEvent(mu=0.01),),
+        "insensitive:race": (GaussianEvent(mu=0.2),),
+        "insensitive:region": (GaussianEvent(mu=0.2),),
+        WHOLE_RECORD: (GaussianEvent(mu=0.5),),
+    }
+    policy = all_sensitive(POLICY)
+    budget = Budget(epsilon=3.0, delta=1e-6)
+    claim = LeakageClaim.declared(policy)
+    part = Component("leakage", events=cost, scope=class_columns(POLICY))
+    certificate = certify(policy, [part], budget=budget, leakage=claim)
+    assert certificate.classes["sensitive"].epsilon == pytest.approx(
+        gaussian_epsilon(mu=0.5, delta=1e-6)
+    )
+    assert Certificate.from_json(certificate.to_json()) == certificate
+    assert certificate.verify(policy)
+    # Planted: without a scope the name alone decides, and understates.
+    by_name = Component("leakage", events=cost)
+    wrong = certify(policy, [by_name], budget=budget, leakage=claim)
+    assert wrong.classes["sensitive"].epsilon < 0.1
+
+
+def test_parts_are_kept_as_they_are_under_their_own_policy():
+    part = Component("training", plan=noise_plan(), scope=class_columns(POLICY))
+    assert part.restated(POLICY) is part
+    assert issue([part]).classes == issue().classes
+    again = Component.from_json(part.to_json())
+    assert again.scope == part.scope
+
+
+def test_fewer_protected_columns_pay_the_smallest_class_that_covers_them():
+    cost = {
+        "sensitive": (GaussianEvent(mu=0.1),),
+        WHOLE_RECORD: (GaussianEvent(mu=0.5),),
+    }
+    document = POLICY.to_dict()
+    for name in ("race", "region"):
+        document["features"][name].pop("leakage")
+        document["features"][name]["role"] = "public"
+    part = Component("leakage", events=cost, scope=class_columns(POLICY))
+    restated = part.restated(Policy.from_dict(document))
+    assert restated.events["sensitive"] == cost["sensitive"]
+    assert restated.events[WHOLE_RECORD] == cost["sensitive"]
+
+
+def test_parts_that_do_not_cover_a_class_are_refused():
+    document = POLICY.to_dict()
+    document["label"]["score"] = 1.0
+    events = {WHOLE_RECORD: (GaussianEvent(mu=0.1),)}
+    part = Component("leakage", events=events, scope=class_columns(POLICY))
+    with pytest.raises(GuaranteeVoidError, match="has no price"):
+        part.restated(Policy.from_dict(document))
+
+
+def test_a_certificate_speaks_of_a_release():
+    with pytest.raises(CorrDPError, match="components is empty"):
+        certify(POLICY, [], budget=BUDGET, leakage=LeakageClaim.declared(POLICY))
+
+
+def test_the_metric_of_the_leakage_is_stated():
+    claim = LeakageClaim("public", {"race": 0.25, "region": 0.0}, 0.0, "hellinger")
+    certificate = certify(
+        POLICY,
+        [Component("training", plan=noise_plan())],
+        budget=BUDGET,
+        leakage=claim,
+    )
+    assert "hellinger" in certificate.to_text()
+    assert Certificate.from_json(certificate.to_json()).leakage.metric == "hellinger"
