@@ -1,5 +1,6 @@
 """What the linear estimators share: budget, policy, plan, training, certificate."""
 
+import math
 import warnings
 from copy import copy
 from pathlib import Path
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count
+from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration, Certificate, Component, certify
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._clipped import count_clipped_rows
@@ -33,10 +34,18 @@ from corrdp.exceptions import (
     CorrDPError,
     GuaranteeVoidError,
     PolicyError,
+    UnsupportedEventError,
     UtilityWarning,
 )
-from corrdp.policy import Budget, Policy, PolicyEncoder, neighbor_classes
+from corrdp.policy import (
+    Budget,
+    Policy,
+    PolicyEncoder,
+    class_epsilon,
+    neighbor_classes,
+)
 from corrdp.training import (
+    GradientSensitivity,
     PublicFacts,
     Solver,
     TheoremPlan,
@@ -44,7 +53,10 @@ from corrdp.training import (
     default_plan,
     descend,
     descend_by_theorem,
+    descend_sampled,
     minimize_risk,
+    nominal_coef,
+    plan_sampling,
     plan_spending,
     standard_plan,
     theorem_plan,
@@ -53,6 +65,7 @@ from corrdp.training import (
 
 _NOISE_TO_SIGNAL_WARNED = 0.5
 _THEOREM_STEPS = 1000
+_SAMPLED_STEPS = 500
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -71,6 +84,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         method: str = "corr",
         calibration: str = "certified",
         solver: str | Solver = "gd",
+        sampling_rate: float | None = None,
         n_steps: int | None = None,
         step_size: float | None = None,
         theorem_constant: float | None = None,
@@ -84,6 +98,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.method = method
         self.calibration = calibration
         self.solver = solver
+        self.sampling_rate = sampling_rate
         self.n_steps = n_steps
         self.step_size = step_size
         self.theorem_constant = theorem_constant
@@ -164,6 +179,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 UtilityWarning,
                 stacklevel=4,
             )
+        if self.sampling_rate is not None:
+            self._fit_on_samples(codes, labels, policy, plan, leakage, budget)
+            return
         model = descend(codes, labels, plan, noise_generator(self.random_state))
         self._coef, self._intercept = model.coef, model.intercept
         self._path = model.path
@@ -173,6 +191,58 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 *leakage.spent,
                 *plan.spending.components(plan.n_steps, model.means_cost),
             ),
+            budget=budget,
+            leakage=leakage.claim,
+            replayable_noise=self.random_state is not None,
+        )
+
+    def _fit_on_samples(
+        self,
+        codes: FloatArray,
+        labels: NDArray[Any],
+        policy: Policy,
+        plan: TrainingPlan,
+        leakage: LeakageInput,
+        budget: Budget,
+    ) -> None:
+        if leakage.spent:
+            raise UnsupportedEventError(
+                f"sampling_rate={self.sampling_rate!r} with a leakage table that was "
+                "paid from the same budget cannot be planned. Train on full batches "
+                "(sampling_rate=None), or declare the leakage."
+            )
+        facts = PublicFacts(
+            plan.layout.blocks, plan.spending, len(codes), self._logistic
+        )
+        classes = plan.spending.classes
+        sampled = plan_sampling(
+            GradientSensitivity(plan.loss, plan.layout, classes).table(
+                nominal_coef(facts)
+            ),
+            allowed_epsilon={
+                c.name: class_epsilon(
+                    c.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+                )
+                if c.promised
+                else math.inf
+                for c in classes
+            },
+            delta=budget.delta,
+            n_steps=self.n_steps or _SAMPLED_STEPS,
+            rate=check_real(
+                "sampling_rate",
+                self.sampling_rate,
+                lower=0.0,
+                upper=1.0,
+                open_lower=True,
+            ),
+        )
+        self._coef, self._intercept = descend_sampled(
+            codes, labels, plan, sampled, noise_generator(self.random_state)
+        )
+        self.certificate_ = certify(
+            policy,
+            sampled.components(),
             budget=budget,
             leakage=leakage.claim,
             replayable_noise=self.random_state is not None,
@@ -345,6 +415,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "method": self.method,
                 "calibration": self.calibration,
                 "solver": "gd",
+                "sampling_rate": self.sampling_rate,
                 "n_steps": self.n_steps,
                 "step_size": self.step_size,
                 "theorem_constant": self.theorem_constant,

@@ -33,8 +33,12 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         they really prove.
     solver : "gd" or Solver
         Full-batch gradient descent by the default rule, or with other options.
+    sampling_rate : float, optional
+        Probability with which a record takes part in a step (Poisson sampling); None
+        for full batches, which need less noise in all but take longer on large tables.
     n_steps : int, optional
-        Number of gradients; None for the default rule, or 1000 under ``theorem``.
+        Number of gradients; None for the default rule, 500 for sampled ones, 1000
+        under ``theorem``.
     step_size : float, optional
         Constant step under ``theorem``; None for the paper's decreasing one.
     theorem_constant : float, optional

@@ -1,6 +1,11 @@
 """Training: what one record contributes, how far it can move, noise, descent."""
 
-from corrdp.training._default_rule import PublicFacts, default_plan, standard_plan
+from corrdp.training._default_rule import (
+    PublicFacts,
+    default_plan,
+    nominal_coef,
+    standard_plan,
+)
 from corrdp.training._gradient_descent import (
     Descent,
     TrainedModel,
@@ -11,6 +16,11 @@ from corrdp.training._kernels import PreparedRows, prepare_rows
 from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._risk import minimize_risk
+from corrdp.training._sampled_descent import (
+    SampledBudget,
+    descend_sampled,
+    plan_sampling,
+)
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Output, Solver, StepRule, Update
 from corrdp.training._spending import Spending, plan_spending, whole_record_spending
@@ -23,6 +33,7 @@ __all__ = [
     "Output",
     "PreparedRows",
     "PublicFacts",
+    "SampledBudget",
     "Solver",
     "Spending",
     "StepRule",
@@ -33,8 +44,11 @@ __all__ = [
     "default_plan",
     "descend",
     "descend_by_theorem",
+    "descend_sampled",
     "descend_together",
     "minimize_risk",
+    "nominal_coef",
+    "plan_sampling",
     "plan_spending",
     "prepare_rows",
     "standard_plan",

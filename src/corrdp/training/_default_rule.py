@@ -224,7 +224,7 @@ def _noise_deviation(facts: PublicFacts, layout: GradientLayout) -> float:
     )
     allowed = facts.spending.gradient_mu
     allocation = allocate_noise(
-        np.array(sensitivity.bounds(_nominal_coef(facts))),
+        np.array(sensitivity.bounds(nominal_coef(facts))),
         budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
         sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
     )
@@ -235,7 +235,7 @@ def _label_bounds(facts: PublicFacts) -> tuple[float, float]:
     return (-facts.label_range / 2, facts.label_range / 2)
 
 
-def _nominal_coef(facts: PublicFacts) -> FloatArray:
+def nominal_coef(facts: PublicFacts) -> FloatArray:
     """Return parameters of typical size: one-hot levels alternate in sign."""
     size = facts.travel / 2 / math.sqrt(len(facts.variance))
     coef = np.zeros(facts.n_columns)

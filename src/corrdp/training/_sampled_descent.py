@@ -1,0 +1,237 @@
+"""Gradient descent on Poisson samples of the rows."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray
+from corrdp.accounting import (
+    WHOLE_RECORD,
+    SampledGaussianEvent,
+    SensitivityTable,
+    epsilon_within,
+    plan_noise,
+    sampled_change,
+)
+from corrdp.accounting._allocation import step_mu
+from corrdp.accounting._online_allocation import OnlineAllocator
+from corrdp.certificate import Component
+from corrdp.exceptions import GuaranteeVoidError
+from corrdp.training._kernels import prepare_rows
+from corrdp.training._layout import GradientLayout
+from corrdp.training._losses import SquaredLoss
+from corrdp.training._plan import TrainingPlan
+from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._solver import Direction, Iterates
+
+_SHRINK = 0.999  # until the price, on a grid of its own, is within the budget
+
+
+@dataclass(frozen=True)
+class SampledBudget:
+    """What every sampled step may cost, fixed before training.
+
+    Parameters
+    ----------
+    rate : float
+        Probability with which a record takes part in a step.
+    n_steps : int
+        Number of steps.
+    contribution : float
+        Largest norm of one record's part, in units of the noise.
+    change : mapping of str to float
+        How far a record's part may move under each promised class, in units of the
+        noise.
+
+    Guarantee
+    ---------
+    Steps that keep these numbers, whatever the parameters are, cost each class what
+    `components` states: `docs/theory/sampling.md`, `docs/theory/solvers.md`, section
+    3.
+    """
+
+    rate: float
+    n_steps: int
+    contribution: float
+    change: Mapping[str, float]
+
+    def event(self, class_name: str) -> SampledGaussianEvent:
+        """Return what all steps cost a class; a whole record moves by at most twice."""
+        change = self.change.get(class_name, math.inf)
+        return SampledGaussianEvent(
+            rate=self.rate,
+            contribution=self.contribution,
+            change=min(change, 2 * self.contribution),
+            n_steps=self.n_steps,
+        )
+
+    def components(self) -> tuple[Component, ...]:
+        """Return what a certificate is issued on."""
+        names = [*self.change, WHOLE_RECORD]
+        events = {name: (self.event(name),) for name in names}
+        return (Component("sampled gradients", events=events),)
+
+
+def plan_sampling(
+    table: SensitivityTable,
+    *,
+    allowed_epsilon: Mapping[str, float],
+    delta: float,
+    n_steps: int,
+    rate: float,
+) -> SampledBudget:
+    """Choose the contribution and the changes that all steps will keep.
+
+    Parameters
+    ----------
+    table : SensitivityTable
+        Bounds at nominal parameters: they decide utility only.
+    allowed_epsilon : mapping of str to float
+        Epsilon of every class; infinite where a class is only priced.
+    delta : float
+        Failure probability.
+    n_steps : int
+        Number of steps.
+    rate : float
+        Sampling rate.
+
+    Guarantee
+    ---------
+    Every class with a finite epsilon is within it at `delta`, priced again by the
+    accountant: `docs/theory/sampling.md`.
+    """
+    noise = plan_noise(
+        table,
+        allowed_epsilon=allowed_epsilon,
+        delta=delta,
+        n_steps=n_steps,
+        rate=rate,
+    )
+    contribution = noise.step_contribution
+    change = {}
+    for name, epsilon in allowed_epsilon.items():
+        if math.isinf(epsilon):
+            continue
+        allowed = sampled_change(
+            rate=rate,
+            contribution=contribution,
+            n_steps=n_steps,
+            epsilon=epsilon,
+            delta=delta,
+        )
+        change[name] = min(allowed, 2 * contribution)
+        while True:
+            budget = SampledBudget(rate, n_steps, contribution, change)
+            events = (budget.event(name),)
+            if epsilon_within(events, delta=delta, allowed_epsilon=epsilon) <= epsilon:
+                break
+            change[name] *= _SHRINK
+    return SampledBudget(rate, n_steps, contribution, change)
+
+
+def descend_sampled(
+    codes: FloatArray,
+    y: NDArray[Any],
+    plan: TrainingPlan,
+    budget: SampledBudget,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, float]:
+    """Return weights and constant in encoded columns after the planned steps.
+
+    Parameters
+    ----------
+    codes : array of float, shape (n_rows, n_codes)
+        Rows of the encoder.
+    y : array of float, shape (n_rows,)
+        Labels as encoded.
+    plan : TrainingPlan
+        Groups, norms, travel and solver options; means are not released, features are
+        centered at the middle of their domain.
+    budget : SampledBudget
+        What every step may cost.
+    rng : numpy Generator
+        Source of samples and noise.
+
+    Guarantee
+    ---------
+    Every step keeps ``budget`` at the time it is released, or `GuaranteeVoidError`
+    is raised; sums are divided by the expected, never by the realized number of rows.
+    `docs/theory/sampling.md`; `docs/theory/solvers.md`, section 3.
+    """
+    layout = plan.layout
+    steps = _SampledSteps(plan, budget)
+    bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0
+    expected = budget.rate * plan.n_rows
+    coef = np.zeros(layout.n_columns)
+    direction = Direction(plan.solver.update, plan.momentum, coef.size)
+    iterates = Iterates(plan.solver.output, budget.n_steps, rng)
+    for step in range(budget.n_steps):
+        noise_scale = steps.noise(coef)
+        drawn = rng.random(plan.n_rows) < budget.rate
+        batch = prepare_rows(codes[drawn], y[drawn], layout, compiled=False)
+        gradient, _ = batch.grouped(layout).gradient_sum(coef, residual_bound=bound)
+        gradient += rng.standard_normal(coef.size) * noise_scale[layout.column_groups]
+        noisy = gradient / expected
+        noisy[:-1] += plan.solver.ridge * coef[:-1]
+        moved = coef - steps.size(noise_scale, expected) * direction.of(noisy)
+        coef = plan.solver.projected(moved)
+        iterates.add(step, coef)
+    output = iterates.result()
+    slope = output[:-1] * layout.column_scale
+    return slope, float(output[-1] - output[:-1] @ layout.column_offset)
+
+
+class _SampledSteps:
+    """Noise and size of every sampled step, from the public iterate alone."""
+
+    def __init__(self, plan: TrainingPlan, budget: SampledBudget) -> None:
+        self._plan = plan
+        self._sensitivity = _sensitivity(plan)
+        classes = self._sensitivity.row_classes
+        self._held = np.array([name in budget.change for name in classes])
+        allowed = [budget.change[name] for name in classes if name in budget.change]
+        self._budget_mu = np.array([*allowed, budget.contribution])
+        sizes = [group.size for group in self._sensitivity.groups]
+        self._sizes = np.array(sizes, dtype=float)
+        self._allocator = OnlineAllocator(self._sizes, budget_mu=self._budget_mu)
+        self._contribution = self._sensitivity.contribution()
+        self._n_steps = budget.n_steps
+
+    def noise(self, coef: FloatArray) -> FloatArray:
+        """Return this step's noise scale per group, held to the budget exactly."""
+        bounds = self._sensitivity.bounds(coef)[self._held]
+        rows = np.vstack([bounds, self._contribution])
+        noise_scale = self._allocator.update(rows)
+        if not (step_mu(rows, noise_scale) <= self._budget_mu).all():
+            raise GuaranteeVoidError(
+                "a sampled step would cost a class more than its budget. Nothing was "
+                "released; report this as a defect."
+            )
+        return noise_scale
+
+    def size(self, noise_scale: FloatArray, expected: float) -> float:
+        """Return the step size: no further than noise, sampling or curvature allow."""
+        plan = self._plan
+        if plan.solver.step_size is not None:
+            return plan.solver.step_size
+        variance = float(self._sizes @ noise_scale**2) / expected**2
+        variance += float(self._contribution @ self._contribution) / expected
+        limit = 2 / ((1 - plan.momentum) * plan.smoothness)
+        return min(plan.travel / math.sqrt(self._n_steps * variance), limit)
+
+
+def _sensitivity(plan: TrainingPlan) -> GradientSensitivity:
+    return GradientSensitivity(
+        plan.loss,
+        plan.layout,
+        plan.spending.classes,
+        reference=_central_codes(plan.layout),
+    )
+
+
+def _central_codes(layout: GradientLayout) -> FloatArray:
+    return np.asarray(layout.column_offset / layout.column_scale)

@@ -1,0 +1,79 @@
+"""Sampled steps keep the contribution and the changes that were priced."""
+
+import pytest
+
+from corrdp.accounting import SampledGaussianEvent
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.training import SampledBudget
+from corrdp.training import _sampled_descent as module
+from linear_model_examples import example_frame, model_of
+
+
+@pytest.fixture(scope="module")
+def priced():
+    """Return a budget planned once: planning inverts loss distributions."""
+    kept = {}
+
+    def plan(*arguments, **options):
+        if "budget" not in kept:
+            kept["budget"] = module.plan_sampling(*arguments, **options)
+        return kept["budget"]
+
+    return plan
+
+
+def sampled_model(**options):
+    return model_of(sampling_rate=0.05, n_steps=150, epsilon=2.0, **options)
+
+
+@pytest.fixture
+def planned_once(priced, monkeypatch):
+    monkeypatch.setattr("corrdp.estimators._base.plan_sampling", priced)
+
+
+def test_a_sampled_fit_is_certified_and_useful(planned_once):
+    frame = example_frame()
+    model = sampled_model().fit(frame)
+    assert model.certificate_.epsilon <= 2.0
+    assert model.certificate_.epsilon > 1.5  # and spends it
+    assert model.certificate_.verify(model.policy_)
+    (component,) = model.certificate_.components
+    assert isinstance(component.events["sensitive"][0], SampledGaussianEvent)
+    assert model.score(frame, frame.rich) > 0.8
+
+
+def test_noise_that_is_too_small_is_caught(planned_once, monkeypatch):
+    class Stingy(module.OnlineAllocator):
+        def update(self, sensitivity):
+            return 0.99 * super().update(sensitivity)
+
+    monkeypatch.setattr(module, "OnlineAllocator", Stingy)
+    with pytest.raises(GuaranteeVoidError, match="more than its budget"):
+        sampled_model().fit(example_frame())
+
+
+def test_every_step_keeps_contribution_and_changes(planned_once, monkeypatch):
+    prices = []
+    true_step_mu = module.step_mu
+
+    def recorded(rows, noise_scale):
+        prices.append(true_step_mu(rows, noise_scale))
+        return prices[-1]
+
+    monkeypatch.setattr(module, "step_mu", recorded)
+    model = sampled_model().fit(example_frame())
+    event = model.certificate_.components[0].events["sensitive"][0]
+    assert len(prices) == 150
+    assert all(price[-1] <= event.contribution for price in prices)
+    assert all(price[0] <= event.change for price in prices)
+
+
+def test_a_whole_record_moves_by_at_most_twice_its_contribution():
+    budget = SampledBudget(0.1, 10, contribution=0.5, change={"sensitive": 0.3})
+    assert budget.event("sensitive").change == 0.3
+    assert budget.event("whole_record").change == 1.0
+
+
+def test_a_rate_that_is_no_probability_is_refused():
+    with pytest.raises(CorrDPError, match="sampling_rate"):
+        model_of(sampling_rate=1.5).fit(example_frame())
