@@ -11,7 +11,11 @@ from typing import NamedTuple
 from unittest import mock
 
 from corrdp.cli import main
+from corrdp.datasets import hospital_policy_text, hospital_table
 
+ROWS = 2_000
+INIT = ("--target", "readmitted", "--sensitive", "diagnosis,income")
+TRAIN = ("--epsilon", 2, "--delta", 1e-6, "--model", "logistic")
 COMMAND = Path(sys.executable).with_name("corrdp")
 
 
@@ -45,3 +49,17 @@ def run(*arguments, cwd=None):
             os.chdir(before)
             signal.signal(signal.SIGTERM, handler)
     return Result(code, stdout.getvalue(), stderr.getvalue())
+
+
+def hospital_folder(folder):
+    """Write a table, its policy, and a model trained under it with a ledger."""
+    hospital_table(ROWS).to_csv(folder / "data.csv", index=False)
+    (folder / "policy.toml").write_text(hospital_policy_text())
+    result = run(
+        *("train", "data.csv", "--policy", "policy.toml", *TRAIN, "--out", "model"),
+        *("--ledger", "budget.ledger", "--ledger-epsilon", 20, "--json"),
+        cwd=folder,
+    )
+    assert result.code == 0, result.stderr
+    (folder / "train.json").write_text(result.stdout)
+    return folder

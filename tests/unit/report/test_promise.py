@@ -1,0 +1,50 @@
+"""The promise in plain words, for every kind of certificate."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from corrdp.certificate import Calibration
+from corrdp.report._promise import promise_section
+from report_fixtures import planned_certificate
+
+
+def with_epsilon(epsilon):
+    certificate = planned_certificate()
+    classes = dict(certificate.classes)
+    classes["sensitive"] = replace(classes["sensitive"], epsilon=epsilon)
+    return replace(certificate, classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "words"),
+    [
+        (math.log(2), "at most 2 times as likely"),
+        (80.0, "which means nothing"),
+        (math.inf, "nothing is proved"),
+    ],
+)
+def test_factors_are_said_as_they_are(epsilon, words):
+    section = promise_section(with_epsilon(epsilon))
+    assert words in section["classes"][0]["sentence"]
+    assert words in section["headline"]
+
+
+def test_asymptotic_noise_is_not_called_proved():
+    certificate = replace(planned_certificate(), calibration=Calibration.THEOREM)
+    section = promise_section(certificate)
+    assert "unstated constants" in section["headline"]
+    assert section["certified"] is False
+
+
+def test_a_protected_label_is_named_with_its_class():
+    certificate = planned_certificate()
+    claim = replace(certificate.classes["insensitive:age"], label_changes=True)
+    alone = replace(claim, features=())
+    section = promise_section(
+        replace(certificate, label_protected=True, classes={"a": claim, "label": alone})
+    )
+    assert "any or all of age and the label" in section["classes"][0]["sentence"]
+    assert "If the label of one record" in section["classes"][1]["sentence"]
+    assert not any("The label" in text for text in section["not_covered"])
