@@ -14,9 +14,16 @@ from corrdp.accounting import PrivacyEvent
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger import _store
 from corrdp.ledger._accounts import Account, Price, price_release
-from corrdp.ledger._balance import Balance, Remaining, check_no_overdraft
+from corrdp.ledger._balance import Remaining, check_no_overdraft
 from corrdp.ledger._fingerprint import table_fingerprint
 from corrdp.ledger._opening import open_accounts
+from corrdp.ledger._reading import (
+    known_policies,
+    read_accounts,
+    read_balances,
+    read_charges,
+    read_header,
+)
 from corrdp.ledger._rules import UNITS, Rule
 from corrdp.policy import Budget, Policy
 
@@ -193,7 +200,7 @@ class Ledger:
     def remaining(self) -> Remaining:
         """Return what every class has paid and can still pay."""
         with _store.reading(self._path) as connection:
-            return Remaining(tuple(_balances(connection)))
+            return Remaining(tuple(read_balances(connection)))
 
     def add_policy(
         self, policy: Policy, *, leakage: Mapping[str, float] | float | None = None
@@ -205,10 +212,10 @@ class Ledger:
         cost of the cheapest class that covers it, in the end the whole record's.
         """
         with _store.writing(self._path) as connection:
-            if policy.fingerprint() in _policies(connection):
+            if policy.fingerprint() in known_policies(connection):
                 return
-            header = _header(connection)
-            existing = _accounts(connection)
+            header = read_header(connection)
+            existing = read_accounts(connection)
             opened = open_accounts(
                 policy,
                 budget=Budget(epsilon=header["epsilon"], delta=header["delta"]),
@@ -218,7 +225,7 @@ class Ledger:
             )
             past = [
                 (number, Price.from_json(document["price"]))
-                for number, document in _charges(connection)
+                for number, document in read_charges(connection)
             ]
             rows, accounts = [], []
             for index, account in enumerate(opened, start=len(existing)):
@@ -274,14 +281,14 @@ class Ledger:
         policy: Policy,
     ) -> list[int | None]:
         """Return the cost to every account, or raise if one cannot pay."""
-        if policy.fingerprint() not in _policies(connection):
+        if policy.fingerprint() not in known_policies(connection):
             raise BudgetError(
                 f"the ledger {str(self._path)!r} does not know policy "
                 f"{policy.fingerprint()[:12]}. Register it with add_policy."
             )
         price = price_release(policy, events)
         costs = []
-        for balance in _balances(connection):
+        for balance in read_balances(connection):
             cost = balance.account.cost(price)
             _refuse_overdraft(balance.account, cost, balance.spent)
             costs.append(cost)
@@ -299,7 +306,7 @@ class Ledger:
                 if entry.kind == "policy":
                     accounts = json.loads(entry.document)["accounts"]
                     totals += [account["carried"] for account in accounts]
-            balances = _balances(connection)
+            balances = read_balances(connection)
         if not balances or totals != [balance.spent for balance in balances]:
             raise _store.damaged(self._path, "costs do not match the entries")
         overdrawn = check_no_overdraft(balances)
@@ -345,52 +352,6 @@ def _check_same_data(
                 "with what is left of the budget."
             )
         return
-
-
-def _header(connection: sqlite3.Connection) -> JSONObject:
-    row = connection.execute("SELECT document FROM entries WHERE id = 1").fetchone()
-    header: JSONObject = json.loads(row[0])
-    return header
-
-
-def _policy_entries(connection: sqlite3.Connection) -> list[JSONObject]:
-    rows = connection.execute(
-        "SELECT document FROM entries WHERE kind = 'policy' ORDER BY id"
-    )
-    return [json.loads(text) for (text,) in rows]
-
-
-def _policies(connection: sqlite3.Connection) -> set[str]:
-    return {document["policy"] for document in _policy_entries(connection)}
-
-
-def _accounts(connection: sqlite3.Connection) -> list[Account]:
-    return [
-        Account.from_json(account)
-        for document in _policy_entries(connection)
-        for account in document["accounts"]
-    ]
-
-
-def _charges(connection: sqlite3.Connection) -> list[tuple[int, JSONObject]]:
-    rows = connection.execute(
-        "SELECT id, document FROM entries WHERE kind = 'charge' ORDER BY id"
-    )
-    return [(number, json.loads(text)) for number, text in rows]
-
-
-def _balances(connection: sqlite3.Connection) -> list[Balance]:
-    sums = {
-        index: None if total is None or counted < rows else total
-        for index, total, counted, rows in connection.execute(
-            "SELECT account, SUM(cost), COUNT(cost), COUNT(*) FROM costs "
-            "GROUP BY account"
-        )
-    }
-    return [
-        Balance(account, sums.get(index, 0))
-        for index, account in enumerate(_accounts(connection))
-    ]
 
 
 def _policy_document(policy: Policy, accounts: Sequence[Account]) -> JSONObject:

@@ -1,0 +1,60 @@
+"""What a ledger's database says: accounts, charges, balances."""
+
+import json
+import sqlite3
+
+from corrdp._typing import JSONObject
+from corrdp.ledger._accounts import Account
+from corrdp.ledger._balance import Balance
+
+
+def read_header(connection: sqlite3.Connection) -> JSONObject:
+    """Return the first entry: budget and rule."""
+    row = connection.execute("SELECT document FROM entries WHERE id = 1").fetchone()
+    header: JSONObject = json.loads(row[0])
+    return header
+
+
+def read_policy_entries(connection: sqlite3.Connection) -> list[JSONObject]:
+    """Return the entries that open accounts, oldest first."""
+    rows = connection.execute(
+        "SELECT document FROM entries WHERE kind = 'policy' ORDER BY id"
+    )
+    return [json.loads(text) for (text,) in rows]
+
+
+def known_policies(connection: sqlite3.Connection) -> set[str]:
+    """Return the fingerprints of the policies that releases may use."""
+    return {document["policy"] for document in read_policy_entries(connection)}
+
+
+def read_accounts(connection: sqlite3.Connection) -> list[Account]:
+    """Return all accounts, in the order in which they were opened."""
+    return [
+        Account.from_json(account)
+        for document in read_policy_entries(connection)
+        for account in document["accounts"]
+    ]
+
+
+def read_charges(connection: sqlite3.Connection) -> list[tuple[int, JSONObject]]:
+    """Return number and document of every charge, oldest first."""
+    rows = connection.execute(
+        "SELECT id, document FROM entries WHERE kind = 'charge' ORDER BY id"
+    )
+    return [(number, json.loads(text)) for number, text in rows]
+
+
+def read_balances(connection: sqlite3.Connection) -> list[Balance]:
+    """Return what every account has paid."""
+    sums = {
+        index: None if total is None or counted < rows else total
+        for index, total, counted, rows in connection.execute(
+            "SELECT account, SUM(cost), COUNT(cost), COUNT(*) FROM costs "
+            "GROUP BY account"
+        )
+    }
+    return [
+        Balance(account, sums.get(index, 0))
+        for index, account in enumerate(read_accounts(connection))
+    ]
