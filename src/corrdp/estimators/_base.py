@@ -1,6 +1,5 @@
 """What the linear estimators share: budget, policy, plan, training, certificate."""
 
-import math
 import warnings
 from copy import copy
 from pathlib import Path
@@ -11,14 +10,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count, check_real
-from corrdp.certificate import Calibration, Certificate, Component, certify
+from corrdp._validate import check_count
+from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._clipped import count_clipped_rows
+from corrdp.estimators._fitting import (
+    PrivateFit,
+    Rows,
+    fit_by_theorem,
+    fit_full_batch,
+    fit_on_samples,
+)
 from corrdp.estimators._methods import (
-    LeakageInput,
     Method,
     partial_policy,
     protected_policy,
@@ -34,29 +38,21 @@ from corrdp.exceptions import (
     CorrDPError,
     GuaranteeVoidError,
     PolicyError,
-    UnsupportedEventError,
     UtilityWarning,
 )
 from corrdp.policy import (
     Budget,
     Policy,
     PolicyEncoder,
-    class_epsilon,
     neighbor_classes,
 )
 from corrdp.training import (
-    GradientSensitivity,
     PublicFacts,
     Solver,
     TheoremPlan,
     TrainingPlan,
     default_plan,
-    descend,
-    descend_by_theorem,
-    descend_sampled,
     minimize_risk,
-    nominal_coef,
-    plan_sampling,
     plan_spending,
     standard_plan,
     theorem_plan,
@@ -65,7 +61,6 @@ from corrdp.training import (
 
 _NOISE_TO_SIGNAL_WARNED = 0.5
 _THEOREM_STEPS = 1000
-_SAMPLED_STEPS = 500
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -119,7 +114,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "the table."
             )
         policy = protected_policy(self.policy, self._method())
-        return self._plan(policy, check_count("n_rows", n_rows), self._budget())[0]
+        return self._plan(policy, check_count("n_rows", n_rows), self._budget())
 
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
         """Return rows and labels as encoded by the policy; nothing is protected."""
@@ -156,135 +151,63 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self.n_clipped_rows_ = count_clipped_rows(policy, X)
         self.plan_: TrainingPlan | TheoremPlan | None = None
         self.certificate_: Certificate | None = None
+        self._path = ()
         if budget is None:
             self._coef, self._intercept = minimize_risk(
                 codes, labels, logistic=self._logistic
             )
-        elif Calibration(self.calibration) is Calibration.THEOREM:
-            self._fit_by_theorem(codes, labels, declared, budget)
-        else:
-            self._fit_privately(codes, labels, policy, budget)
+            return
+        leakage = resolve_leakage(policy, self.leakage)
+        rows = Rows(codes, labels, policy, budget, leakage, self.random_state)
+        fitted = self._fit_privately(rows)
+        self._coef, self._intercept = fitted.coef, fitted.intercept
+        self.certificate_, self._path = fitted.certificate, fitted.path
 
-    def _fit_privately(
-        self, codes: FloatArray, labels: NDArray[Any], policy: Policy, budget: Budget
-    ) -> None:
-        plan, leakage = self._plan(policy, len(codes), budget)
-        self.plan_ = plan
+    def _fit_privately(self, rows: Rows) -> PrivateFit:
+        n_rows = len(rows.codes)
+        if Calibration(self.calibration) is Calibration.THEOREM:
+            self.plan_ = self._theorem_plan(rows)
+            return fit_by_theorem(rows, self.plan_)
+        self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget)
         if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED:
             warnings.warn(
                 f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
-                f"risk that a model can save at all (n_rows={len(codes)}, epsilon="
-                f"{budget.epsilon:g}). Expect little; use more rows or a larger "
+                f"risk that a model can save at all (n_rows={n_rows}, epsilon="
+                f"{rows.budget.epsilon:g}). Expect little; use more rows or a larger "
                 "epsilon.",
                 UtilityWarning,
                 stacklevel=4,
             )
-        if self.sampling_rate is not None:
-            self._fit_on_samples(codes, labels, policy, plan, leakage, budget)
-            return
-        model = descend(codes, labels, plan, noise_generator(self.random_state))
-        self._coef, self._intercept = model.coef, model.intercept
-        self._path = model.path
-        self.certificate_ = certify(
-            policy,
-            (
-                *leakage.spent,
-                *plan.spending.components(plan.n_steps, model.means_cost),
-            ),
-            budget=budget,
-            leakage=leakage.claim,
-            replayable_noise=self.random_state is not None,
+        if self.sampling_rate is None:
+            return fit_full_batch(rows, plan)
+        return fit_on_samples(
+            rows,
+            plan,
+            logistic=self._logistic,
+            rate=self.sampling_rate,
+            n_steps=self.n_steps,
         )
 
-    def _fit_on_samples(
-        self,
-        codes: FloatArray,
-        labels: NDArray[Any],
-        policy: Policy,
-        plan: TrainingPlan,
-        leakage: LeakageInput,
-        budget: Budget,
-    ) -> None:
-        if leakage.spent:
-            raise UnsupportedEventError(
-                f"sampling_rate={self.sampling_rate!r} with a leakage table that was "
-                "paid from the same budget cannot be planned. Train on full batches "
-                "(sampling_rate=None), or declare the leakage."
-            )
-        facts = PublicFacts(
-            plan.layout.blocks, plan.spending, len(codes), self._logistic
-        )
-        classes = plan.spending.classes
-        sampled = plan_sampling(
-            GradientSensitivity(plan.loss, plan.layout, classes).table(
-                nominal_coef(facts)
-            ),
-            allowed_epsilon={
-                c.name: class_epsilon(
-                    c.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
-                )
-                if c.promised
-                else math.inf
-                for c in classes
-            },
-            delta=budget.delta,
-            n_steps=self.n_steps or _SAMPLED_STEPS,
-            rate=check_real(
-                "sampling_rate",
-                self.sampling_rate,
-                lower=0.0,
-                upper=1.0,
-                open_lower=True,
-            ),
-        )
-        self._coef, self._intercept = descend_sampled(
-            codes, labels, plan, sampled, noise_generator(self.random_state)
-        )
-        self.certificate_ = certify(
-            policy,
-            sampled.components(),
-            budget=budget,
-            leakage=leakage.claim,
-            replayable_noise=self.random_state is not None,
-        )
-
-    def _fit_by_theorem(
-        self, codes: FloatArray, labels: NDArray[Any], policy: Policy, budget: Budget
-    ) -> None:
-        leakage = resolve_leakage(policy, self.leakage)
-        classes = neighbor_classes(policy, leakage.distances)
+    def _theorem_plan(self, rows: Rows) -> TheoremPlan:
+        policy, leakage = rows.policy, rows.leakage
         block = leakage.claim.values.get("block")
-        plan = theorem_plan(
+        return theorem_plan(
             PolicyEncoder(policy).blocks_,
-            classes,
+            neighbor_classes(policy, leakage.distances),
             leakage.claim.values
             if block is None
             else dict.fromkeys(policy.insensitive, block),
-            budget=budget,
+            budget=rows.budget,
             epsilon_cap=policy.epsilon_cap,
-            n_rows=len(codes),
+            n_rows=len(rows.codes),
             logistic=self._logistic,
             method=self.method,
             n_steps=self.n_steps or _THEOREM_STEPS,
             constant=self.theorem_constant,
             step_size=self.step_size,
         )
-        self.plan_ = plan
-        self._coef, self._intercept = descend_by_theorem(
-            codes, labels, plan, noise_generator(self.random_state)
-        )
-        self.certificate_ = certify(
-            policy,
-            (*leakage.spent, Component("gradients", plan=plan.noise)),
-            budget=budget,
-            leakage=leakage.claim,
-            calibration=Calibration.THEOREM,
-            replayable_noise=self.random_state is not None,
-        )
 
-    def _plan(
-        self, policy: Policy, n_rows: int, budget: Budget
-    ) -> tuple[TrainingPlan, LeakageInput]:
+    def _plan(self, policy: Policy, n_rows: int, budget: Budget) -> TrainingPlan:
         budget.warn_if_large_delta(n_rows)
         leakage = resolve_leakage(policy, self.leakage)
         classes = neighbor_classes(policy, leakage.distances)
@@ -304,7 +227,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             plan = default_plan(facts, whole_record_spending(spending))
         if isinstance(self.solver, Solver):
             plan = plan.with_solver(self.solver)
-        return plan.with_steps(self.n_steps), leakage
+        return plan.with_steps(self.n_steps)
 
     def _method(self) -> Method:
         if self.method not in list(Method):

@@ -1,0 +1,165 @@
+"""Three ways to fit privately, each with the certificate of what it released."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray
+from corrdp._validate import check_real
+from corrdp.certificate import Calibration, Certificate, Component, certify
+from corrdp.estimators._methods import LeakageInput
+from corrdp.exceptions import UnsupportedEventError
+from corrdp.policy import Budget, Policy, class_epsilon
+from corrdp.training import (
+    GradientSensitivity,
+    PublicFacts,
+    TheoremPlan,
+    TrainingPlan,
+    descend,
+    descend_by_theorem,
+    descend_sampled,
+    nominal_coef,
+    plan_sampling,
+)
+
+_SAMPLED_STEPS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Encoded rows and labels, and the promise under which they are used.
+
+    Parameters
+    ----------
+    codes : array of float, shape (n_rows, n_codes)
+        Rows of the encoder.
+    labels : array of float, shape (n_rows,)
+        Labels as encoded.
+    policy : Policy
+        The policy that is kept.
+    budget : Budget
+        Epsilon and delta.
+    leakage : LeakageInput
+        Distances and what they cost.
+    random_state : int, optional
+        Seed for research.
+    """
+
+    codes: FloatArray
+    labels: NDArray[Any]
+    policy: Policy
+    budget: Budget
+    leakage: LeakageInput
+    random_state: int | None
+
+    def certified(
+        self,
+        components: tuple[Component, ...],
+        calibration: Calibration = Calibration.CERTIFIED,
+    ) -> Certificate:
+        """Issue the certificate of what was released, leakage first.
+
+        Guarantee
+        ---------
+        Refused if a class exceeds its epsilon (`docs/theory/composition.md`).
+        """
+        return certify(
+            self.policy,
+            (*self.leakage.spent, *components),
+            budget=self.budget,
+            leakage=self.leakage.claim,
+            calibration=calibration,
+            replayable_noise=self.random_state is not None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateFit:
+    """Parameters in encoded columns, their certificate, and the path to them.
+
+    Parameters
+    ----------
+    coef : array of float, shape (n_codes,)
+        Weights.
+    intercept : float
+        Constant.
+    certificate : Certificate
+        What is proved.
+    path : tuple of (int, array, float)
+        Iterates after growing numbers of steps; may be empty.
+    """
+
+    coef: FloatArray
+    intercept: float
+    certificate: Certificate
+    path: tuple[tuple[int, FloatArray, float], ...] = ()
+
+
+def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
+    """Fit on all rows at every step.
+
+    Guarantee
+    ---------
+    That of `corrdp.training.Descent` (`docs/theory/solvers.md`).
+    """
+    model = descend(rows.codes, rows.labels, plan, noise_generator(rows.random_state))
+    components = plan.spending.components(plan.n_steps, model.means_cost)
+    return PrivateFit(
+        model.coef, model.intercept, rows.certified(components), model.path
+    )
+
+
+def fit_on_samples(
+    rows: Rows, plan: TrainingPlan, *, logistic: bool, rate: float, n_steps: int | None
+) -> PrivateFit:
+    """Fit on Poisson samples.
+
+    Guarantee
+    ---------
+    That of `corrdp.training.descend_sampled` (`docs/theory/sampling.md`).
+    """
+    if rows.leakage.spent:
+        raise UnsupportedEventError(
+            f"sampling_rate={rate!r} with a leakage table that was paid from the same "
+            "budget cannot be planned. Train on full batches (sampling_rate=None), or "
+            "declare the leakage."
+        )
+    check_real("sampling_rate", rate, lower=0.0, upper=1.0, open_lower=True)
+    budget, classes = rows.budget, plan.spending.classes
+    facts = PublicFacts(plan.layout.blocks, plan.spending, plan.n_rows, logistic)
+    sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
+    sampled = plan_sampling(
+        sensitivity.table(nominal_coef(facts)),
+        allowed_epsilon={
+            c.name: class_epsilon(
+                c.distance,
+                epsilon=budget.epsilon,
+                epsilon_cap=rows.policy.epsilon_cap,
+            )
+            if c.promised
+            else math.inf
+            for c in classes
+        },
+        delta=budget.delta,
+        n_steps=n_steps or _SAMPLED_STEPS,
+        rate=rate,
+    )
+    rng = noise_generator(rows.random_state)
+    coef, intercept = descend_sampled(rows.codes, rows.labels, plan, sampled, rng)
+    return PrivateFit(coef, intercept, rows.certified(sampled.components()))
+
+
+def fit_by_theorem(rows: Rows, plan: TheoremPlan) -> PrivateFit:
+    """Fit with the paper's noise.
+
+    Guarantee
+    ---------
+    What ``plan.noise`` proves, which may be nothing (`docs/theory/paper_noise.md`).
+    """
+    rng = noise_generator(rows.random_state)
+    coef, intercept = descend_by_theorem(rows.codes, rows.labels, plan, rng)
+    components = (Component("gradients", plan=plan.noise),)
+    return PrivateFit(coef, intercept, rows.certified(components, Calibration.THEOREM))
