@@ -49,17 +49,21 @@ class Capture:
         """Return what the layer was given."""
         return self._seen[name][0]
 
-    def backprops(self, total: Tensor) -> dict[str, Tensor]:
+    def backprops(
+        self, total: Tensor, *, retain_graph: bool = False
+    ) -> dict[str, Tensor]:
         """Return the gradient of `total` at the output of every layer."""
         outputs = [self._seen[layer.name][1] for layer in self._layers]
-        gradients = torch.autograd.grad(total, outputs, materialize_grads=True)
+        gradients = torch.autograd.grad(
+            total, outputs, retain_graph=retain_graph, materialize_grads=True
+        )
         return {
             layer.name: gradient
             for layer, gradient in zip(self._layers, gradients, strict=True)
         }
 
-    def check(self) -> None:
-        """Raise unless every layer was called exactly once, on tensors left alone."""
+    def check(self, n_rows: int) -> None:
+        """Raise unless every layer was called once, on all rows, and left alone."""
         for layer in self._layers:
             problem = self._odd.get(layer.name)
             if layer.name not in self._seen and problem is None:
@@ -73,6 +77,11 @@ class Capture:
                     problem = (
                         "had its input or output changed in place. Use operations that "
                         "return a new tensor, for example ReLU(inplace=False)"
+                    )
+                elif not (len(given) == len(output) == n_rows):
+                    problem = (
+                        "does not map one row per example to one row per example. "
+                        "Keep the examples on the first axis"
                     )
             if problem is not None:
                 raise GuaranteeVoidError(f"layer {layer.name!r} {problem}.")

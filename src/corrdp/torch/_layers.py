@@ -4,15 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import torch
 from torch import Tensor, nn
 
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.torch._capture import Capture
 
 LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-
-_PROBE_ROWS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +32,8 @@ class Layer:
     @property
     def is_linear(self) -> bool:
         """Whether norms follow from activations and backprops."""
-        return type(self.module) is nn.Linear
+        known = self.parameters.keys() <= {"weight", "bias"}
+        return known and type(self.module) is nn.Linear
 
     @property
     def size(self) -> int:
@@ -97,41 +94,3 @@ def check_losses(losses: Tensor, n_rows: int) -> None:
             f"{tuple(losses.shape)}. Use reduction='none' and give outputs and labels "
             "the same shape, for example with outputs.squeeze(1)."
         )
-
-
-def probe_independence(
-    module: nn.Module,
-    layers: tuple[Layer, ...],
-    loss: LossFunction,
-    features: Tensor,
-    labels: Tensor,
-) -> None:
-    """Raise unless the loss of an example depends on that example alone.
-
-    Shapes and types are those of the first rows of `features` and `labels`; their
-    values are replaced by random and zero ones, so that no row is read.
-
-    Guarantee
-    ---------
-    Assumption 1 of `docs/theory/networks.md`, as far as one random input can tell:
-    the gradient of one loss at the activations of other examples must vanish.
-    """
-    inputs = torch.zeros_like(features[:1]).repeat(
-        _PROBE_ROWS, *[1] * (features.ndim - 1)
-    )
-    if inputs.is_floating_point():
-        inputs = torch.linspace(-0.4, 0.5, inputs.numel(), dtype=inputs.dtype).reshape(
-            inputs.shape
-        )
-    targets = torch.zeros_like(labels[:1]).repeat(_PROBE_ROWS, *[1] * (labels.ndim - 1))
-    with Capture(layers) as capture:
-        losses = loss(module(inputs), targets)
-    check_losses(losses, _PROBE_ROWS)
-    capture.check()
-    for name, backprop in capture.backprops(losses[0]).items():
-        if torch.count_nonzero(backprop[1:]) > 0:
-            raise GuaranteeVoidError(
-                f"the loss of one example depends on other examples through layer "
-                f"{name!r}. Remove whatever combines rows of a batch, in the module "
-                "or in the loss."
-            )

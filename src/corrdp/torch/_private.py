@@ -175,7 +175,7 @@ class PrivateModule(nn.Module):
             with Capture(self._layers) as capture:
                 losses = self._loss(self.module(features), labels)
             check_losses(losses, len(features))
-            capture.check()
+            capture.check(len(features))
             total = losses.sum()
         if not torch.isfinite(total):
             raise GuaranteeVoidError(
