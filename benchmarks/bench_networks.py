@@ -364,7 +364,7 @@ def render() -> str:
             for r in rows
             if (r["data"], r["calibration"], r["epsilon"]) == key
         }
-        cells = [f"{own[m]['score']:.4f} ± {own[m]['deviation']:.4f}" for m in METHODS]
+        cells = [_cell(own.get(method)) for method in METHODS]
         lines.append(
             f"| {key[0]} | {key[1]} | {key[2]:g} | {cells[0]} | "
             f"{own['corr']['noise']} | {cells[1]} | {cells[2]} |"
@@ -375,6 +375,59 @@ def render() -> str:
         if r["method"] == "nonprivate"
     ]
     return "\n".join(lines) + "\n"
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "not run"
+    return f"{row['score']:.4f} ± {row['deviation']:.4f}"
+
+
+def curve() -> str:
+    """Return an SVG of the certified scores of the paper's two networks."""
+    rows = json.loads((RESULTS / "networks_utility.json").read_text())
+    colors = {"corr": "#1b6ca8", "standard": "#c44e52", "semi": "#8c8c8c"}
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 300" '
+        'font-family="sans-serif" font-size="12">'
+    ]
+    for panel, (data, measure) in enumerate(
+        (("medical", "R2"), ("sepsis", "accuracy"))
+    ):
+        own = [r for r in rows if (r["data"], r["calibration"]) == (data, "certified")]
+        epsilons = sorted({r["epsilon"] for r in own})
+        low, high = (f(r["score"] for r in own) for f in (min, max))
+        left = 60 + 360 * panel
+
+        def x(epsilon: float, left: int = left, e: list[float] = epsilons) -> float:
+            return left + 260 * math.log(epsilon / e[0]) / math.log(e[-1] / e[0])
+
+        def y(score: float, low: float = low, high: float = high) -> float:
+            return 240 - 190 * (score - low) / (high - low)
+
+        parts.append(f'<text x="{left}" y="20">{data}: {measure} by epsilon</text>')
+        parts += [
+            f'<text x="{x(e):.0f}" y="265" text-anchor="middle">{e:g}</text>'
+            for e in epsilons
+        ]
+        parts += [
+            f'<text x="{left - 10}" y="{y(v) + 4:.0f}" text-anchor="end">{v:.2f}</text>'
+            for v in (low, high)
+        ]
+        for index, (method, color) in enumerate(colors.items()):
+            line = sorted(
+                (r["epsilon"], r["score"]) for r in own if r["method"] == method
+            )
+            points = " ".join(f"{x(e):.1f},{y(s):.1f}" for e, s in line)
+            dash = ' stroke-dasharray="5 4"' if method == "semi" else ""
+            parts.append(
+                f'<polyline points="{points}" fill="none" stroke="{color}" '
+                f'stroke-width="2"{dash}/>'
+            )
+            parts.append(
+                f'<text x="{left + 90 * index}" y="290" fill="{color}">{method}</text>'
+            )
+    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def main() -> None:
@@ -392,7 +445,8 @@ def main() -> None:
             print(f"{row['name']:<42} {row['value']:10.4g} {row['unit']:<6} {target}")
         _save("networks_speed.json", rows)
     if options.render:
-        (RESULTS / "networks_tables.md").write_text(render(), encoding="utf-8")
+        (RESULTS / "networks_tables.inc").write_text(render(), encoding="utf-8")
+        (RESULTS / "networks_curve.svg").write_text(curve(), encoding="utf-8")
 
 
 def _save(name: str, rows: list[dict[str, Any]]) -> None:
