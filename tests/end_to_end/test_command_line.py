@@ -236,6 +236,21 @@ def test_linear_model_of_a_number(folder, tmp_path):
     assert list(pd.read_csv(tmp_path / "p.csv")) == ["prediction"]
 
 
+@pytest.mark.torch
+def test_networks_are_trained_saved_and_applied(folder, tmp_path):
+    hospital_table(300).to_csv(tmp_path / "data.csv", index=False)
+    words = ("--policy", folder / "policy.toml", "--epsilon", 20, "--delta", 1e-6)
+    result = run(
+        *("train", "data.csv", *words, "--model", "mlp", "--out", "model", "--json"),
+        cwd=tmp_path,
+    )
+    assert result.code == 0, result.stderr
+    assert json.loads(result.stdout)["certificate"]["epsilon"] <= 20
+    result = run("predict", "model", "data.csv", "--out", "p.csv", cwd=tmp_path)
+    assert result.code == 0, result.stderr
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 300
+
+
 def test_leakage_feeds_plan_and_training(folder, tmp_path):
     policy = folder / "policy.toml"
     result = run(
