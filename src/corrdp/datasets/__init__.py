@@ -7,11 +7,27 @@ from corrdp.datasets._hospital import (
     hospital_policy_text,
     hospital_table,
 )
+from corrdp.datasets._paper import (
+    PaperTable,
+    load_adult,
+    load_adult_wide,
+    load_credit_card,
+    load_medical_cost,
+    load_sepsis,
+)
+from corrdp.datasets._synthetic import paper_synthetic
 
 __all__ = [
+    "PaperTable",
     "hospital_columns",
     "hospital_leakage",
     "hospital_policy",
     "hospital_policy_text",
     "hospital_table",
+    "load_adult",
+    "load_adult_wide",
+    "load_credit_card",
+    "load_medical_cost",
+    "load_sepsis",
+    "paper_synthetic",
 ]

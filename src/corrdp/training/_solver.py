@@ -1,12 +1,15 @@
 """Solver options: everything here reads noisy gradients and public numbers only."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
-from corrdp._typing import FloatArray
+from corrdp._json import decode_number, encode_number
+from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_real
 from corrdp.exceptions import CorrDPError
 
@@ -92,6 +95,27 @@ class Solver:
             )
         if self.step_size is not None:
             check_real("step_size", self.step_size, lower=0.0, open_lower=True)
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description that `from_json` reads back equal."""
+        return {
+            "update": self.update.value,
+            "step_rule": self.step_rule.value,
+            "step_size": self.step_size,
+            "ridge": self.ridge,
+            "ball_radius": encode_number(self.ball_radius),
+            "box_radius": encode_number(self.box_radius),
+            "output": self.output.value,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Solver":
+        """Read what `to_json` wrote."""
+        radii = {
+            name: decode_number(document[name])
+            for name in ("ball_radius", "box_radius")
+        }
+        return cls(**{**document, **radii})
 
     def projected(self, coef: FloatArray) -> FloatArray:
         """Return the coefficients in the ball and the box; the intercept is free."""
