@@ -23,6 +23,7 @@ from corrdp.estimators._fitting import (
     fit_on_samples,
 )
 from corrdp.estimators._methods import (
+    LeakageInput,
     Method,
     partial_policy,
     protected_policy,
@@ -114,7 +115,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "the table."
             )
         policy = protected_policy(self.policy, self._method())
-        return self._plan(policy, check_count("n_rows", n_rows), self._budget())
+        return self._plan(
+            policy,
+            check_count("n_rows", n_rows),
+            self._budget(),
+            self._leakage(policy, self.policy),
+        )
 
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
         """Return rows and labels as encoded by the policy; nothing is protected."""
@@ -157,7 +163,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 codes, labels, logistic=self._logistic
             )
             return
-        leakage = resolve_leakage(policy, self.leakage)
+        leakage = self._leakage(policy, declared)
         rows = Rows(codes, labels, policy, budget, leakage, self.random_state)
         fitted = self._fit_privately(rows)
         self._coef, self._intercept = fitted.coef, fitted.intercept
@@ -168,7 +174,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if Calibration(self.calibration) is Calibration.THEOREM:
             self.plan_ = self._theorem_plan(rows)
             return fit_by_theorem(rows, self.plan_)
-        self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget)
+        self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget, rows.leakage)
         if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED:
             warnings.warn(
                 f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
@@ -207,9 +213,18 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             step_size=self.step_size,
         )
 
-    def _plan(self, policy: Policy, n_rows: int, budget: Budget) -> TrainingPlan:
+    def _leakage(self, policy: Policy, declared: Policy) -> LeakageInput:
+        return resolve_leakage(
+            policy,
+            self.leakage,
+            declared=declared,
+            calibration=Calibration(self.calibration),
+        )
+
+    def _plan(
+        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+    ) -> TrainingPlan:
         budget.warn_if_large_delta(n_rows)
-        leakage = resolve_leakage(policy, self.leakage)
         classes = neighbor_classes(policy, leakage.distances)
         spending = plan_spending(
             policy,
@@ -337,7 +352,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 "delta": self.delta,
                 "method": self.method,
                 "calibration": self.calibration,
-                "solver": "gd",
+                "solver": (
+                    self.solver.to_json()
+                    if isinstance(self.solver, Solver)
+                    else self.solver
+                ),
                 "sampling_rate": self.sampling_rate,
                 "n_steps": self.n_steps,
                 "step_size": self.step_size,
@@ -366,7 +385,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load it "
                 f"with {content['kind']}.load."
             )
-        model = cls(policy, **content["parameters"])
+        parameters = dict(content["parameters"])
+        if not isinstance(parameters["solver"], str):
+            parameters["solver"] = Solver.from_json(parameters["solver"])
+        model = cls(policy, **parameters)
         model.policy_ = policy
         model.plan_, model.certificate_ = None, certificate
         model._encoder = PolicyEncoder(policy)

@@ -72,7 +72,10 @@ class Rows:
             budget=self.budget,
             leakage=self.leakage.claim,
             calibration=calibration,
-            replayable_noise=self.random_state is not None,
+            assumptions=self.leakage.assumptions,
+            replayable_noise=(
+                self.random_state is not None or self.leakage.replayable_noise
+            ),
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from corrdp.certificate import Component, LeakageClaim
+from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import ColumnRole, NeighborRelation, Policy
 
@@ -30,6 +30,9 @@ class Method(StrEnum):
         return self not in (Method.PARTIAL, Method.NONPRIVATE)
 
 
+_TABLE = ("assumptions", "claim", "components", "distances", "require_policy")
+
+
 @dataclass(frozen=True, eq=False)
 class LeakageInput:
     """Leakage in the form that plans and certificates take.
@@ -41,12 +44,19 @@ class LeakageInput:
     distances : mapping of str to float, or float, optional
         As `neighbor_classes` takes them; None for the policy's own.
     spent : tuple of Component
-        What estimating it on the same rows has cost.
+        What estimating it on the same rows has cost, priced for the policy that is
+        kept.
+    assumptions : tuple of str
+        What the leakage rests on.
+    replayable_noise : bool
+        Whether it was released with a fixed seed.
     """
 
     claim: LeakageClaim
     distances: Mapping[str, float] | float | None
     spent: tuple[Component, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    replayable_noise: bool = False
 
 
 def protected_policy(policy: Policy, method: Method) -> Policy:
@@ -84,7 +94,9 @@ def partial_policy(policy: Policy) -> Policy:
     return replace(policy, features=kept)
 
 
-def resolve_leakage(policy: Policy, leakage: Any) -> LeakageInput:
+def resolve_leakage(
+    policy: Policy, leakage: Any, *, declared: Policy, calibration: Calibration
+) -> LeakageInput:
     """Return the leakage to use: declared, a mapping, a number, or a table.
 
     Parameters
@@ -93,35 +105,42 @@ def resolve_leakage(policy: Policy, leakage: Any) -> LeakageInput:
         The policy that is kept.
     leakage : None, mapping, float, or table
         A table has ``distances()``, ``claim()`` and ``components``.
+    declared : Policy
+        The policy as it was declared, for which a table must have been computed.
+    calibration : Calibration
+        Which of a table's values are used.
     """
-    if leakage is None or not policy.insensitive:
-        declared = LeakageClaim.declared(policy)
-        spent = () if leakage is None else _spent_of(leakage)
-        return LeakageInput(declared, None, spent)
-    if isinstance(leakage, Mapping):
-        return LeakageInput(LeakageClaim("declared", dict(leakage)), leakage)
-    if isinstance(leakage, int | float):
+    if leakage is None:
+        return LeakageInput(LeakageClaim.declared(policy), None)
+    if isinstance(leakage, Mapping | int | float):
+        if not policy.insensitive:
+            return LeakageInput(LeakageClaim.declared(policy), None)
+        if isinstance(leakage, Mapping):
+            return LeakageInput(LeakageClaim("declared", dict(leakage)), leakage)
         claim = LeakageClaim("declared", {"block": float(leakage)})
         return LeakageInput(claim, float(leakage))
-    if not all(hasattr(leakage, name) for name in ("distances", "claim", "components")):
+    if not all(hasattr(leakage, name) for name in _TABLE):
         raise CorrDPError(
             f"leakage must be None, a mapping from feature to leakage, a number for "
             f"the block, or a leakage table, got {type(leakage).__name__}. "
             "Estimate it, or declare it in the policy."
         )
-    _refuse_other_relation(policy, leakage)
-    return LeakageInput(leakage.claim(), leakage.distances(), _spent_of(leakage))
-
-
-def _spent_of(leakage: Any) -> tuple[Component, ...]:
-    return tuple(getattr(leakage, "components", ()))
+    _refuse_other_relation(declared, leakage)
+    leakage.require_policy(declared)
+    kept = bool(policy.insensitive)
+    return LeakageInput(
+        claim=leakage.claim(calibration) if kept else LeakageClaim.declared(policy),
+        distances=leakage.distances(calibration) if kept else None,
+        spent=tuple(part.restated(policy) for part in leakage.components),
+        assumptions=tuple(leakage.assumptions) if kept else (),
+        replayable_noise=leakage.replayable_noise,
+    )
 
 
 def _refuse_other_relation(policy: Policy, leakage: Any) -> None:
-    relation = getattr(leakage, "relation", policy.relation)
-    if NeighborRelation(relation) is not policy.relation:
+    if NeighborRelation(leakage.relation) is not policy.relation:
         raise PolicyError(
-            f"the leakage table was computed for relation={str(relation)!r}, the "
-            f"policy has relation={policy.relation.value!r}. Estimate it again under "
-            "the policy's relation."
+            f"the leakage table was computed for relation={str(leakage.relation)!r}, "
+            f"the policy has relation={policy.relation.value!r}. Estimate it again "
+            "under the policy's relation."
         )

@@ -107,7 +107,12 @@ class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
             return
         budget.warn_if_large_delta(len(features))
         n_steps = check_count("n_steps", self.n_steps)
-        leakage = resolve_leakage(policy, self.leakage)
+        leakage = resolve_leakage(
+            policy,
+            self.leakage,
+            declared=declared,
+            calibration=Calibration(self.calibration),
+        )
         trained = train.train_network(
             features,
             labels,

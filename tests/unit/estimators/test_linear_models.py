@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,8 @@ from corrdp.exceptions import (
     PolicyError,
     UtilityWarning,
 )
+from corrdp.mechanisms import estimate_leakage
+from corrdp.policy import Conditioning, Policy
 from linear_model_examples import (
     N_ROWS,
     example_frame,
@@ -167,6 +170,8 @@ class Table:
     """A leakage table as the leakage layer gives it."""
 
     relation = "one_insensitive"
+    assumptions = ("rows are independent draws",)
+    replayable_noise = True
 
     def __init__(self, epsilon_mu=0.05):
         self.components = (
@@ -175,11 +180,48 @@ class Table:
             ),
         )
 
-    def distances(self):
+    def distances(self, calibration):
         return {"sex": 0.1, "city": 0.3}
 
-    def claim(self):
-        return Claim("private", self.distances(), failure_probability=0.01)
+    def claim(self, calibration):
+        return Claim("private", self.distances(calibration), failure_probability=0.01)
+
+    def require_policy(self, policy):
+        assert policy.insensitive == ("sex", "city")
+
+
+def countable_policy():
+    """Return the example with a resolution at which its number can be counted."""
+    document = example_policy().to_dict()
+    document["features"]["age"]["bins"] = 4
+    return Policy.from_dict(document)
+
+
+def private_table(policy, epsilon=0.3):
+    return estimate_leakage(
+        example_frame(), policy, epsilon=epsilon, delta=5e-7, random_state=1
+    )
+
+
+def test_ordinary_dp_pays_in_full_for_an_earlier_release():
+    """Sensitive means more columns under `standard` than when leakage was released."""
+    policy = countable_policy()
+    model = model_of(
+        policy=policy, method="standard", leakage=private_table(policy)
+    ).fit(example_frame())
+    classes = model.certificate_.classes
+    assert set(classes["sensitive"].features) == set(classes["whole_record"].features)
+    assert classes["sensitive"].epsilon == classes["whole_record"].epsilon <= 1.0
+    costly = private_table(policy, epsilon=0.8)  # for the whole record: above 1
+    with pytest.raises(BudgetError, match="earlier releases"):
+        model_of(policy=policy, method="standard", leakage=costly).fit(example_frame())
+
+
+def test_a_table_of_another_policy_is_refused():
+    policy = countable_policy()
+    other = replace(policy, conditioning=Conditioning.DEFINITION)
+    with pytest.raises(PolicyError, match="Estimate it again"):
+        model_of(policy=other, leakage=private_table(policy)).fit(example_frame())
 
 
 def test_a_leakage_table_is_used_and_charged():
@@ -188,6 +230,8 @@ def test_a_leakage_table_is_used_and_charged():
     assert certificate.leakage.source == "private"
     assert certificate.classes["insensitive:sex"].distance == 0.1
     assert certificate.components[0].name == "leakage"
+    assert "rows are independent draws" in certificate.assumptions
+    assert certificate.replayable_noise
     assert certificate.epsilon <= 1.0
 
 
