@@ -367,7 +367,7 @@ def render() -> str:
         cells = [_cell(own.get(method)) for method in METHODS]
         lines.append(
             f"| {key[0]} | {key[1]} | {key[2]:g} | {cells[0]} | "
-            f"{own['corr']['noise']} | {cells[1]} | {cells[2]} |"
+            f"{own['corr']['noise'] if 'corr' in own else ''} | {cells[1]} | {cells[2]} |"
         )
     lines += [
         f"| {r['data']} | not private | | {r['score']:.4f} | | | |"
