@@ -1,5 +1,6 @@
 """The sum over examples of gradients that were clipped by group."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,8 +27,9 @@ class GroupClipper:
     Guarantee
     ---------
     One example contributes at most ``clip_norm`` to a group; how far it moves is
-    `NetworkLayout.sensitivity_table`. Proof: `docs/theory/networks.md`. Rounding in
-    floating point is not covered.
+    `NetworkLayout.sensitivity_table`. Proof: `docs/theory/networks.md`. An example
+    whose gradient is not finite contributes nothing (section 2). Rounding in floating
+    point is not covered.
     """
 
     def __init__(self, layers: Sequence[Layer], layout: NetworkLayout) -> None:
@@ -70,23 +72,28 @@ class GroupClipper:
             if not _is_plain(layer, activations[layer.name])
         }
         squares = self._squares(activations, backprops, per_example)
+        broken = _broken(squares.values()) if squares else None
         factors = {
-            group: _factor(square, self._clip_norms[group])
+            group: _factor(_cleared(square, broken), self._clip_norms[group])
             for group, square in squares.items()
         }
         for layer in self._layers:
-            activation, backprop = activations[layer.name], backprops[layer.name]
+            activation = _cleared(activations[layer.name], broken)
+            backprop = _cleared(backprops[layer.name], broken)
             scaled: dict[int, Tensor] = {}
             for key in layer.parameters:
                 part = out[layer.name, key]
                 group = self._layout.parameter_groups.get((layer.name, key))
                 if group is None:
                     self._add_input_weights(
-                        activation, backprop, reference_backprop, part
+                        activations[layer.name],
+                        backprops[layer.name],
+                        reference_backprop,
+                        part,
                     )
                     continue
                 if layer.name in per_example:
-                    gradients = per_example[layer.name][key]
+                    gradients = _cleared(per_example[layer.name][key], broken)
                     part.copy_(torch.tensordot(factors[group], gradients, 1))
                     continue
                 if group not in scaled:
@@ -131,6 +138,16 @@ class GroupClipper:
         reference_backprop: Tensor | None,
         out: Tensor,
     ) -> None:
+        codes = torch.where(codes.square() <= _limit(codes) / codes.shape[1], codes, 0)
+        usable = _row_square(backprop) <= _limit(backprop)  # False for NaN
+        if reference_backprop is None:
+            backprop = torch.where(usable, backprop, 0)
+        else:
+            # A signal that sensitive features break falls back to the reference: at
+            # zero it would leave their influence (docs/theory/networks.md, section 3).
+            known = _row_square(reference_backprop) <= _limit(backprop)
+            reference_backprop = torch.where(known, reference_backprop, 0)
+            backprop = torch.where(known & usable, backprop, reference_backprop)
         code_squares = codes.square() @ self._members  # (n, groups of columns)
         square = _row_square(backprop)
         if reference_backprop is None:
@@ -160,6 +177,24 @@ def _factor(square: Tensor, norm: Tensor | float) -> Tensor:
 def _row_square(rows: Tensor) -> Tensor:
     square: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True).square_()
     return square
+
+
+def _limit(values: Tensor) -> float:
+    """Return a bound on squares such that products of two stay finite."""
+    return math.sqrt(torch.finfo(values.dtype).max) / 8
+
+
+def _broken(squares: Iterable[Tensor]) -> Tensor | None:
+    """Return which examples have a norm that is not finite; None if none has."""
+    finite = torch.stack([torch.isfinite(square) for square in squares]).all(0)
+    return None if bool(finite.all()) else ~finite
+
+
+def _cleared(values: Tensor, broken: Tensor | None) -> Tensor:
+    """Return the values with zeros for broken examples."""
+    if broken is None:
+        return values
+    return values.masked_fill(broken.view(-1, *[1] * (values.ndim - 1)), 0)
 
 
 def _is_plain(layer: Layer, activation: Tensor) -> bool:

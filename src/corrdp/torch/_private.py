@@ -192,6 +192,12 @@ class PrivateModule(nn.Module):
             backprops[entry][n_rows:] if masks else None,
             self._views,
         )
+        if not torch.isfinite(self._sum).all():
+            raise GuaranteeVoidError(
+                f"the clipped sum of step {self.steps_charged} is not finite, so noise "
+                "would not hide it; the step is charged and nothing is released. Lower "
+                "the learning rate, or bound the outputs of the module."
+            )
 
     def _check_entry(self, capture: Capture, features: Tensor) -> None:
         entry = self._layout.input_layer

@@ -1,11 +1,23 @@
 """What a review of the proofs found: each is refused, bounded or told."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
 from corrdp.exceptions import GuaranteeVoidError
-from unit.torch.networks import rows, small_network, squared, train
+from corrdp.torch._clipping import GroupClipper
+from corrdp.torch._layers import trained_layers
+from corrdp.torch._planning import grouped
+from unit.torch.networks import (
+    facts_of,
+    rows,
+    small_network,
+    small_policy,
+    squared,
+    train,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -182,3 +194,105 @@ def test_what_a_forward_pass_keeps_is_refused_and_put_back(network, name):
 
 def test_an_instance_norm_that_keeps_nothing_passes():
     train(Instances(), rows())
+
+
+def distance(outputs, labels):
+    """The gradient is NaN where outputs equal labels; the loss is 0."""
+    return ((outputs[:, 0] - labels) ** 2).sqrt()
+
+
+def exact_labels(network, features, labels, index):
+    """Make the loss of one example zero."""
+    labels = labels.clone()
+    with torch.no_grad():
+        labels[index] = network(features)[index, 0]
+    return labels
+
+
+@LAYOUTS
+def test_a_gradient_that_is_not_finite_contributes_nothing(layout):
+    network, (features, labels) = small_network(), rows(6)
+    labels = exact_labels(network, features, labels, 2)
+    module, _, _ = train(network, (features, labels), loss=distance, **layout)
+    both = module.clipped_sum(features, labels)
+    kept = torch.arange(6) != 2
+    without = module.clipped_sum(features[kept], labels[kept])
+    if not module.plan.layout.clips_influence:
+        for name, value in both.items():
+            assert torch.allclose(value, without[name], rtol=1e-12, atol=1e-14)
+        return
+    # Input weights keep the signal at the reference, which is finite.
+    assert all(torch.isfinite(value).all() for value in both.values())
+    assert torch.allclose(both["2.weight"], without["2.weight"])
+
+
+@LAYOUTS
+def test_a_broken_gradient_stays_finite_in_the_release(layout):
+    network, (features, labels) = small_network(), rows(6)
+    labels = exact_labels(network, features, labels, 2)
+    module, _, loader = train(network, (features, labels), loss=distance, **layout)
+    module.backward(*loader.draw())
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters())
+
+
+@pytest.mark.parametrize("broken", [math.nan, math.inf, 1e200])
+@pytest.mark.parametrize("influence", [0.0, 0.1, 0.5])
+def test_a_signal_that_sensitive_features_break_stays_within_their_influence(
+    broken, influence
+):
+    network = small_network()
+    layout = grouped(facts_of(network, small_policy()), influence)
+    layers = trained_layers(network)
+    clipper = GroupClipper(layers, layout)
+    generator = torch.Generator().manual_seed(3)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator).double()
+
+    codes, signal, reference = normal(4, 5), normal(4, 4), 5 * normal(4, 4)
+    hidden, last = normal(4, 4), normal(4, 1)
+
+    def released(codes, signal, reference):
+        out = {
+            (la.name, k): p.detach() * 0
+            for la in layers
+            for k, p in la.parameters.items()
+        }
+        clipper.add_sum(
+            {"0": codes, "2": hidden}, {"0": signal, "2": last}, reference, out
+        )
+        assert all(torch.isfinite(value).all() for value in out.values())
+        return out["0", "weight"]
+
+    other_codes, other_signal = codes.clone(), signal.clone()
+    other_codes[1, :2] = 0.7  # the sensitive columns
+    other_signal[1, 0] = broken
+    moved = released(codes, signal, reference) - released(
+        other_codes, other_signal, reference
+    )
+    columns = [g.name for g in layout.groups].index("input:insensitive")
+    group = layout.groups[columns]
+    assert moved[:, 2:].norm() <= 2 * group.influence_bound * (1 + 1e-9)
+    # A reference that is broken is so for both neighbors: nothing moves.
+    broken_reference = reference.clone()
+    broken_reference[1, 0] = broken
+    moved = released(codes, signal, broken_reference) - released(
+        other_codes, other_signal, broken_reference
+    )
+    assert moved[:, 2:].norm() <= 1e-12
+
+
+def test_a_sum_that_is_not_finite_is_never_released(monkeypatch):
+    network = small_network()
+    module, _, loader = train(network, rows())
+
+    def planted(self, activations, backprops, reference_backprop, out):
+        for value in out.values():
+            value.fill_(math.nan)
+
+    monkeypatch.setattr(GroupClipper, "add_sum", planted)
+    with pytest.raises(GuaranteeVoidError, match="clipped sum of step 1 is not finite"):
+        module.backward(*loader.draw())
+    assert module.steps_charged == 1
+    assert not module.gradient_is_fresh
+    assert all(p.grad is None for p in network.parameters())
