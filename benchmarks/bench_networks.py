@@ -365,9 +365,10 @@ def render() -> str:
             if (r["data"], r["calibration"], r["epsilon"]) == key
         }
         cells = [_cell(own.get(method)) for method in METHODS]
+        taken = own["corr"]["noise"] if "corr" in own else ""
         lines.append(
-            f"| {key[0]} | {key[1]} | {key[2]:g} | {cells[0]} | "
-            f"{own['corr']['noise'] if 'corr' in own else ''} | {cells[1]} | {cells[2]} |"
+            f"| {key[0]} | {key[1]} | {key[2]:g} | {cells[0]} | {taken} | {cells[1]} | "
+            f"{cells[2]} |"
         )
     lines += [
         f"| {r['data']} | not private | | {r['score']:.4f} | | | |"
