@@ -8,7 +8,7 @@ model behind them, in `docs/theory/default_rule.md`.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,7 @@ MOMENTUM = 0.9
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
+LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
 _CLIP_RANGE = (0.5, 2.0)
 _NUMBER_VARIANCE = 1.0 / 3.0
 _ONE_HOT_VARIANCE = 2.0 / 3.0
@@ -51,36 +52,33 @@ class PublicFacts:
     n_rows : int
         Public number of rows.
     logistic : bool
-        Logistic loss, else squared loss.
-    label_range : float
-        Width of the declared label range, as encoded; squared loss only.
+        Logistic loss, else squared loss; numbers are labels in [-1/2, 1/2].
     """
 
     blocks: tuple[Block, ...]
     spending: Spending
     n_rows: int
     logistic: bool
-    label_range: float = 1.0
 
     @property
     def loss(self) -> Loss:
         """The loss, with the residual bound that training begins with."""
-        return LogisticLoss() if self.logistic else SquaredLoss(self.label_range / 4)
+        return LogisticLoss() if self.logistic else SquaredLoss(LABEL_RANGE / 4)
 
     @property
     def residual(self) -> float:
         """Nominal size of a residual."""
-        return 0.35 if self.logistic else self.label_range / 8
+        return 0.35 if self.logistic else LABEL_RANGE / 8
 
     @property
     def travel(self) -> float:
         """Nominal distance between the start and the optimum."""
-        return 2.0 if self.logistic else self.label_range / 4
+        return 2.0 if self.logistic else LABEL_RANGE / 4
 
     @property
     def null_risk(self) -> float:
         """Nominal risk of predicting nothing: a coin, or a normal in six deviations."""
-        return math.log(2.0) if self.logistic else self.label_range**2 / 72
+        return math.log(2.0) if self.logistic else LABEL_RANGE**2 / 72
 
     @cached_property
     def variance(self) -> dict[str, float]:
@@ -219,9 +217,7 @@ def _evaluated(
 
 def _noise_deviation(facts: PublicFacts, layout: GradientLayout) -> float:
     """Return the deviation of the noise on one mean gradient, at nominal parameters."""
-    sensitivity = GradientSensitivity(
-        facts.loss, layout, facts.spending.classes, label_bounds=_label_bounds(facts)
-    )
+    sensitivity = GradientSensitivity(facts.loss, layout, facts.spending.classes)
     allowed = facts.spending.gradient_mu
     allocation = allocate_noise(
         np.array(sensitivity.bounds(nominal_coef(facts))),
@@ -229,10 +225,6 @@ def _noise_deviation(facts: PublicFacts, layout: GradientLayout) -> float:
         sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
     )
     return math.sqrt(allocation.objective) / facts.n_rows
-
-
-def _label_bounds(facts: PublicFacts) -> tuple[float, float]:
-    return (-facts.label_range / 2, facts.label_range / 2)
 
 
 def nominal_coef(facts: PublicFacts) -> FloatArray:
@@ -264,7 +256,7 @@ def _influence_bias(facts: PublicFacts, influence: float) -> float:
     weight = sum(facts.variance[u] * distance.get(u, 1.0) ** 2 for u in hidden) / sum(
         facts.variance[u] for u in hidden
     )
-    scale = 0.36 if facts.logistic else facts.label_range**2 / 64
+    scale = 0.36 if facts.logistic else LABEL_RANGE**2 / 64
     x = influence / math.sqrt(share)
     density = math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
     cut = density - x * float(ndtr(-x))
@@ -285,6 +277,4 @@ def _central_offset(blocks: Sequence[Block]) -> FloatArray:
 
 
 def _with_spending(facts: PublicFacts, spending: Spending) -> PublicFacts:
-    return PublicFacts(
-        facts.blocks, spending, facts.n_rows, facts.logistic, facts.label_range
-    )
+    return replace(facts, spending=spending)
