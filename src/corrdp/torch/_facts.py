@@ -7,11 +7,16 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp.accounting import (
     GaussianEvent,
     NoisePlan,
+    PrivacyEvent,
     gaussian_epsilon,
     gaussian_mu,
 )
 from corrdp.certificate import Calibration, Component
-from corrdp.exceptions import BudgetError, UnsupportedEventError
+from corrdp.exceptions import (
+    BudgetError,
+    GuaranteeVoidError,
+    UnsupportedEventError,
+)
 from corrdp.policy import Block, Budget, NeighborClass, Policy, class_epsilon
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import NetworkLayout
@@ -93,9 +98,18 @@ class NetworkFacts:
         Squares of Gaussian-DP parameters add up (`docs/theory/gaussian.md`); training
         within the result and `spent` together keep `epsilon`.
         """
-        events = [e for part in self.spent for e in part.events_of(class_name) or ()]
         if not self.spent:
             return epsilon
+        events: list[PrivacyEvent] = []
+        for part in self.spent:
+            cost = part.events_of(class_name)
+            if cost is None:
+                raise GuaranteeVoidError(
+                    f"the earlier release {part.name!r} has no noise where class "
+                    f"{class_name!r} moves, so nothing bounds what it cost. Release it "
+                    "again under this policy, or declare the leakage."
+                )
+            events += cost
         if self.rate is not None or not all(
             isinstance(e, GaussianEvent) for e in events
         ):

@@ -1,12 +1,13 @@
 """Batches drawn by Poisson sampling from tensors that stay in memory."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from corrdp.exceptions import CorrDPError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
 
 class PoissonLoader:
@@ -51,6 +52,7 @@ class PoissonLoader:
         self.n_steps = n_steps
         self.steps_taken = 0
         self._generator = generator
+        self._handed_out: list[_Batch] = []
 
     @property
     def n_rows(self) -> int:
@@ -79,10 +81,50 @@ class PoissonLoader:
         See the class; theory in `docs/theory/sampling.md`.
         """
         if self.rate is None:
-            return self.features, self.labels
+            return self._hand_out(self.features, self.labels)
         count = self._generator.binomial(self.n_rows, self.rate)
         chosen = self._generator.choice(
             self.n_rows, size=count, replace=False, shuffle=False
         )
         index = torch.from_numpy(chosen).to(self.features.device)
-        return self.features.index_select(0, index), self.labels.index_select(0, index)
+        return self._hand_out(
+            self.features.index_select(0, index), self.labels.index_select(0, index)
+        )
+
+    def take_back(self, features: Tensor, labels: Tensor) -> None:
+        """Accept a batch that was drawn here, once and unchanged, or raise.
+
+        Guarantee
+        ---------
+        What is trained on was sampled as it is priced (`docs/theory/sampling.md`).
+        """
+        for index, batch in enumerate(self._handed_out):
+            if batch.is_made_of(features, labels):
+                del self._handed_out[index]
+                return
+        raise GuaranteeVoidError(
+            "the batch was not drawn by the loader of this training, was changed, or "
+            "was used before; its price is that of a fresh Poisson sample. Loop over "
+            "the loader and pass each batch to module.backward once, as it is: give "
+            "make_private data of the type and on the device that the module needs."
+        )
+
+    def _hand_out(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        self._handed_out.append(_Batch(features, labels, _versions(features, labels)))
+        return features, labels
+
+
+class _Batch(NamedTuple):
+    features: Tensor
+    labels: Tensor
+    versions: tuple[int, int]
+
+    def is_made_of(self, features: Tensor, labels: Tensor) -> bool:
+        """Whether these are the very tensors, with the values they had."""
+        same = self.features is features and self.labels is labels
+        return same and self.versions == _versions(features, labels)
+
+
+def _versions(features: Tensor, labels: Tensor) -> tuple[int, int]:
+    """Return counters that every change in place raises."""
+    return features._version, labels._version  # noqa: SLF001

@@ -193,7 +193,7 @@ def make_private(
         loss=loss,
         plan=plan,
         terms=terms,
-        expected_batch=loader.expected_batch,
+        loader=loader,
         generator=generator,
     )
     return PrivateTraining(private, PrivateOptimizer(optimizer, private), loader)

@@ -14,6 +14,7 @@ from corrdp.torch._capture import Capture
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, LossFunction, check_losses
+from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._terms import Terms
 
 
@@ -35,8 +36,8 @@ class PrivateModule(nn.Module):
         Groups, clipping norms, influence bounds, noise, number of steps.
     terms : Terms
         Policy, budget and leakage, for the certificate.
-    expected_batch : float
-        Public number that sums are divided by.
+    loader : PoissonLoader
+        The only source of batches; sums are divided by its expected batch.
     generator : numpy.random.Generator
         Source of noise.
 
@@ -55,7 +56,7 @@ class PrivateModule(nn.Module):
         loss: LossFunction,
         plan: NetworkPlan,
         terms: Terms,
-        expected_batch: float,
+        loader: PoissonLoader,
         generator: np.random.Generator,
     ) -> None:
         super().__init__()
@@ -66,7 +67,7 @@ class PrivateModule(nn.Module):
         self.gradient_is_fresh = False
         self._layers = layers
         self._loss = loss
-        self._expected_batch = expected_batch
+        self._loader = loader
         self._generator = generator
         self._layout = layout = plan.layout
         self._clipper = GroupClipper(layers, layout)
@@ -91,7 +92,7 @@ class PrivateModule(nn.Module):
         Parameters
         ----------
         features, labels : Tensor
-            A batch of the Poisson loader; it may be empty.
+            A batch of this training's loader, once and as it is; it may be empty.
 
         Guarantee
         ---------
@@ -103,14 +104,16 @@ class PrivateModule(nn.Module):
         BudgetError
             If all planned steps were taken.
         GuaranteeVoidError
-            If the loss is not one finite number per example, or a layer was called in
-            a way that its gradient per example is not known.
+            If the batch is not a fresh one of the loader, the loss is not one finite
+            number per example, or a layer was called in a way that its gradient per
+            example is not known.
         """
         if self.steps_charged >= self.plan.noise.n_steps:
             raise BudgetError(
                 f"all n_steps={self.plan.noise.n_steps} planned steps are spent. Plan "
                 "a longer training from the start; its budget is split among all steps."
             )
+        self._loader.take_back(features, labels)
         self.steps_charged += 1
         if len(features) == 0:
             self._sum.zero_()
@@ -118,7 +121,7 @@ class PrivateModule(nn.Module):
             self._add_clipped(features, labels)
         noise = self._generator.standard_normal(len(self._sum), dtype=_numpy(self._sum))
         gradient = torch.from_numpy(noise).to(self._sum.device).mul_(self._scale)
-        gradient.add_(self._sum).div_(self._expected_batch)
+        gradient.add_(self._sum).div_(self._loader.expected_batch)
         parts = zip(self._parameters_in_order(), self._split(gradient), strict=True)
         for (parameter, _), (_, part) in parts:
             parameter.grad = part

@@ -12,7 +12,14 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
-from unit.torch.networks import rows, small_network, small_policy, squared, train
+from unit.torch.networks import (
+    rows,
+    small_network,
+    small_policy,
+    squared,
+    step_on,
+    train,
+)
 
 pytestmark = pytest.mark.torch
 
@@ -70,10 +77,9 @@ def test_a_module_without_a_first_linear_layer_says_how_to_name_one():
 
 def test_an_input_layer_must_read_the_columns_themselves():
     network = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 1)).double()
-    features, labels = rows()
-    module, _, _ = train(network, (features, labels), input_layer="1")
+    module, _, loader = train(network, rows(), input_layer="1")
     with pytest.raises(GuaranteeVoidError, match="does not read the encoded columns"):
-        module.backward(features, labels)
+        module.backward(*loader.draw())
 
 
 def test_the_width_of_the_module_must_be_that_of_the_policy():
@@ -86,12 +92,13 @@ def test_the_width_of_the_module_must_be_that_of_the_policy():
 def test_a_loss_that_is_not_finite_stops_and_is_charged():
     network = small_network()
     features, labels = rows()
-    module, optimizer, _ = train(network, (features, labels))
+    training = train(network, (features, labels))
+    module, optimizer, _ = training
     before = [p.detach().clone() for p in network.parameters()]
     broken = labels.clone()
     broken[3] = math.nan
     with pytest.raises(GuaranteeVoidError, match="step 1 is not finite"):
-        module.backward(features, broken)
+        step_on(training, features, broken)
     assert module.steps_charged == 1
     with pytest.raises(GuaranteeVoidError, match="no private gradient"):
         optimizer.step()

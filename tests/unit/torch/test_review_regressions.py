@@ -296,3 +296,41 @@ def test_a_sum_that_is_not_finite_is_never_released(monkeypatch):
     assert module.steps_charged == 1
     assert not module.gradient_is_fresh
     assert all(p.grad is None for p in network.parameters())
+
+
+def changed_in_place(loader):
+    features, labels = loader.draw()
+    return features.mul_(2.0), labels
+
+
+FOREIGN = {
+    "rows of its own": lambda loader: rows(40),
+    "all rows": lambda loader: (loader.features, loader.labels),
+    "a slice": lambda loader: tuple(part[:2] for part in loader.draw()),
+    "copies": lambda loader: tuple(part.clone() for part in loader.draw()),
+    "other labels": lambda loader: (loader.draw()[0], loader.draw()[1]),
+    "changed in place": changed_in_place,
+    "empty": lambda loader: tuple(part[:0] for part in rows()),
+    "of another training": lambda loader: train(small_network(), rows()).loader.draw(),
+}
+
+
+@pytest.mark.parametrize("batch_size", [None, 10])
+@pytest.mark.parametrize("name", FOREIGN)
+def test_only_batches_of_the_loader_are_taken(name, batch_size):
+    if batch_size is None and name == "other labels":
+        batch_size = 20  # all rows are the same tensors in every step
+    module, _, loader = train(small_network(), rows(40), batch_size=batch_size)
+    with pytest.raises(GuaranteeVoidError, match="not drawn by the loader"):
+        module.backward(*FOREIGN[name](loader))
+    assert module.steps_charged == 0  # nothing was read
+
+
+@pytest.mark.parametrize("batch_size", [None, 10])
+def test_a_batch_is_taken_once(batch_size):
+    module, _, loader = train(small_network(), rows(40), batch_size=batch_size)
+    first, second = loader.draw(), loader.draw()
+    module.backward(*second)
+    module.backward(*first)
+    with pytest.raises(GuaranteeVoidError, match="used before"):
+        module.backward(*first)

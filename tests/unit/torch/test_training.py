@@ -13,6 +13,7 @@ from unit.torch.networks import (
     rows,
     small_network,
     small_policy,
+    step_on,
     train,
 )
 
@@ -32,7 +33,7 @@ def test_the_gradient_is_the_clipped_sum_plus_noise_over_the_expected_batch():
     network, data = small_network(), rows(200)
     module, _, loader = train(network, data)
     expected = module.clipped_sum(*data)
-    module.backward(*data)
+    module.backward(*loader.draw())
     noise = np.random.default_rng(0).standard_normal(29)  # seed 0 replays it
     scale = []
     for name, parameter in network.named_parameters():
@@ -57,10 +58,11 @@ def noise_scale_of(module, name, parameter):
 def test_noise_has_the_planned_deviation():
     # False alarm probability 1e-9 per group; a fifth less noise must be caught.
     network, empty = small_network(n_hidden=40), (torch.empty(0, 5), torch.empty(0))
-    module, _, loader = train(network, rows(50), epochs=400)
+    training = train(network, rows(50), epochs=400)
+    module, _, loader = training
     draws = {group.name: [] for group in module.plan.layout.groups}
     for _ in range(400):
-        module.backward(*empty)
+        step_on(training, *empty)
         weight = network[0].weight.grad * loader.expected_batch
         for column, index in enumerate(module.plan.layout.column_groups):
             name = module.plan.layout.groups[index].name
@@ -77,11 +79,11 @@ def test_noise_has_the_planned_deviation():
 
 def test_an_empty_batch_is_a_noisy_step():
     network = small_network()
-    module, optimizer, _ = train(network, rows(50))
+    training = train(network, rows(50))
     before = network[0].weight.detach().clone()
-    module.backward(torch.empty(0, 5).double(), torch.empty(0).double())
-    optimizer.step()
-    assert module.steps_charged == 1
+    step_on(training, torch.empty(0, 5).double(), torch.empty(0).double())
+    training.optimizer.step()
+    assert training.module.steps_charged == 1
     assert not torch.equal(before, network[0].weight)
 
 
@@ -214,8 +216,8 @@ def test_secret_noise_differs_between_runs():
     gradients = []
     for _ in range(2):
         network = small_network()
-        module, _, _ = train(network, rows(50), random_state=None)
-        module.backward(*rows(50))
+        module, _, loader = train(network, rows(50), random_state=None)
+        module.backward(*loader.draw())
         gradients.append(network[0].weight.grad.clone())
         assert not module.certificate().replayable_noise
     assert not torch.equal(*gradients)
