@@ -9,7 +9,9 @@ import numpy as np
 from corrdp.exceptions import CorrDPWarning
 
 
-def noise_generator(random_state: int | None = None) -> np.random.Generator:
+def noise_generator(
+    random_state: int | None = None, *, purpose: str = ""
+) -> np.random.Generator:
     """Return the generator that draws privacy noise.
 
     Parameters
@@ -18,6 +20,8 @@ def noise_generator(random_state: int | None = None) -> np.random.Generator:
         A seed makes the noise replayable: whoever knows it can subtract the noise.
         Without one, all callers in a process share one ChaCha20 stream under a
         256-bit key from the operating system.
+    purpose : str
+        Releases with different purposes draw different noise from the same seed.
 
     Guarantee
     ---------
@@ -27,7 +31,9 @@ def noise_generator(random_state: int | None = None) -> np.random.Generator:
     comes from PCG64, which is not cryptographic, and a warning says so.
     """
     if random_state is not None:
-        return np.random.Generator(np.random.PCG64(random_state))
+        key = tuple(purpose.encode())
+        seed = np.random.SeedSequence(random_state, spawn_key=key)
+        return np.random.Generator(np.random.PCG64(seed))
     return _process_generator()
 
 

@@ -1,11 +1,14 @@
 """The simplest policy: a numeric table, all columns sensitive, one pair of bounds."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corrdp.exceptions import CorrDPError
 from corrdp.policy import (
     CategoryDomain,
     ColumnRole,
@@ -51,3 +54,17 @@ class AllSensitive:
         else:
             domain = CategoryDomain(tuple(np.unique(y).tolist()))
         return Policy(features, Label("y", domain, score=0.0))
+
+
+@contextmanager
+def no_values_in_messages() -> Iterator[None]:
+    """Withhold the value that numpy quotes when text is not a number."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise CorrDPError(
+            "X holds text that is not a number, and AllSensitive takes numbers only. "
+            "Declare the columns in a Policy."
+        ) from None

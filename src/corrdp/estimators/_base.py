@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
-from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
 from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._fitting import (
     PrivateFit,
@@ -266,6 +266,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"calibration must be one of {', '.join(Calibration)}, got "
                 f"calibration={self.calibration!r}. Choose one."
             )
+        if self.calibration == Calibration.THEOREM and self.sampling_rate is not None:
+            raise CorrDPError(
+                f"sampling_rate must be None under calibration='theorem', got "
+                f"sampling_rate={self.sampling_rate!r}. Its formula is for full batches."
+            )
         return method
 
     def _budget(self) -> Budget:
@@ -280,9 +285,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
         """Return the policy, the table, and the labels as a column of their own."""
         if isinstance(self.policy, AllSensitive):
-            X, y = validate_data(
-                self, X, y, dtype="numeric", y_numeric=not self._logistic
-            )
+            with no_values_in_messages():
+                X, y = validate_data(
+                    self, X, y, dtype="numeric", y_numeric=not self._logistic
+                )
             y = self._checked_labels(y)
             policy = self.policy.policy(X.shape[1], y, numeric=not self._logistic)
             return policy, X, y
@@ -313,7 +319,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "policy_")
         if isinstance(self.policy, AllSensitive):
-            X = validate_data(self, X, reset=False, dtype="numeric")
+            with no_values_in_messages():
+                X = validate_data(self, X, reset=False, dtype="numeric")
         return np.asarray(self._encoder.transform(X) @ self._coef + self._intercept)
 
     @property

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
-from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
 from corrdp.estimators._methods import Method, protected_policy, resolve_leakage
 from corrdp.estimators._saving import read_model, write_model
 from corrdp.exceptions import (
@@ -181,9 +181,10 @@ class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
     def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
         """Return the policy, the table, and the labels as a column of their own."""
         if isinstance(self.policy, AllSensitive):
-            X, y = validate_data(
-                self, X, y, dtype="numeric", y_numeric=self._numeric_label
-            )
+            with no_values_in_messages():
+                X, y = validate_data(
+                    self, X, y, dtype="numeric", y_numeric=self._numeric_label
+                )
             self._check_labels(y)
             policy = self.policy.policy(X.shape[1], y, numeric=self._numeric_label)
             return policy, X, y
@@ -211,7 +212,8 @@ class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
         """Return the outputs of the network, shape (n_rows, n_outputs)."""
         check_is_fitted(self, "policy_")
         if isinstance(self.policy, AllSensitive):
-            X = validate_data(self, X, reset=False, dtype="numeric")
+            with no_values_in_messages():
+                X = validate_data(self, X, reset=False, dtype="numeric")
         values = _scaled(PolicyEncoder(self.policy_), X)
         for index, (weight, bias) in enumerate(self._weights):
             if index > 0:

@@ -269,7 +269,7 @@ def _private(
         }
     )
     counts = counted_tables(request, layout)
-    generator = noise_generator(request.random_state)
+    generator = noise_generator(request.random_state, purpose="leakage")
     features = {}
     for shape, table in zip(layout.shapes, counts.tables, strict=True):
         # A table that cannot tell anything has no noise because nothing of it is used.

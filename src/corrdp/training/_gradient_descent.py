@@ -237,6 +237,11 @@ class _Steps:
     def count_noise(self) -> float:
         """Noise on the number of small residuals, which one record moves by 1."""
         mu = self._plan.spending.residual_mu
+        if self._adapts and not mu > 0:
+            raise GuaranteeVoidError(
+                f"the residual bound adapts to a noisy count, and residual_mu={mu!r} "
+                "pays for none. Plan the spending with adapts_residual_bound=True."
+            )
         return math.sqrt(self._plan.n_steps) / mu if mu > 0 else 0.0
 
     def noise(self, coef: FloatArray, residual_bound: float) -> FloatArray:

@@ -165,6 +165,12 @@ def _group_rules(layout: GradientLayout, order: IntArray) -> GroupRules:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     bounded = any(math.isfinite(group.influence_bound) for group in groups)
     leading = layout.roles[0] is GroupRole.SENSITIVE
+    if bounded and GroupRole.SENSITIVE in layout.roles[1:]:
+        raise GuaranteeVoidError(
+            "an influence bound needs all sensitive features in the first group, got "
+            f"sensitive groups among {[group.name for group in groups[1:]]}. Join them "
+            "into one group and put it first, as GradientLayout.by_role does."
+        )
     return GroupRules(
         starts=starts,
         n_sensitive=int(starts[1]) if bounded and leading else 0,

@@ -366,3 +366,13 @@ def test_clipped_rows_are_counted_in_research_only():
     model = model_of(research=True).fit(far)
     assert model.n_clipped_rows_ == np.count_nonzero(frame.age >= 90)
     assert not hasattr(model_of().fit(far), "n_clipped_rows_")
+
+
+def test_a_text_that_is_no_number_is_not_quoted():
+    X = np.array([["1", "SECRETVALUE"], ["2", "3"]], dtype=object)
+    model = LogisticRegression(AllSensitive(-1, 1), epsilon=1.0, delta=1e-6)
+    with pytest.raises(CorrDPError) as caught:
+        model.fit(X, [0, 1])
+    assert "SECRETVALUE" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__

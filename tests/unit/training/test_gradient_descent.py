@@ -1,5 +1,7 @@
 """Descent releases what was planned, within every budget, or refuses to go on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,14 @@ def test_squared_loss_adapts_its_bound_and_finds_the_signal():
     model = descend(codes, y, example_plan(logistic=False), noise_generator(1))
     errors = y - codes @ model.coef - model.intercept
     assert 1 - errors.var() / y.var() > 0.8
+
+
+def test_a_residual_count_that_nobody_paid_for_is_refused():
+    codes, y = example_rows()
+    plan = example_plan(logistic=False)
+    unpaid = replace(plan, spending=replace(plan.spending, residual_mu=0.0))
+    with pytest.raises(GuaranteeVoidError, match="pays for none"):
+        descend(codes, y, unpaid, np.random.default_rng(0))
 
 
 def test_compiled_and_plain_kernels_train_the_same_model():

@@ -176,6 +176,14 @@ def test_rows_in_an_order_that_tears_groups_apart_are_refused(example):
         prepare_rows(codes, y, flat).grouped(layout_of(blocks))
 
 
+def test_sensitive_groups_that_do_not_lead_are_refused_with_an_influence_bound(example):
+    blocks, codes, y, _ = example
+    layout = layout_of(blocks)
+    behind = replace(layout, groups=(*layout.groups[1:], layout.groups[0]))
+    with pytest.raises(GuaranteeVoidError, match="first group"):
+        prepare_rows(codes, y, behind).grouped(behind)
+
+
 def test_a_record_without_features_in_a_group_contributes_nothing():
     blocks = PolicyEncoder(example_policy()).blocks_
     codes = np.zeros((3, blocks[-1].stop))
