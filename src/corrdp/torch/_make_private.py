@@ -55,6 +55,8 @@ def make_private(
     clip_norm: float = 1.0,
     leakage: Mapping[str, float] | float | None = None,
     leakage_claim: LeakageClaim | None = None,
+    leakage_assumptions: Sequence[str] = (),
+    replayable_leakage: bool = False,
     spent: Sequence[Component] = (),
     method: str = "corr",
     calibration: str = "certified",
@@ -90,6 +92,10 @@ def make_private(
         Leakage per insensitive feature or of the block; the declared ones.
     leakage_claim : LeakageClaim, optional
         Where `leakage` came from; declared by default.
+    leakage_assumptions : sequence of str
+        What an estimated leakage rests on, for the certificate.
+    replayable_leakage : bool
+        Whether it was released with a fixed seed; the certificate says so.
     spent : sequence of Component
         Earlier releases on the same rows that the certificate must include.
     method : {"corr", "standard"}
@@ -186,6 +192,8 @@ def make_private(
         leakage=leakage_claim or Terms.declared(policy, leakage),
         spent=tuple(spent),
         replayable_noise=random_state is not None,
+        leakage_assumptions=tuple(leakage_assumptions),
+        replayable_leakage=replayable_leakage,
     )
     private = PrivateModule(
         module,

@@ -24,6 +24,10 @@ class Terms:
         Earlier releases on the same rows.
     replayable_noise : bool
         Whether a seed was given.
+    leakage_assumptions : tuple of str
+        What the leakage rests on.
+    replayable_leakage : bool
+        Whether the leakage was released with a fixed seed.
     """
 
     policy: Policy
@@ -31,6 +35,8 @@ class Terms:
     leakage: LeakageClaim
     spent: tuple[Component, ...] = ()
     replayable_noise: bool = False
+    leakage_assumptions: tuple[str, ...] = ()
+    replayable_leakage: bool = False
 
     @staticmethod
     def declared(
@@ -56,5 +62,6 @@ class Terms:
             budget=self.budget,
             leakage=self.leakage,
             calibration=plan.calibration,
-            replayable_noise=self.replayable_noise,
+            assumptions=self.leakage_assumptions,
+            replayable_noise=self.replayable_noise or self.replayable_leakage,
         )

@@ -2,14 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from corrdp.accounting import WHOLE_RECORD, Group, NoisePlan, SensitivityTable
+from corrdp.certificate import Component
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import trained_layers
-from corrdp.torch._planning import grouped
+from corrdp.torch._planning import grouped, plan_network
 from unit.torch.networks import (
     facts_of,
     rows,
@@ -334,3 +337,37 @@ def test_a_batch_is_taken_once(batch_size):
     module.backward(*first)
     with pytest.raises(GuaranteeVoidError, match="used before"):
         module.backward(*first)
+
+
+def earlier_release(noise_scale):
+    table = SensitivityTable(
+        groups=(Group("counts", 1),),
+        classes=(WHOLE_RECORD,),
+        bounds=np.array([[1.0]]),
+        contribution=np.array([1.0]),
+    )
+    plan = NoisePlan(table, np.array([noise_scale]), {WHOLE_RECORD: math.inf}, 1e-5)
+    return Component("leakage", plan=plan)
+
+
+def test_an_earlier_release_without_noise_is_not_free():
+    bare = facts_of(small_network(), small_policy(), spent=(earlier_release(0.0),))
+    with pytest.raises(GuaranteeVoidError, match=r"'leakage' has no noise.*declare"):
+        plan_network(bare)
+    noisy = facts_of(small_network(), small_policy(), spent=(earlier_release(50.0),))
+    assert plan_network(noisy).noise.fits
+
+
+@pytest.mark.parametrize("replayable", [False, True])
+def test_what_the_leakage_rests_on_is_on_the_certificate(replayable):
+    module, _, _ = train(
+        small_network(),
+        rows(),
+        leakage_assumptions=["rows are independent"],
+        replayable_leakage=replayable,
+        random_state=None,
+    )
+    certificate = module.certificate()
+    assert "rows are independent" in certificate.assumptions
+    assert certificate.replayable_noise is replayable
+    assert module.generator_state() is None  # the noise of training is secret
