@@ -128,6 +128,8 @@ class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
             batch_size=self.batch_size,
             leakage=leakage.distances,
             leakage_claim=leakage.claim,
+            leakage_assumptions=leakage.assumptions,
+            replayable_leakage=leakage.replayable_noise,
             spent=leakage.spent,
             method="standard" if method is Method.STANDARD else "corr",
             calibration=self.calibration,
