@@ -87,8 +87,8 @@ def test_squared_loss_adapts_its_bound_and_finds_the_signal():
 
 def test_a_residual_count_that_nobody_paid_for_is_refused():
     codes, y = example_rows()
-    plan = example_plan(logistic=False)
-    unpaid = replace(plan, spending=replace(plan.spending, residual_mu=0.0))
+    paid_for_means_only = example_plan(logistic=True).spending
+    unpaid = replace(example_plan(logistic=False), spending=paid_for_means_only)
     with pytest.raises(GuaranteeVoidError, match="pays for none"):
         descend(codes, y, unpaid, np.random.default_rng(0))
 
