@@ -274,11 +274,9 @@ def _training(method: str, n_rows: int, batch_size: int) -> Any:
 def _private_step(method: str, *, draws: bool = False) -> Callable[[], None]:
     n_rows = 45_000 if draws else BATCH
     module, optimizer, loader = _training(method, n_rows, BATCH)
-    features, labels = _batch()
 
     def step() -> None:
-        batch = loader.draw() if draws else (features, labels)
-        module.backward(*batch)
+        module.backward(*loader.draw())
         optimizer.step()
 
     return step
@@ -325,10 +323,9 @@ def _memory_growth(method: str) -> float:
     """Return the growth of peak memory per row of a batch, in kB."""
     peaks = []
     for n_rows in (4096, 65_536):
-        module, optimizer, _ = _training(method, n_rows, n_rows)
-        features, labels = _batch(n_rows)
+        module, optimizer, loader = _training(method, n_rows, n_rows)
         for _ in range(3):
-            module.backward(features, labels)
+            module.backward(*loader.draw())
             optimizer.step()
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     return (peaks[1] - peaks[0]) / (65_536 - 4096)
