@@ -33,6 +33,12 @@ THEOREM_ASSUMPTION = (
     "asymptotic: Assumptions 3.1-3.4 of the paper and unstated constants; "
     "the epsilon shown per class is what the accountant proves for the same noise"
 )
+CHOSEN_DISTANCES = (
+    "leakage was released from the same rows, so the epsilons shown for insensitive "
+    "classes and the whole record are budgets that this release chose; proved in "
+    "advance is the CorrDP epsilon: the target divided by the true distance of each "
+    "class, except with the failure probability of the leakage, and never above the cap"
+)
 DOMAIN_ASSUMPTION = (
     "every record lies in the domain that the policy declares, which the encoder "
     "enforces; the number of rows is public"
@@ -296,6 +302,8 @@ def certify(
             )
         claims[neighbor.name] = claim
     grounds = [DOMAIN_ASSUMPTION, *assumptions]
+    if leakage.source == "private":
+        grounds.append(CHOSEN_DISTANCES)
     if calibration is Calibration.THEOREM:
         grounds.insert(0, THEOREM_ASSUMPTION)
     return Certificate(

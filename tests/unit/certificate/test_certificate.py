@@ -460,3 +460,18 @@ def test_the_metric_of_the_leakage_is_stated():
     )
     assert "hellinger" in certificate.to_text()
     assert Certificate.from_json(certificate.to_json()).leakage.metric == "hellinger"
+
+
+def test_released_distances_are_said_to_be_chosen_by_the_release():
+    values = {"race": 0.25, "region": 0.0}
+    stated = {}
+    for source in ("private", "public"):
+        certificate = certify(
+            POLICY,
+            [Component("training", plan=noise_plan())],
+            budget=BUDGET,
+            leakage=LeakageClaim(source, values, 1e-3),
+        )
+        stated[source] = " ".join(certificate.assumptions)
+    assert "budgets that this release chose" in stated["private"]
+    assert "chose" not in stated["public"]
