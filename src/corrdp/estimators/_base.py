@@ -269,7 +269,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.calibration == Calibration.THEOREM and self.sampling_rate is not None:
             raise CorrDPError(
                 f"sampling_rate must be None under calibration='theorem', got "
-                f"sampling_rate={self.sampling_rate!r}. Its formula is for full batches."
+                f"sampling_rate={self.sampling_rate!r}. Its formulas are full-batch."
             )
         return method
 

@@ -77,3 +77,5 @@ def test_a_whole_record_moves_by_at_most_twice_its_contribution():
 def test_a_rate_that_is_no_probability_is_refused():
     with pytest.raises(CorrDPError, match="sampling_rate"):
         model_of(sampling_rate=1.5).fit(example_frame())
+    with pytest.raises(CorrDPError, match="under calibration='theorem'"):
+        model_of(sampling_rate=0.5, calibration="theorem").fit(example_frame())
