@@ -33,6 +33,14 @@ def test_every_option_trains_at_the_same_price(solver):
     assert model.score(frame, frame.rich) > 0.7  # a constant is right in 58 of 100
 
 
+def test_options_survive_saving(tmp_path):
+    solver = Solver(update="adam", step_size=0.05, box_radius=2.0, output="last")
+    assert Solver.from_json(solver.to_json()) == solver
+    model = model_of(solver=solver).fit(example_frame())
+    model.save(tmp_path / "model")
+    assert type(model).load(tmp_path / "model").solver == solver
+
+
 def test_projections_hold():
     rng = np.random.default_rng(0)
     coef = rng.normal(size=9)
