@@ -10,7 +10,12 @@ from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._leakage import LeakageAudit, audit_leakage
 from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
-from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
+from corrdp.auditing.statistics import (
+    Claim,
+    LikelihoodAttack,
+    LinearAttack,
+    claims_of,
+)
 from corrdp.auditing.targets import (
     GradientPath,
     SampledSum,
@@ -35,6 +40,7 @@ __all__ = [
     "audit",
     "audit_leakage",
     "audit_one_run",
+    "claims_of",
     "column_sum_challenges",
     "conditional_prior",
     "gradient_challenges",

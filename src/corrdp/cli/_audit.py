@@ -11,7 +11,7 @@ from corrdp.cli._output import JsonOption, counting, show
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 if TYPE_CHECKING:
-    from corrdp.auditing import Challenge
+    from corrdp.auditing import Challenge, Claim
     from corrdp.training import TrainingPlan
 
 
@@ -123,6 +123,7 @@ def _of_means(
 
 
 def _of_run(directory: Path, rows: int) -> "tuple[Challenge[Any], ...]":
+    from corrdp.auditing import claims_of
     from corrdp.certificate import Calibration
     from corrdp.cli._models import load_estimator
     from corrdp.estimators import LinearRegression, LogisticRegression
@@ -149,13 +150,17 @@ def _of_run(directory: Path, rows: int) -> "tuple[Challenge[Any], ...]":
         leakage=leakage.distances() if leakage.values else None,
         method=fitted.method,
     )
-    return _of_training(estimator.plan(rows), certificate.delta)
+    return _of_training(
+        estimator.plan(rows), certificate.delta, claims=claims_of(certificate)
+    )
 
 
-def _of_training(plan: "TrainingPlan", delta: float) -> "tuple[Challenge[Any], ...]":
+def _of_training(
+    plan: "TrainingPlan", delta: float, claims: "dict[str, Claim] | None" = None
+) -> "tuple[Challenge[Any], ...]":
     from corrdp.auditing import gradient_challenges, model_challenges
 
     return (
         *gradient_challenges(plan, delta=delta),
-        *model_challenges(plan, delta=delta, n_steps=2, n_runs=200),
+        *model_challenges(plan, delta=delta, claims=claims, n_steps=2, n_runs=200),
     )

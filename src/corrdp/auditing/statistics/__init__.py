@@ -11,7 +11,7 @@ from corrdp.auditing.statistics._bounds import (
     clopper_pearson,
     event_bounds,
 )
-from corrdp.auditing.statistics._claims import Claim
+from corrdp.auditing.statistics._claims import Claim, claims_of
 
 __all__ = [
     "Attack",
@@ -20,6 +20,7 @@ __all__ = [
     "FittedScore",
     "LikelihoodAttack",
     "LinearAttack",
+    "claims_of",
     "clopper_pearson",
     "event_bounds",
 ]

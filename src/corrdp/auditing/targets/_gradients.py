@@ -26,7 +26,7 @@ from corrdp.training._sensitivity import GradientSensitivity
 
 Contributions = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
-_SEARCHED_STEPS = 4
+_SEARCHED_STEPS = 2
 _LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noise
 
 
@@ -100,7 +100,9 @@ class GradientPath:
             self._total(pair.second, pair.second_label),
         )
 
-    def craft(self, neighbor: NeighborClass, rng: np.random.Generator) -> RecordPair:
+    def craft(
+        self, neighbor: NeighborClass, rng: np.random.Generator, *, n_restarts: int = 4
+    ) -> RecordPair:
         """Search for the neighbors whose gradients differ most along the path."""
         steps = np.unique(
             np.linspace(0, len(self.path) - 1, _SEARCHED_STEPS, dtype=int)
@@ -111,6 +113,7 @@ class GradientPath:
             lambda *records: self._distance(steps, *records),
             labels=self.labels,
             rng=rng,
+            n_restarts=n_restarts,
         )
 
     @property
@@ -130,11 +133,12 @@ class GradientPath:
         second: FloatArray,
         second_label: FloatArray,
     ) -> FloatArray:
+        labels = np.concatenate([first_label, second_label])
         squares = np.zeros(len(first))
         for step in steps:
             coef = self.path[step]
-            change = self._each(first, first_label, coef) - self._each(
-                second, second_label, coef
+            change = np.subtract(
+                *np.split(self._each(np.vstack([first, second]), labels, coef), 2)
             )
             squares += np.sum((change / self._unit[step]) ** 2, axis=1)
         return np.asarray(np.sqrt(squares * len(self.path) / len(steps)))
@@ -188,8 +192,9 @@ def gradient_challenges(
     ]
     challenges = []
     for neighbor in plan.spending.classes:
-        crafted = [(path.craft(neighbor, rng), path) for path in paths]
-        pair, path = max(crafted, key=lambda found: found[0].movement)
+        rough = [path.craft(neighbor, rng, n_restarts=1).movement for path in paths]
+        path = paths[int(np.argmax(rough))]
+        pair = path.craft(neighbor, rng)
         first, second = path.totals(pair)
         score = gaussian_score(first, second, path.noise_scale.ravel())
         challenges.append(

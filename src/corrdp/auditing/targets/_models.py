@@ -1,6 +1,6 @@
 """Whole training runs: seen by their final model, or by every iterate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +35,7 @@ def model_challenges(
     plan: TrainingPlan,
     *,
     delta: float,
+    claims: Mapping[str, Claim] | None = None,
     n_steps: int = 8,
     n_runs: int = 1000,
     white_box: bool = False,
@@ -48,6 +49,9 @@ def model_challenges(
         As an estimator's ``plan`` gives it.
     delta : float
         Where epsilons are read.
+    claims : mapping of str to Claim, optional
+        What is stated per class, for example `claims_of` a certificate; what the plan
+        states by default.
     n_steps : int
         Steps of every run, among which the whole budget is divided.
     n_runs : int
@@ -86,11 +90,12 @@ def model_challenges(
         second = _table(plan, path, pair.second, pair.second_label)
         parts = plan.spending.components(n_steps, cost)
         events = joined_events(part.events_of(neighbor.name) for part in parts)
+        stated = (claims or {}).get(neighbor.name, Claim(events, delta))
         challenges.append(
             Challenge(
                 target=f"training, {'white' if white_box else 'black'} box",
                 class_name=neighbor.name,
-                claim=Claim(events, delta),
+                claim=stated,
                 first=first,
                 second=second,
                 sample=sample,

@@ -11,6 +11,8 @@ from corrdp.policy import Block, BlockKind, NeighborClass
 Movement = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
 _MOST_LEVELS = 12  # of one category that are tried, drawn at random
+_MOST_ROUNDS = 50
+_LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,22 +65,18 @@ def craft_pair(
     """
     moves = _moves(blocks, neighbor, labels, rng)
     pairs = _starts(moves, blocks[-1].stop + 1, n_restarts, rng)
-    best = np.full(n_restarts, -np.inf)
-    improving = np.ones(n_restarts, dtype=bool)
-    while improving.any():
-        tried = np.stack(
-            [np.concatenate([m.variants(pair) for m in moves]) for pair in pairs]
-        )
-        first, second = (
-            tried[:, :, side].reshape(-1, tried.shape[3]) for side in (0, 1)
-        )
-        distance = movement(first[:, :-1], first[:, -1], second[:, :-1], second[:, -1])
-        distance = distance.reshape(tried.shape[:2])
-        top = distance.argmax(axis=1)
-        reached = distance[np.arange(n_restarts), top]
-        improving = reached > best * (1.0 + 1e-9) + 1e-12
-        pairs[improving] = tried[improving, top[improving]]
-        best = np.maximum(best, reached)
+    best = _measure(movement, pairs)
+    for _ in range(_MOST_ROUNDS):
+        found = [
+            _step(movement, moves, pair, now)
+            for pair, now in zip(pairs, best, strict=True)
+        ]
+        reached = np.array([value for _, value in found])
+        pairs = np.stack([pair for pair, _ in found])
+        settled = reached <= best * (1.0 + _LEAST_GAIN)
+        best = reached
+        if settled.all():
+            break
     winner = int(np.argmax(best))
     return RecordPair(
         first=pairs[winner, 0, :-1],
@@ -107,6 +105,32 @@ class _Move:
         tried[:, 0, self.columns] = self.codes[first]
         tried[:, 1, self.columns] = self.codes[second]
         return tried
+
+
+def _measure(movement: Movement, pairs: FloatArray) -> FloatArray:
+    """Return how far each pair, shape (n_pairs, 2, n_codes + 1), moves the output."""
+    first, second = pairs[:, 0], pairs[:, 1]
+    return movement(first[:, :-1], first[:, -1], second[:, :-1], second[:, -1])
+
+
+def _step(
+    movement: Movement, moves: Sequence[_Move], pair: FloatArray, now: float
+) -> tuple[FloatArray, float]:
+    """Return the pair after the best single move, or after all that help alone."""
+    tried = [move.variants(pair) for move in moves]
+    values = np.split(
+        _measure(movement, np.concatenate(tried)),
+        np.cumsum([len(own) for own in tried])[:-1],
+    )
+    together, single, reached = pair.copy(), pair, now
+    for move, own, value in zip(moves, tried, values, strict=True):
+        top = int(value.argmax())
+        if value[top] > now:
+            together[:, move.columns] = own[top][:, move.columns]
+        if value[top] > reached:
+            single, reached = own[top], float(value[top])
+    joint = float(_measure(movement, together[None])[0])
+    return (together, joint) if joint > reached else (single, reached)
 
 
 def _moves(
