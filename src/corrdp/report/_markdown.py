@@ -25,7 +25,7 @@ def render_markdown(summary: JSONObject) -> str:
         lines.append("")
     lines += ["## Roles", ""]
     lines += _table(summary["roles"], ("feature", "role", "domain"))
-    lines += ["## Leakage", "", f"Source: {summary['leakage']['source']}.", ""]
+    lines += ["## Leakage", "", _leakage_line(summary), ""]
     lines += _table(
         summary["leakage"]["features"], ("feature", "estimate", "upper", "reason")
     )
@@ -58,6 +58,11 @@ def render_markdown(summary: JSONObject) -> str:
     versions = ", ".join(f"{n} {v}" for n, v in summary["software"].items())
     lines += [f"Policy `{summary['policy_fingerprint']}`; {versions}.", ""]
     return "\n".join(lines)
+
+
+def _leakage_line(summary: JSONObject) -> str:
+    leakage = summary["leakage"]
+    return f"Source: {leakage['source']}; metric {leakage['metric'].replace('_', ' ')}."
 
 
 def _table(rows: list[JSONObject], columns: tuple[str, ...]) -> list[str]:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from corrdp._typing import JSONObject
-from corrdp.certificate import Certificate
+from corrdp.certificate import Certificate, LeakageClaim
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.ledger import Ledger
 from corrdp.mechanisms import LeakageTable
@@ -97,8 +97,10 @@ def summarize(
     `docs/theory/composition.md` covers what went in). Numbers computed from rows enter
     as `Measured` only, and an unpaid one stamps the report.
     """
-    research = certificate is None or any(
-        entry.basis == "research" for entry in (*measured, *curve)
+    research = (
+        certificate is None
+        or (leakage is not None and leakage.research)
+        or any(entry.basis == "research" for entry in (*measured, *curve))
     )
     stamps = [NOT_PRIVATE] if research else []
     if certificate is not None and certificate.replayable_noise:
@@ -207,6 +209,7 @@ def _leakage(
     if table is not None and policy.insensitive:
         return {
             "source": table.source,
+            "metric": table.metric,
             "failure_probability": table.failure_probability,
             "features": [
                 {
@@ -218,18 +221,19 @@ def _leakage(
                 for name, found in table.features.items()
             ],
         }
-    values = {} if certificate is None else certificate.leakage.values
+    claim = LeakageClaim("declared", {}) if certificate is None else certificate.leakage
     return {
-        "source": "declared",
-        "failure_probability": 0.0,
+        "source": claim.source,
+        "metric": claim.metric,
+        "failure_probability": claim.failure_probability,
         "features": [
             {
                 "feature": name,
                 "estimate": value,
                 "upper": value,
-                "reason": "declared by the policy",
+                "reason": f"{claim.source}, as the certificate states it",
             }
-            for name, value in values.items()
+            for name, value in claim.values.items()
         ],
     }
 

@@ -1,6 +1,7 @@
 """The summary: plain JSON, stamps where they belong, no way in for rows."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from corrdp.accounting import GaussianEvent
 from corrdp.datasets import hospital_policy
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.ledger import Ledger
+from corrdp.mechanisms import declared_table
 from corrdp.policy import Budget
 from corrdp.report import Measured, summarize, with_ledger, with_sweep
 from report_fixtures import full_summary, planned_certificate
@@ -48,6 +50,22 @@ def test_unpaid_numbers_stamp_the_report():
     assert "research: not private" not in full_summary("public")["stamps"]
     with pytest.raises(GuaranteeVoidError, match="basis='free'"):
         Measured(name="accuracy", value=0.5, basis="free")
+
+
+def test_exact_leakage_stamps_the_report():
+    table = declared_table(hospital_policy())
+    for research in (False, True):
+        summary = bare_summary(
+            planned_certificate(), leakage=replace(table, research=research)
+        )
+        assert ("research: not private" in summary["stamps"]) is research
+
+
+def test_leakage_is_that_of_the_certificate_if_no_table_is_given():
+    rows = bare_summary(planned_certificate())["leakage"]["features"]
+    assert {row["feature"]: row["upper"] for row in rows} == dict(
+        planned_certificate().leakage.values
+    )
 
 
 def test_a_sweep_stamps_the_report():
