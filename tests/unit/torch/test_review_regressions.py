@@ -3,12 +3,14 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
 from corrdp.accounting import WHOLE_RECORD, Group, NoisePlan, SensitivityTable
-from corrdp.certificate import Component
+from corrdp.certificate import Component, LeakageClaim
+from corrdp.estimators._mlp_regressor import MLPRegressor
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import trained_layers
@@ -371,3 +373,33 @@ def test_what_the_leakage_rests_on_is_on_the_certificate(replayable):
     assert "rows are independent" in certificate.assumptions
     assert certificate.replayable_noise is replayable
     assert module.generator_state() is None  # the noise of training is secret
+
+
+class Table:
+    """A leakage table that was released with a seed."""
+
+    relation = "one_insensitive"
+    assumptions = ("rows are independent draws",)
+    replayable_noise = True
+    components = ()
+
+    def distances(self, calibration):
+        return {"x2": 0.1, "x3": 0.1, "x4": 0.1}
+
+    def claim(self, calibration):
+        return LeakageClaim("public", self.distances(calibration))
+
+    def require_policy(self, policy):
+        assert len(policy.insensitive) == 3
+
+
+@pytest.mark.filterwarnings("ignore::corrdp.exceptions.UtilityWarning")
+def test_an_estimator_passes_on_what_its_table_rests_on():
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame({f"x{i}": generator.uniform(size=80) for i in range(5)})
+    frame["y"] = generator.uniform(size=80)
+    model = MLPRegressor(
+        small_policy(), epsilon=1.0, delta=1e-5, leakage=Table(), n_steps=2
+    ).fit(frame, frame["y"])
+    assert "rows are independent draws" in model.certificate_.assumptions
+    assert model.certificate_.replayable_noise
