@@ -127,6 +127,24 @@ def test_an_exhausted_ledger_stops_training_and_queries(folder, tmp_path):
     assert "left of" in asked.stderr
 
 
+def test_private_leakage_is_charged_before_its_noise_is_drawn(folder, tmp_path):
+    ledger = tmp_path / "budget.ledger"
+    words = ("leakage", folder / "data.csv", "--policy", folder / "policy.toml")
+    options = ("--delta", 1e-7, "--ledger", ledger)
+    first = run(
+        *(*words, *options, "--epsilon", 0.2),
+        *("--ledger-epsilon", 1, "--ledger-delta", 1e-6),
+    )
+    assert first.code == 0, first.stderr
+    shown = json.loads(run("ledger", "show", ledger, "--json").stdout)
+    charges = [e["purpose"] for e in shown["entries"] if e["kind"] == "charge"]
+    assert charges == ["leakage"]
+    refused = run(*words, *options, "--epsilon", 5, "--out", tmp_path / "t.json")
+    assert refused.code == 3
+    assert "left of" in refused.stderr
+    assert not (tmp_path / "t.json").exists()
+
+
 def test_noise_without_proof_cannot_be_charged(folder, tmp_path):
     result = run(
         *("train", folder / "data.csv", "--policy", folder / "policy.toml", *TRAIN),

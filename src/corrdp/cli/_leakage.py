@@ -6,6 +6,12 @@ from typing import Annotated
 
 import typer
 
+from corrdp._validate import check_delta, check_epsilon
+from corrdp.cli._options import (
+    LedgerDeltaOption,
+    LedgerEpsilonOption,
+    LedgerOption,
+)
 from corrdp.cli._output import JsonOption, show, write_text
 
 
@@ -52,17 +58,32 @@ def leakage(
     out: Annotated[
         Path | None, typer.Option(help="Also save the table as JSON here.")
     ] = None,
+    ledger: LedgerOption = None,
+    ledger_epsilon: LedgerEpsilonOption = None,
+    ledger_delta: LedgerDeltaOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate how much each insensitive feature tells about the sensitive ones."""
     import json
 
-    from corrdp.mechanisms import estimate_leakage
+    from corrdp.cli._paying import pay_for_leakage, total_budget
+    from corrdp.mechanisms import estimate_leakage, plan_leakage_release
     from corrdp.policy import Policy
 
+    declared = Policy.from_file(policy)
+    if ledger is not None and source is Source.PRIVATE:
+        declared.require_confirmed()
+        plan = plan_leakage_release(
+            declared, epsilon=check_epsilon(epsilon), delta=check_delta(delta)
+        )
+        total = total_budget(
+            ledger_epsilon, delta if ledger_delta is None else ledger_delta
+        )
+        if plan is not None:
+            pay_for_leakage(ledger, plan, declared, data, budget=total)
     table = estimate_leakage(
         data,
-        Policy.from_file(policy),
+        declared,
         source=source.value,
         epsilon=epsilon,
         delta=delta,

@@ -1,4 +1,4 @@
-"""Charge a release to a ledger, after it was computed and before it leaves."""
+"""Charge a release to a ledger before it leaves."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
 if TYPE_CHECKING:
+    from corrdp.accounting import NoisePlan
     from corrdp.certificate import Certificate
     from corrdp.ledger import Ledger
     from corrdp.policy import Budget, Policy
@@ -55,15 +56,8 @@ def pay(
     purpose : str
         What is released, in words.
     """
-    from corrdp.ledger import Ledger
-
-    check_ledger(path, budget)
     leakage = certificate.leakage.distances() if policy.insensitive else None
-    if budget is None:
-        ledger = Ledger.open(path)
-        ledger.add_policy(policy, leakage=leakage)
-    else:
-        ledger = Ledger.create(path, policy, budget=budget, leakage=leakage)
+    ledger = _opened(path, policy, budget=budget, leakage=leakage)
     events: dict[str, list[Any]] = {}
     for name in certificate.classes:
         costs = [part.events_of(name) for part in certificate.components]
@@ -79,4 +73,56 @@ def pay(
         purpose=purpose,
         fingerprint=ledger.fingerprint(table),
     )
+    return ledger
+
+
+def pay_for_leakage(
+    path: Path,
+    plan: "NoisePlan",
+    policy: "Policy",
+    data: str,
+    *,
+    budget: "Budget | None",
+) -> None:
+    """Charge a leakage release before its noise is drawn.
+
+    Nothing is known of the leakage yet, so a new ledger takes what the policy
+    declares, or distance 1, which only makes its accounts smaller. Training with the
+    released table pays for it once more: its certificate stands alone.
+    """
+    from corrdp._tables import read_table
+
+    if policy.relation == "all_insensitive":
+        unknown = policy.block_leakage is None
+        ones: Any = 1.0
+    else:
+        unknown = any(policy.feature(n).leakage is None for n in policy.insensitive)
+        ones = dict.fromkeys(policy.insensitive, 1.0)
+    leakage = ones if unknown and policy.insensitive else None
+    ledger = _opened(path, policy, budget=budget, leakage=leakage)
+    ledger.charge(
+        {name: (plan.event(name),) for name in plan.table.class_names},
+        policy=policy,
+        purpose="leakage",
+        fingerprint=ledger.fingerprint(read_table(data)),
+    )
+
+
+def total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
+    """Return the budget of a ledger that does not exist yet, if one was given."""
+    from corrdp.policy import Budget
+
+    return None if epsilon is None else Budget(epsilon=epsilon, delta=delta or 0.0)
+
+
+def _opened(
+    path: Path, policy: "Policy", *, budget: "Budget | None", leakage: Any
+) -> "Ledger":
+    from corrdp.ledger import Ledger
+
+    check_ledger(path, budget)
+    if budget is not None:
+        return Ledger.create(path, policy, budget=budget, leakage=leakage)
+    ledger = Ledger.open(path)
+    ledger.add_policy(policy, leakage=leakage)
     return ledger

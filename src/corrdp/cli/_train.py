@@ -20,7 +20,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
     from corrdp.mechanisms import LeakageTable
-    from corrdp.policy import Budget, Policy
+    from corrdp.policy import Policy
     from corrdp.report import Measured
 
 NOT_PRIVATE = "research: not private"
@@ -67,7 +67,7 @@ def train(
     from corrdp.cli._data import read_data
     from corrdp.cli._describe import describe, write_summary
     from corrdp.cli._models import estimator_class, read_leakage
-    from corrdp.cli._paying import check_ledger, pay
+    from corrdp.cli._paying import check_ledger, pay, total_budget
     from corrdp.policy import Policy
     from corrdp.report import with_ledger
 
@@ -76,7 +76,7 @@ def train(
     target = _target(declared)
     table = read_leakage(leakage, declared)
     _refuse_unstamped(table, research=research)
-    total = _total_budget(
+    total = total_budget(
         ledger_epsilon, delta if ledger_delta is None else ledger_delta
     )
     if ledger is not None:
@@ -169,14 +169,6 @@ def _curve(fitted: Any, rows: Any, target: str, basis: str) -> "list[Measured]":
         Measured(name=str(step), value=score, basis=basis)
         for step, score in fitted.score_path(rows, rows[target])
     ]
-
-
-def _total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
-    from corrdp.policy import Budget
-
-    if epsilon is None:
-        return None
-    return Budget(epsilon=epsilon, delta=delta or 0.0)
 
 
 def _refuse_second_model(out: Path) -> None:
