@@ -54,7 +54,7 @@ def _headline(certificate: Certificate) -> str:
     return (
         "Whatever is published here would have been almost as likely if the sensitive "
         f"values of any one record had been different: {_times(certificate.epsilon)}, "
-        f"except with probability {certificate.delta:g}."
+        f"up to an added probability of {certificate.delta:g}."
     )
 
 
