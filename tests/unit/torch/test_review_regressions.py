@@ -16,7 +16,9 @@ from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import trained_layers
 from corrdp.torch._planning import grouped, plan_network
 from unit.torch.networks import (
+    example_gradients,
     facts_of,
+    flat_sum,
     rows,
     small_network,
     small_policy,
@@ -403,3 +405,16 @@ def test_an_estimator_passes_on_what_its_table_rests_on():
     ).fit(frame, frame["y"])
     assert "rows are independent draws" in model.certificate_.assumptions
     assert model.certificate_.replayable_noise
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*:FutureWarning")
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+def test_a_linear_layer_with_other_parameters_is_clipped_by_their_gradient():
+    network, (features, labels) = small_network(), rows(6)
+    nn.utils.weight_norm(network[0])  # trains weight_g and weight_v
+    module, _, _ = train(network, (features, labels), method="standard", clip_norm=0.1)
+    found = module.clipped_sum(features, labels)
+    gradients = example_gradients(network, features, labels)
+    wanted = flat_sum([{name: g[name] for name in found} for g in gradients], 0.1)
+    flat = torch.cat([value.flatten() for value in found.values()])
+    assert torch.allclose(flat, wanted, rtol=1e-8, atol=1e-12)
