@@ -364,6 +364,28 @@ def test_account_sampled_matches_the_reference_value():
     assert 0.33347 <= epsilon <= 0.33347 * 1.003
 
 
+def test_leakage_training_and_queries_share_one_ledger(folder, tmp_path):
+    table = hospital_table(ROWS).assign(remark=7)  # not in the policy
+    table.to_csv(tmp_path / "data.csv", index=False)
+    use = ("--policy", folder / "policy.toml", "--ledger", "l.db")
+    new = ("--ledger-epsilon", 60, "--ledger-delta", 1e-5)
+    steps = [
+        ("leakage", "data.csv", *use, *new, "--epsilon", 1, "--delta", 1e-7),
+        ("train", "data.csv", *use, *TRAIN, "--out", "model"),
+        ("query", "data.csv", *use, "--ask", "mean(age)", "--epsilon", 0.5),
+    ]
+    for words in steps:
+        result = run(*words, cwd=tmp_path)
+        assert result.code == 0, result.stderr
+    shown = json.loads(run("ledger", "show", tmp_path / "l.db", "--json").stdout)
+    charges = [entry for entry in shown["entries"] if entry["kind"] == "charge"]
+    assert len(charges) == len(steps)
+    table.head(ROWS - 1).to_csv(tmp_path / "data.csv", index=False)
+    other = ("train", "data.csv", *use, *TRAIN, "--out", "second")
+    assert "not that of earlier charges" in run(*other, cwd=tmp_path).stderr
+    assert run(*other, "--accept-new-data", cwd=tmp_path).code == 0
+
+
 def test_query_answers_and_ledger_shows_the_charge(folder):
     shown = json.loads(run("ledger", "show", folder / "budget.ledger", "--json").stdout)
     charges = [entry for entry in shown["entries"] if entry["kind"] == "charge"]

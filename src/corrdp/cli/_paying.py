@@ -38,6 +38,7 @@ def pay(
     *,
     budget: "Budget | None",
     purpose: str,
+    accept_new_data: bool = False,
 ) -> "Ledger":
     """Charge everything that a certificate prices; raise if the budget does not allow.
 
@@ -55,6 +56,8 @@ def pay(
         Of a ledger that does not exist yet.
     purpose : str
         What is released, in words.
+    accept_new_data : bool
+        Whether the table may be another than that of earlier charges.
     """
     leakage = certificate.leakage.distances() if policy.insensitive else None
     ledger = _opened(path, policy, budget=budget, leakage=leakage)
@@ -72,6 +75,7 @@ def pay(
         policy=policy,
         purpose=purpose,
         fingerprint=ledger.fingerprint(table),
+        accept_new_data=accept_new_data,
     )
     return ledger
 
@@ -90,7 +94,7 @@ def pay_for_leakage(
     declares, or distance 1, which only makes its accounts smaller. Training with the
     released table pays for it once more: its certificate stands alone.
     """
-    from corrdp._tables import read_table
+    from corrdp.cli._data import read_data
 
     if policy.relation == "all_insensitive":
         unknown = policy.block_leakage is None
@@ -104,7 +108,7 @@ def pay_for_leakage(
         {name: (plan.event(name),) for name in plan.table.class_names},
         policy=policy,
         purpose="leakage",
-        fingerprint=ledger.fingerprint(read_table(data)),
+        fingerprint=ledger.fingerprint(read_data(data, policy)),
     )
 
 

@@ -53,6 +53,12 @@ def train(
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
+    accept_new_data: Annotated[
+        bool,
+        typer.Option(
+            "--accept-new-data", help="Charge a table that the ledger has not seen."
+        ),
+    ] = False,
     seed: SeedOption = None,
     research: Annotated[
         bool, typer.Option(help="Allow and show what is not private, stamped so.")
@@ -110,6 +116,7 @@ def train(
                     rows,
                     budget=total,
                     purpose=f"{model.value} model, method {method.value}",
+                    accept_new_data=accept_new_data,
                 )
         document["seconds"] = time.perf_counter() - started
         measured, curve = [], []
