@@ -64,11 +64,8 @@ def browser_paths():
     if not all(map(shutil.which, names)) and hasattr(os, "geteuid"):
         installer = shutil.which("apt-get")
         if installer and os.geteuid() == 0:
-            subprocess.run(
-                [installer, "install", "-y", "-q", "chromium", "chromium-driver"],
-                capture_output=True,
-                timeout=600,
-            )
+            for words in (["update"], ["install", "-y", "chromium", "chromium-driver"]):
+                subprocess.run([installer, *words], capture_output=True, timeout=600)
     return [shutil.which(name) for name in names]
 
 
