@@ -227,51 +227,59 @@ def attribute_inference() -> list[dict]:
 
 def render() -> None:
     """Write the tables and the figure of the documentation from the saved run."""
-    _write_table(
-        "audit_claims",
-        ["epsilon", "target", "class", "certified", "audited", "tightness", "runs"],
-        lambda row: [
-            f"{row['epsilon']:g}",
-            row["target"],
-            f"`{row['class']}`",
-            f"{row['certified_epsilon']:.3g}",
-            f"{row['audited_epsilon']:.3g}",
-            f"{row['tightness']:.2f}",
-            f"{row['n_runs']:,}",
-        ],
-    )
-    _write_table(
-        "audit_mutants",
-        ["planted bug", "class", "claimed", "proved", "by", "seconds", "caught"],
-        lambda row: [
-            row["bug"],
-            f"`{row['class']}`",
-            f"{row['certified_epsilon']:.3g}",
-            f"{row['audited_epsilon']:.3g}",
-            row["attack"],
-            f"{row['seconds']:.1f}",
-            "yes" if row["is_caught"] else "no",
-        ],
-    )
-    _write_table(
-        "audit_attribute_inference",
-        ["epsilon", "method", "prior alone", "with the model", "95 % interval"],
-        lambda row: [
-            f"{row['epsilon']:g}",
-            row["method"],
-            f"{row['prior_accuracy']:.3f}",
-            f"{row['accuracy']:.3f}",
-            f"{row['accuracy_lower']:.3f} to {row['accuracy_upper']:.3f}",
-        ],
-    )
+    for name, text in tables().items():
+        (RESULTS / f"{name}.inc").write_text(text)
     _draw()
 
 
-def _write_table(name: str, header: list[str], cells) -> None:
+def tables() -> dict[str, str]:
+    """Return the tables of the documentation by name, from the saved run."""
+    return {
+        "audit_claims": _table(
+            "audit_claims",
+            ["epsilon", "target", "class", "certified", "audited", "tightness", "runs"],
+            lambda row: [
+                f"{row['epsilon']:g}",
+                row["target"],
+                f"`{row['class']}`",
+                f"{row['certified_epsilon']:.3g}",
+                f"{row['audited_epsilon']:.3g}",
+                f"{row['tightness']:.2f}",
+                f"{row['n_runs']:,}",
+            ],
+        ),
+        "audit_mutants": _table(
+            "audit_mutants",
+            ["planted bug", "class", "claimed", "proved", "by", "seconds", "caught"],
+            lambda row: [
+                row["bug"],
+                f"`{row['class']}`",
+                f"{row['certified_epsilon']:.3g}",
+                f"{row['audited_epsilon']:.3g}",
+                row["attack"],
+                f"{row['seconds']:.1f}",
+                "yes" if row["is_caught"] else "no",
+            ],
+        ),
+        "audit_attribute_inference": _table(
+            "audit_attribute_inference",
+            ["epsilon", "method", "prior alone", "with the model", "95 % interval"],
+            lambda row: [
+                f"{row['epsilon']:g}",
+                row["method"],
+                f"{row['prior_accuracy']:.3f}",
+                f"{row['accuracy']:.3f}",
+                f"{row['accuracy_lower']:.3f} to {row['accuracy_upper']:.3f}",
+            ],
+        ),
+    }
+
+
+def _table(name: str, header: list[str], cells) -> str:
     saved = json.loads((RESULTS / f"{name}.json").read_text())
     lines = [_line(header), _line(["---"] * len(header))]
     lines += [_line(cells(row)) for row in saved]
-    (RESULTS / f"{name}.inc").write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
 def _line(cells: list[str]) -> str:

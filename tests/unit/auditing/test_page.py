@@ -1,0 +1,37 @@
+"""The audit page shows the saved run, and the saved run keeps what is demanded."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "docs" / "results"
+
+
+def saved(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def test_tables_are_made_from_the_saved_run():
+    tables = runpy.run_path(str(ROOT / "benchmarks" / "bench_audit.py"))["tables"]()
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    for name, text in tables.items():
+        assert (RESULTS / f"{name}.inc").read_text() == text
+        assert f"results/{name}.inc" in page
+
+
+@pytest.mark.parametrize("row", saved("audit_mutants"), ids=lambda row: row["bug"])
+def test_saved_long_form_caught_the_planted_bug_in_time(row):
+    assert row["is_caught"]
+    assert row["seconds"] < 300
+
+
+def test_saved_long_form_is_sound_and_tight():
+    sound = saved("audit_soundness")
+    assert (sound["n_mechanisms"], sound["n_violated"]) == (50, 0)
+    for row in saved("audit_claims"):
+        assert row["verdict"] == "consistent"
+        if row["class"] == "sensitive" and row["target"].startswith("gradients"):
+            assert row["tightness"] >= 0.8
