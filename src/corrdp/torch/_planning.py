@@ -20,9 +20,9 @@ from corrdp.torch._layout import (
 from corrdp.torch._theorem import theorem_plan
 
 METHODS = ("corr", "standard")
-INFLUENCE_CHOICES = (1.0, 0.5, 0.25, 0.1)  # in units of a group's clipping norm
+INFLUENCE = 0.1  # influence bound in units of a group's clipping norm
 INPUT_SHARE = 0.3  # backprops at the first layer are smaller than at the last
-BIAS_CONSTANT = 0.13
+BIAS_CONSTANT = 0.12
 
 
 def plan_network(
@@ -61,13 +61,13 @@ def plan_network(
         return theorem_plan(facts, method)
     candidates = []
     if method == "standard" or fall_back:
-        candidates.append(_candidate(facts, _flat(facts), "standard"))
+        flat = _flat(facts)
+        candidates.append((_deviation(facts, flat), "standard", flat))
     if method == "corr" and not (fall_back and _nothing_to_bound(facts)):
-        candidates += [
-            _candidate(facts, grouped(facts, influence), "corr", influence)
-            for influence in INFLUENCE_CHOICES
-        ]
-    error, _, chosen, layout = min(candidates, key=lambda candidate: candidate[:2])
+        layout = grouped(facts, INFLUENCE)
+        error = _deviation(facts, layout) + _influence_bias(facts)
+        candidates.append((error, "corr", layout))
+    error, chosen, layout = min(candidates, key=lambda candidate: candidate[0])
     allowed = facts.allowed_epsilon
     if chosen == "standard":
         allowed |= {WHOLE_RECORD: facts.left(WHOLE_RECORD, facts.budget.epsilon)}
@@ -81,30 +81,21 @@ def plan_network(
     return NetworkPlan(chosen, calibration, layout, layout, noise, error)
 
 
-def _candidate(
-    facts: NetworkFacts, layout: NetworkLayout, method: str, influence: float = math.inf
-) -> tuple[float, float, str, NetworkLayout]:
-    error = _deviation(facts, layout) + _influence_bias(facts, influence)
-    return error, -influence, method, layout
-
-
 def _nothing_to_bound(facts: NetworkFacts) -> bool:
     """Return whether no input columns could have the influence on them bounded."""
     return len({b.role is ColumnRole.SENSITIVE for b in facts.blocks}) == 1
 
 
-def _influence_bias(facts: NetworkFacts, influence: float) -> float:
+def _influence_bias(facts: NetworkFacts) -> float:
     """Return what bounding the influence costs, in units of the noise deviation.
 
-    It grows with the share of sensitive features in the nominal variance, and falls
-    with the bound. The constant was fixed on a handful of problems.
+    It grows with the share of sensitive features in the nominal variance. The constant
+    was fixed on a handful of problems.
     """
-    if math.isinf(influence):
-        return 0.0
     variance = _nominal_variance(facts.blocks)
     sensitive = {b.feature for b in facts.blocks if b.role is ColumnRole.SENSITIVE}
     share = sum(variance[name] for name in sensitive) / sum(variance.values())
-    return BIAS_CONSTANT * share / (1.0 + influence)
+    return BIAS_CONSTANT * share
 
 
 def _flat(facts: NetworkFacts) -> NetworkLayout:
