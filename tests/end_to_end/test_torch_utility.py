@@ -40,7 +40,7 @@ def test_the_rule_falls_back_where_there_is_little_to_gain():
     assert by_method("sepsis")[largest]["corr"]["noise"] == "standard"
 
 
-def test_many_insensitive_features_save_excess_risk():
+def test_many_insensitive_features_halve_the_excess_risk():
     plain = next(
         row["risk"]
         for row in saved_rows()
@@ -48,7 +48,8 @@ def test_many_insensitive_features_save_excess_risk():
     )
     rows = by_method("synthetic")[1.0]
     assert rows["corr"]["noise"] == "corr"
-    assert plain < rows["corr"]["risk"] < rows["standard"]["risk"]
+    excess = {name: row["risk"] - plain for name, row in rows.items()}
+    assert excess["corr"] <= 0.5 * excess["standard"]
 
 
 def test_a_small_run_agrees():
