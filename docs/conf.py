@@ -19,6 +19,8 @@ napoleon_google_docstring = False
 napoleon_custom_sections = ["Guarantee"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+# Words such as n_rows in the types of parameters are no references to attributes.
+suppress_warnings = ["ref.python"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"corrdp {release}"

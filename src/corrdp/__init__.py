@@ -4,7 +4,6 @@ Public names are imported on first use, so that ``import corrdp`` stays fast.
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from corrdp.ledger import Ledger
     from corrdp.mechanisms import LeakageTable, estimate_leakage
     from corrdp.policy import Budget, Policy, PolicyEncoder
-
-__version__ = version("corrdp")
 
 __all__ = [
     "Budget",
@@ -55,6 +52,10 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("corrdp")
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'corrdp' has no attribute {name!r}")

@@ -79,9 +79,10 @@ class SensitivityTable:
                 "Give one row per entry of classes and one column per group."
             )
         if WHOLE_RECORD not in self.classes:
+            named = ", ".join(sorted(set(self.classes))) or "none"
             raise CorrDPError(
-                f"classes must contain {WHOLE_RECORD!r}, got {sorted(set(self.classes))}"
-                ". Add a row that bounds a change of the whole record."
+                f"classes must contain {WHOLE_RECORD!r}, got {named}. Add a row that "
+                "bounds a change of the whole record."
             )
         object.__setattr__(self, "bounds", _read_only(bounds))
         if self.contribution is not None:
