@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corrdp.auditing import audit
     from corrdp.certificate import Certificate, certify
-    from corrdp.estimators import LinearRegression, LogisticRegression, sweep
-    from corrdp.estimators._mlp_classifier import MLPClassifier
-    from corrdp.estimators._mlp_regressor import MLPRegressor
+    from corrdp.estimators import (
+        LinearRegression,
+        LogisticRegression,
+        MLPClassifier,
+        MLPRegressor,
+        sweep,
+    )
     from corrdp.ledger import Ledger
     from corrdp.mechanisms import LeakageTable, estimate_leakage
     from corrdp.policy import Budget, Policy, PolicyEncoder
@@ -40,8 +44,8 @@ _HOME = {
     "Ledger": "corrdp.ledger",
     "LinearRegression": "corrdp.estimators",
     "LogisticRegression": "corrdp.estimators",
-    "MLPClassifier": "corrdp.estimators._mlp_classifier",
-    "MLPRegressor": "corrdp.estimators._mlp_regressor",
+    "MLPClassifier": "corrdp.estimators",
+    "MLPRegressor": "corrdp.estimators",
     "Policy": "corrdp.policy",
     "PolicyEncoder": "corrdp.policy",
     "audit": "corrdp.auditing",

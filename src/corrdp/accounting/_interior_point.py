@@ -5,9 +5,11 @@ be accurate, never trusted: the caller makes the result feasible and certifies t
 """
 
 import math
+from functools import cache
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
+from threadpoolctl import ThreadpoolController
 
 from corrdp._typing import FloatArray
 
@@ -26,6 +28,20 @@ def minimize_cost(
     Every column of `load` has maximum 1. Returns a feasible precision, dual
     multipliers and the number of Newton steps (`docs/theory/allocation.md`, 4).
     """
+    # numpy and scipy have a pool of threads each; taking turns, they wait for each
+    # other: on two cores a table of 200 x 200 took 80 ms instead of 12.
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        return _minimize_cost(load, root_cost)
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _minimize_cost(
+    load: FloatArray, root_cost: FloatArray
+) -> tuple[FloatArray, FloatArray, int]:
     cost = root_cost**2
     precision, slack, dual = _warm_start(load, root_cost)
     best_gap, best = math.inf, (precision, dual)

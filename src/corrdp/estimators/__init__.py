@@ -4,6 +4,8 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
+from corrdp.estimators._mlp_classifier import MLPClassifier
+from corrdp.estimators._mlp_regressor import MLPRegressor
 from corrdp.estimators._sweep import SweepResult, sweep
 from corrdp.training import Solver
 
@@ -11,6 +13,8 @@ __all__ = [
     "AllSensitive",
     "LinearRegression",
     "LogisticRegression",
+    "MLPClassifier",
+    "MLPRegressor",
     "Method",
     "Solver",
     "SweepResult",

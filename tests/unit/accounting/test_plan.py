@@ -127,6 +127,16 @@ def test_sampled_plan_fits_and_beats_full_noise_per_step():
     assert sampled.weighted_variance < full.weighted_variance
 
 
+def test_sampled_plan_of_flat_clipping_uses_its_budget():
+    """Here change and contribution are tied, so no fixed point of the bound exists."""
+    table = table_of([[2.0]], [WHOLE_RECORD], sizes=[9], contribution=np.array([1.0]))
+    plan = plan_noise(
+        table, allowed_epsilon={WHOLE_RECORD: 1.0}, delta=1e-5, n_steps=200, rate=0.02
+    )
+    assert plan.fits
+    assert plan.epsilon(WHOLE_RECORD) > 0.95
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
