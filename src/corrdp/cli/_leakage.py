@@ -12,7 +12,7 @@ from corrdp.cli._options import (
     LedgerEpsilonOption,
     LedgerOption,
 )
-from corrdp.cli._output import JsonOption, show, write_text
+from corrdp.cli._output import JsonOption, show, working, write_text
 
 
 class Source(StrEnum):
@@ -81,18 +81,19 @@ def leakage(
         )
         if plan is not None:
             pay_for_leakage(ledger, plan, declared, data, budget=total)
-    table = estimate_leakage(
-        data,
-        declared,
-        source=source.value,
-        epsilon=epsilon,
-        delta=delta,
-        estimator=estimator,
-        metric=metric,
-        failure_probability=failure_probability,
-        research=research,
-        random_state=seed,
-    )
+    with working("Counting"):
+        table = estimate_leakage(
+            data,
+            declared,
+            source=source.value,
+            epsilon=epsilon,
+            delta=delta,
+            estimator=estimator,
+            metric=metric,
+            failure_probability=failure_probability,
+            research=research,
+            random_state=seed,
+        )
     if out is not None:
         write_text(out, json.dumps(table.to_dict(), indent=2, allow_nan=False))
     show(table.to_dict(), as_json=as_json, text=table.to_text())

@@ -60,7 +60,7 @@ def pay(
         Whether the table may be another than that of earlier charges.
     """
     leakage = certificate.leakage.distances() if policy.insensitive else None
-    ledger = _opened(path, policy, budget=budget, leakage=leakage)
+    ledger = open_ledger(path, policy, budget=budget, leakage=leakage)
     events: dict[str, list[Any]] = {}
     for name in certificate.classes:
         costs = [part.events_of(name) for part in certificate.components]
@@ -103,7 +103,7 @@ def pay_for_leakage(
         unknown = any(policy.feature(n).leakage is None for n in policy.insensitive)
         ones = dict.fromkeys(policy.insensitive, 1.0)
     leakage = ones if unknown and policy.insensitive else None
-    ledger = _opened(path, policy, budget=budget, leakage=leakage)
+    ledger = open_ledger(path, policy, budget=budget, leakage=leakage)
     ledger.charge(
         {name: (plan.event(name),) for name in plan.table.class_names},
         policy=policy,
@@ -119,9 +119,10 @@ def total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
     return None if epsilon is None else Budget(epsilon=epsilon, delta=delta or 0.0)
 
 
-def _opened(
-    path: Path, policy: "Policy", *, budget: "Budget | None", leakage: Any
+def open_ledger(
+    path: Path, policy: "Policy", *, budget: "Budget | None", leakage: Any = None
 ) -> "Ledger":
+    """Open a ledger and let it know the policy, or create it with its budget."""
     from corrdp.ledger import Ledger
 
     check_ledger(path, budget)

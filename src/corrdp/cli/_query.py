@@ -2,15 +2,11 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from corrdp.cli._output import JsonOption, show
-
-if TYPE_CHECKING:
-    from corrdp.ledger import Ledger
-    from corrdp.policy import Policy
+from corrdp.cli._output import JsonOption, show, working
 
 
 class NoiseChoice(StrEnum):
@@ -70,48 +66,28 @@ def query(
 ) -> None:
     """Answer questions within a budget; charge a ledger before data is read."""
     from corrdp.cli._data import read_data
+    from corrdp.cli._paying import open_ledger, total_budget
     from corrdp.mechanisms import answer_queries
     from corrdp.policy import Policy
 
     rules = Policy.from_file(policy)
     account = None
     if ledger is not None:
-        total = ledger_delta if ledger_delta is not None else delta
-        account = _ledger(ledger, rules, epsilon=ledger_epsilon, delta=total)
-    result = answer_queries(
-        read_data(str(data), rules),
-        rules,
-        ask,
-        epsilon=epsilon,
-        delta=delta,
-        ledger=account,
-        kind=None if noise is NoiseChoice.AUTO else noise.value,
-        variant=variant.value,
-        failure_probability=failure_probability,
-        accept_new_data=accept_new_data,
-    )
-    show(result.to_json(), as_json=as_json, text=result.to_text())
-
-
-def _ledger(
-    path: Path, policy: "Policy", *, epsilon: float | None, delta: float
-) -> "Ledger":
-    from corrdp.exceptions import BudgetError
-    from corrdp.ledger import Ledger
-    from corrdp.policy import Budget
-
-    if path.exists():
-        if epsilon is not None:
-            raise BudgetError(
-                f"the ledger {str(path)!r} exists and has its budget, got "
-                f"--ledger-epsilon={epsilon!r}. Leave the option out."
-            )
-        ledger = Ledger.open(path)
-        ledger.add_policy(policy)
-        return ledger
-    if epsilon is None:
-        raise BudgetError(
-            f"there is no ledger {str(path)!r} yet. Give the total budget for the life "
-            "of the data, for example --ledger-epsilon 1.0."
+        total = total_budget(
+            ledger_epsilon, delta if ledger_delta is None else ledger_delta
         )
-    return Ledger.create(path, policy, budget=Budget(epsilon=epsilon, delta=delta))
+        account = open_ledger(ledger, rules, budget=total)
+    with working("Answering"):
+        result = answer_queries(
+            read_data(str(data), rules),
+            rules,
+            ask,
+            epsilon=epsilon,
+            delta=delta,
+            ledger=account,
+            kind=None if noise is NoiseChoice.AUTO else noise.value,
+            variant=variant.value,
+            failure_probability=failure_probability,
+            accept_new_data=accept_new_data,
+        )
+    show(result.to_json(), as_json=as_json, text=result.to_text())
