@@ -7,13 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
-from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
+from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._fitting import (
     PrivateFit,
@@ -27,17 +26,15 @@ from corrdp.estimators._methods import (
     Method,
     partial_policy,
     protected_policy,
-    resolve_leakage,
 )
+from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import (
     coefficients_from_names,
     read_model,
     write_model,
 )
 from corrdp.exceptions import (
-    BudgetError,
     CorrDPError,
-    GuaranteeVoidError,
     PolicyError,
     UtilityWarning,
 )
@@ -64,7 +61,7 @@ _NOISE_TO_SIGNAL_WARNED = 0.5
 _THEOREM_STEPS = 1000
 
 
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(PrivateEstimator):
     """Base of the linear estimators; see `LogisticRegression`."""
 
     _logistic: bool
@@ -213,14 +210,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             step_size=self.step_size,
         )
 
-    def _leakage(self, policy: Policy, declared: Policy) -> LeakageInput:
-        return resolve_leakage(
-            policy,
-            self.leakage,
-            declared=declared,
-            calibration=Calibration(self.calibration),
-        )
-
     def _plan(
         self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
     ) -> TrainingPlan:
@@ -245,26 +234,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return plan.with_steps(self.n_steps)
 
     def _method(self) -> Method:
-        if self.method not in list(Method):
-            raise CorrDPError(
-                f"method must be one of {', '.join(Method)}, got "
-                f"method={self.method!r}. Choose one."
-            )
-        method = Method(self.method)
-        if not method.is_private and not self.research:
-            raise GuaranteeVoidError(
-                f"method={self.method!r} protects nothing and research=False. Choose "
-                "method='corr', or pass research=True on data that may be disclosed."
-            )
+        method = self._chosen_method(list(Method))
         if self.solver != "gd" and not isinstance(self.solver, Solver):
             raise CorrDPError(
                 f"solver must be 'gd' or a Solver, got solver={self.solver!r}. Choose "
                 "one."
-            )
-        if self.calibration not in list(Calibration):
-            raise CorrDPError(
-                f"calibration must be one of {', '.join(Calibration)}, got "
-                f"calibration={self.calibration!r}. Choose one."
             )
         if self.calibration == Calibration.THEOREM and self.sampling_rate is not None:
             raise CorrDPError(
@@ -273,54 +247,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         return method
 
-    def _budget(self) -> Budget:
-        if self.epsilon is None or self.delta is None:
-            raise BudgetError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
-                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
-                "delta=1e-6."
-            )
-        return Budget(epsilon=self.epsilon, delta=self.delta)
-
-    def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
-        """Return the policy, the table, and the labels as a column of their own."""
-        if isinstance(self.policy, AllSensitive):
-            with no_values_in_messages():
-                X, y = validate_data(
-                    self, X, y, dtype="numeric", y_numeric=not self._logistic
-                )
-            y = self._checked_labels(y)
-            policy = self.policy.policy(X.shape[1], y, numeric=not self._logistic)
-            return policy, X, y
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"policy must be a Policy, got policy={self.policy!r}. Load one with "
-                "Policy.from_file, or pass AllSensitive(lower, upper)."
-            )
-        if self.policy.label is None:
-            raise PolicyError(
-                "the policy declares no label (label=None). Declare target and [label]."
-            )
-        if y is None:
-            name = self.policy.label.name
-            if isinstance(X, np.ndarray) or name not in list(X.columns):
-                raise PolicyError(
-                    f"y is None and the table has no column {name!r}. Pass y."
-                )
-            y = X[name]
-        return self.policy, X, y
-
-    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
-        return y
-
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         raise NotImplementedError
 
     def _scores(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "policy_")
-        if isinstance(self.policy, AllSensitive):
-            with no_values_in_messages():
-                X = validate_data(self, X, reset=False, dtype="numeric")
+        X = self._checked_table(X)
         return np.asarray(self._encoder.transform(X) @ self._coef + self._intercept)
 
     @property

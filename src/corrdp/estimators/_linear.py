@@ -50,6 +50,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     """
 
     _logistic = False
+    _numeric_label = True
 
     def fit(self, X: Any, y: Any = None) -> "LinearRegression":
         """Train; `y` may be None if the table holds the policy's target.

@@ -87,6 +87,7 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     """
 
     _logistic = True
+    _numeric_label = False
 
     def fit(self, X: Any, y: Any = None) -> "LogisticRegression":
         """Train; `y` may be None if the table holds the policy's target.

@@ -8,33 +8,28 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
-from corrdp.certificate import Calibration, Certificate
-from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
-from corrdp.estimators._methods import Method, protected_policy, resolve_leakage
+from corrdp.certificate import Certificate
+from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._methods import Method, protected_policy
+from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import read_model, write_model
 from corrdp.exceptions import (
-    BudgetError,
     CorrDPError,
-    GuaranteeVoidError,
-    PolicyError,
     UtilityWarning,
 )
-from corrdp.policy import Budget, Policy, PolicyEncoder
+from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training._layout import central_reference, standardizing_scale
 
 _METHODS = (Method.CORR, Method.STANDARD, Method.SEMI, Method.NONPRIVATE)
 _NOISE_WARNED = 0.3  # one-step noise on the mean gradient, per clipping norm
 
 
-class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
+class PrivateNetwork(PrivateEstimator):
     """Base of the network estimators; see `MLPClassifier`."""
-
-    _numeric_label: bool
 
     def __init__(
         self,
@@ -75,7 +70,7 @@ class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any) -> None:
         train = _training()
-        method = self._method()
+        method = self._chosen_method(_METHODS)
         widths = tuple(
             check_count("hidden_units", width) for width in self.hidden_units
         )
@@ -107,12 +102,7 @@ class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
             return
         budget.warn_if_large_delta(len(features))
         n_steps = check_count("n_steps", self.n_steps)
-        leakage = resolve_leakage(
-            policy,
-            self.leakage,
-            declared=declared,
-            calibration=Calibration(self.calibration),
-        )
+        leakage = self._leakage(policy, declared)
         trained = train.train_network(
             features,
             labels,
@@ -152,70 +142,12 @@ class PrivateNetwork(BaseEstimator):  # type: ignore[misc]
             return n_steps
         return math.nextafter(n_steps * self.batch_size / n_rows, 0.0)
 
-    def _method(self) -> Method:
-        if self.method not in _METHODS:
-            raise CorrDPError(
-                f"method must be one of {', '.join(_METHODS)}, got "
-                f"method={self.method!r}. Choose one."
-            )
-        if self.calibration not in list(Calibration):
-            raise CorrDPError(
-                f"calibration must be one of {', '.join(Calibration)}, got "
-                f"calibration={self.calibration!r}. Choose one."
-            )
-        method = Method(self.method)
-        if not method.is_private and not self.research:
-            raise GuaranteeVoidError(
-                f"method={self.method!r} protects nothing and research=False. Choose "
-                "method='corr', or pass research=True on data that may be disclosed."
-            )
-        return method
-
-    def _budget(self) -> Budget:
-        if self.epsilon is None or self.delta is None:
-            raise BudgetError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
-                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
-                "delta=1e-6."
-            )
-        return Budget(epsilon=self.epsilon, delta=self.delta)
-
-    def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
-        """Return the policy, the table, and the labels as a column of their own."""
-        if isinstance(self.policy, AllSensitive):
-            with no_values_in_messages():
-                X, y = validate_data(
-                    self, X, y, dtype="numeric", y_numeric=self._numeric_label
-                )
-            self._check_labels(y)
-            policy = self.policy.policy(X.shape[1], y, numeric=self._numeric_label)
-            return policy, X, y
-        if not isinstance(self.policy, Policy) or self.policy.label is None:
-            raise PolicyError(
-                f"policy must be a Policy with a label, got policy={self.policy!r}. "
-                "Load one with Policy.from_file, or pass AllSensitive(lower, upper)."
-            )
-        if y is None:
-            name = self.policy.label.name
-            if isinstance(X, np.ndarray) or name not in list(X.columns):
-                raise PolicyError(
-                    f"y is None and the table has no column {name!r}. Pass y."
-                )
-            y = X[name]
-        return self.policy, X, y
-
-    def _check_labels(self, y: NDArray[Any]) -> None:
-        del y  # any number is a label of a regressor
-
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
         raise NotImplementedError
 
     def _outputs(self, X: Any) -> FloatArray:
         """Return the outputs of the network, shape (n_rows, n_outputs)."""
-        check_is_fitted(self, "policy_")
-        if isinstance(self.policy, AllSensitive):
-            with no_values_in_messages():
-                X = validate_data(self, X, reset=False, dtype="numeric")
+        X = self._checked_table(X)
         values = _scaled(PolicyEncoder(self.policy_), X)
         for index, (weight, bias) in enumerate(self._weights):
             if index > 0:

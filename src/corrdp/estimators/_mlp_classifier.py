@@ -98,13 +98,14 @@ class MLPClassifier(ClassifierMixin, PrivateNetwork):  # type: ignore[misc]
         """Return the most probable class of every row."""
         return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
 
-    def _check_labels(self, y: NDArray[Any]) -> None:
+    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
         check_classification_targets(y)
         if len(np.unique(y)) < 2:
             raise CorrDPError(
                 "y holds one class; a classifier needs samples of 2 classes. Declare "
                 "a policy whose label has both, or pass both."
             )
+        return y
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
         assert encoder.policy.label is not None  # checked when the policy was resolved

@@ -181,7 +181,7 @@ def test_hopeless_noise_is_said():
         ({"method": "partial"}, CorrDPError, "method must be one of"),
         ({"method": "nonprivate"}, GuaranteeVoidError, "research=False"),
         ({"calibration": "best"}, CorrDPError, "calibration must be one of"),
-        ({"policy": None}, PolicyError, "policy must be a Policy with a label"),
+        ({"policy": None}, PolicyError, "policy must be a Policy"),
         ({"policy": CLASSES}, PolicyError, "label.type is not a number"),
         ({"hidden_units": (0,)}, CorrDPError, "hidden_units must be"),
         ({"n_steps": 0}, CorrDPError, "n_steps must be"),
