@@ -7,6 +7,11 @@ from corrdp.certificate import Certificate, Component, LeakageClaim, certify
 from corrdp.policy import Budget, Policy
 from corrdp.torch._facts import NetworkPlan
 
+SEPARATE_EXAMPLES = (
+    "the module and its loss treat every example by itself: a trial on random rows "
+    "found no coupling, and what it cannot see is assumed"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Terms:
@@ -62,6 +67,6 @@ class Terms:
             budget=self.budget,
             leakage=self.leakage,
             calibration=plan.calibration,
-            assumptions=self.leakage_assumptions,
+            assumptions=(SEPARATE_EXAMPLES, *self.leakage_assumptions),
             replayable_noise=self.replayable_noise or self.replayable_leakage,
         )

@@ -373,6 +373,7 @@ def test_what_the_leakage_rests_on_is_on_the_certificate(replayable):
     )
     certificate = module.certificate()
     assert "rows are independent" in certificate.assumptions
+    assert any("every example by itself" in text for text in certificate.assumptions)
     assert certificate.replayable_noise is replayable
     assert module.generator_state() is None  # the noise of training is secret
 
