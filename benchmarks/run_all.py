@@ -37,7 +37,8 @@ def page(saved: dict) -> str:
         "# Benchmarks",
         "",
         "Written by `make bench` from saved runs on two cores; the machine was not",
-        "otherwise idle-tuned, so read ratios before absolute figures.",
+        "otherwise idle-tuned, so read ratios before absolute figures. `rivals` and",
+        "`utility` ran with one BLAS thread.",
     ]
     for name, run in sorted(saved.items()):
         lines += [

@@ -127,7 +127,9 @@ def test_an_exhausted_ledger_stops_training_and_queries(folder, tmp_path):
     assert "left of" in asked.stderr
 
 
-def test_private_leakage_is_charged_before_its_noise_is_drawn(folder, tmp_path):
+def test_private_leakage_is_charged_and_refused_when_the_budget_is_spent(
+    folder, tmp_path
+):
     ledger = tmp_path / "budget.ledger"
     words = ("leakage", folder / "data.csv", "--policy", folder / "policy.toml")
     options = ("--delta", 1e-7, "--ledger", ledger)

@@ -29,7 +29,7 @@ def minimize_cost(
     multipliers and the number of Newton steps (`docs/theory/allocation.md`, 4).
     """
     # numpy and scipy have a pool of threads each; taking turns, they wait for each
-    # other: on two cores a table of 200 x 200 took 80 ms instead of 12.
+    # other, which costs more than the arithmetic.
     with _thread_pools().limit(limits=1, user_api="blas"):
         return _minimize_cost(load, root_cost)
 

@@ -10,7 +10,7 @@ from corrdp.accounting import WHOLE_RECORD, PrivacyEvent
 from corrdp.exceptions import UnsupportedEventError
 from corrdp.ledger._events import read_event
 from corrdp.ledger._rules import Rule, cost_units, epsilon_of
-from corrdp.policy import NeighborClass, NeighborRelation, Policy, neighbor_classes
+from corrdp.policy import Policy, class_columns
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,6 @@ class Price:
         )
 
 
-def changed_columns(policy: Policy, neighbor: NeighborClass) -> tuple[str, ...]:
-    """Return the columns that differ between neighbors of a class, sorted."""
-    label = policy.label
-    joined = (label.name,) if neighbor.label_changes and label is not None else ()
-    return tuple(sorted(neighbor.features + joined))
-
-
 def price_release(
     policy: Policy, events: Mapping[str, Sequence[PrivacyEvent]]
 ) -> Price:
@@ -95,16 +88,12 @@ def price_release(
 
     A class that the events do not name is charged the whole-record cost.
     """
-    # Distances do not matter here: any leakage names the same classes.
-    leakage: Mapping[str, float] | float = dict.fromkeys(policy.insensitive, 1.0)
-    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        leakage = 1.0
-    known = neighbor_classes(policy, leakage)
-    unknown = sorted(set(events) - {neighbor.name for neighbor in known})
+    known = class_columns(policy)
+    unknown = sorted(set(events) - set(known))
     if unknown:
         raise UnsupportedEventError(
             f"events name the classes {unknown}, which the policy does not have. "
-            f"Its classes are: {', '.join(neighbor.name for neighbor in known)}."
+            f"Its classes are: {', '.join(known)}."
         )
     if WHOLE_RECORD not in events:
         raise UnsupportedEventError(
@@ -117,11 +106,11 @@ def price_release(
     return Price(
         tuple(
             PricedClass(
-                neighbor.name,
-                changed_columns(policy, neighbor),
-                tuple(events.get(neighbor.name, events[WHOLE_RECORD])),
+                name,
+                tuple(sorted(columns)),
+                tuple(events.get(name, events[WHOLE_RECORD])),
             )
-            for neighbor in known
+            for name, columns in known.items()
         ),
         tuple(sorted(unprotected)),
     )

@@ -4,9 +4,16 @@ import math
 from collections.abc import Mapping, Sequence
 
 from corrdp.exceptions import BudgetError
-from corrdp.ledger._accounts import Account, changed_columns
+from corrdp.ledger._accounts import Account
 from corrdp.ledger._rules import Rule, fixed_order, limit_units
-from corrdp.policy import Budget, NeighborClass, Policy, class_epsilon, neighbor_classes
+from corrdp.policy import (
+    Budget,
+    NeighborClass,
+    Policy,
+    class_columns,
+    class_epsilon,
+    neighbor_classes,
+)
 
 
 def open_accounts(
@@ -67,7 +74,7 @@ def _account(
     )
     return Account(
         name=neighbor.name,
-        columns=changed_columns(policy, neighbor),
+        columns=tuple(sorted(class_columns(policy)[neighbor.name])),
         epsilon=allowed,
         delta=budget.delta,
         rule=rule,

@@ -35,6 +35,12 @@ def in_child(action):
     return result
 
 
+def test_purposes_draw_different_noise_from_one_seed():
+    plain, leakage = (noise_generator(3, purpose=p).random(4) for p in ("", "leakage"))
+    assert not np.array_equal(plain, leakage)
+    assert np.array_equal(leakage, noise_generator(3, purpose="leakage").random(4))
+
+
 def test_a_fork_takes_a_new_key():
     generator = noise_generator()
     generator.integers(0, 2)

@@ -12,7 +12,7 @@ from corrdp._typing import IntArray
 from corrdp._validate import check_nonnegative_array
 from corrdp.accounting import WHOLE_RECORD, Group
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import NeighborRelation, Policy, neighbor_classes
+from corrdp.policy import Policy, class_columns
 
 LARGEST_MOVEMENT = 2**30
 
@@ -176,13 +176,9 @@ class Movement:
         for name in sensitivity:
             if name not in label:
                 policy.feature(name)
-        leakage: Mapping[str, float] | float = dict.fromkeys(policy.insensitive, 1.0)
-        if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-            leakage = 1.0
         rows = {}
-        for neighbor in neighbor_classes(policy, leakage):
-            changed = neighbor.features + (label if neighbor.label_changes else ())
-            rows[neighbor.name] = [
+        for class_name, changed in class_columns(policy).items():
+            rows[class_name] = [
                 bound if name in changed else 0.0 for name, bound in sensitivity.items()
             ]
         return cls.of_coordinates(

@@ -1,0 +1,36 @@
+"""A private leakage release is on the ledger before any noise is drawn."""
+
+import pytest
+
+import corrdp.mechanisms
+from corrdp.cli._leakage import Source, leakage
+from corrdp.datasets import hospital_policy_text, hospital_table
+from corrdp.ledger import Ledger
+
+
+class StoppedError(Exception):
+    """Stands for a crash at the moment of the release."""
+
+
+def test_a_release_that_breaks_off_has_been_paid(tmp_path, monkeypatch):
+    def stopped(*arguments, **options):
+        raise StoppedError
+
+    monkeypatch.setattr(corrdp.mechanisms, "estimate_leakage", stopped)
+    data, policy = tmp_path / "data.csv", tmp_path / "policy.toml"
+    hospital_table(200).to_csv(data, index=False)
+    policy.write_text(hospital_policy_text())
+    path = tmp_path / "budget.ledger"
+    with pytest.raises(StoppedError):
+        leakage(
+            str(data),
+            policy=policy,
+            source=Source.PRIVATE,
+            epsilon=0.2,
+            delta=1e-7,
+            ledger=path,
+            ledger_epsilon=1.0,
+            ledger_delta=1e-6,
+        )
+    charges = [e for e in Ledger.open(path).entries() if e["kind"] == "charge"]
+    assert [charge["purpose"] for charge in charges] == ["leakage"]
