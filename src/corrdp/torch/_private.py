@@ -119,13 +119,24 @@ class PrivateModule(nn.Module):
             self._sum.zero_()
         else:
             self._add_clipped(features, labels)
-        noise = self._generator.standard_normal(len(self._sum), dtype=_numpy(self._sum))
-        gradient = torch.from_numpy(noise).to(self._sum.device).mul_(self._scale)
-        gradient.add_(self._sum).div_(self._loader.expected_batch)
+        gradient = self.noisy_sum(self._sum).div_(self._loader.expected_batch)
         parts = zip(self._parameters_in_order(), self._split(gradient), strict=True)
         for (parameter, _), (_, part) in parts:
             parameter.grad = part
         self.gradient_is_fresh = True
+
+    def noisy_sum(self, total: Tensor) -> Tensor:
+        """Return flat sums over a batch with the noise of a step, shape (..., n).
+
+        All that a step releases. Audits call it, too: with one row per run, so that
+        what they attack is what trains.
+
+        Guarantee
+        ---------
+        One step of the plan per row (`docs/theory/networks.md`, section 4).
+        """
+        noise = self._generator.standard_normal(total.shape, dtype=_numpy(total))
+        return torch.from_numpy(noise).to(total.device).mul_(self._scale).add_(total)
 
     def certificate(self) -> Certificate:
         """Return what is proved for all planned steps, known before the first one.

@@ -89,7 +89,7 @@ class Descent:
         self._means, self._cost = release_means(codes, blocks, plan.spending, rng)
         offset = self._means * plan.layout.column_scale
         layout = replace(plan.layout, column_offset=offset)
-        self._column_groups = layout.column_groups
+        self.layout = layout
         self._steps = _Steps(
             plan,
             GradientSensitivity(
@@ -129,9 +129,8 @@ class Descent:
                 "one is not paid for. Plan more steps."
             )
         plan, rng = self._plan, self._rng
-        noise_scale = self._steps.noise(self.coef, self.residual_bound)
-        noise = rng.standard_normal(self.coef.size) * noise_scale[self._column_groups]
-        noisy = (gradient + noise) / plan.n_rows
+        released, noise_scale = self.noisy_gradient(gradient)
+        noisy = released / plan.n_rows
         noisy[:-1] += plan.solver.ridge * self.coef[:-1]
         size = self._steps.size(noise_scale, self.n_done + 1)
         moved = self.coef - size * self._direction.of(noisy)
@@ -148,6 +147,26 @@ class Descent:
         self.n_done += 1
         if self.n_done % max(1, plan.n_steps // _PATH_POINTS) == 0:
             self._path.append((self.n_done, *self._in_codes(self.coef)))
+
+    def noisy_gradient(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sum with the noise of a step at `coef`, and the noise per group.
+
+        All that a step releases of the gradient. Audits call it, too: with one row per
+        run, so that what they attack is what trains.
+
+        Parameters
+        ----------
+        gradient : array of float, shape (..., n_columns)
+            Exact sum over rows.
+
+        Guarantee
+        ---------
+        One step's part of ``plan.spending`` per row (`docs/theory/allocation.md`).
+        """
+        noise_scale = self._steps.noise(self.coef, self.residual_bound)
+        noise = self._rng.standard_normal(gradient.shape)
+        noise *= noise_scale[self.layout.column_groups]
+        return gradient + noise, noise_scale
 
     def result(self) -> TrainedModel:
         """Return the model, in encoded columns."""

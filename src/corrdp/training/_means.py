@@ -43,9 +43,31 @@ def release_means(
     ``cost[c]``-Gaussian-DP for every class ``c``, within ``spending.means_mu``:
     `docs/theory/allocation.md` on the sensitivity of `docs/theory/encoder.md`.
     """
+    noise_scale, cost = means_noise(blocks, spending)
+    if spending.means_share == 0:
+        return central_reference(blocks), cost
+    widths = [block.stop - block.start for block in blocks]
+    noise = rng.standard_normal(sum(widths)) * np.repeat(noise_scale, widths)
+    means = (codes.sum(axis=0) + noise) / codes.shape[0]
+    for block in blocks:
+        low, high = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (0.0, 1.0)
+        np.clip(means[block.columns], low, high, out=means[block.columns])
+    return means, cost
+
+
+def means_noise(
+    blocks: Sequence[Block], spending: Spending
+) -> tuple[FloatArray, dict[str, float]]:
+    """Return the noise on every block of column sums, and what it costs each class.
+
+    Guarantee
+    ---------
+    A function of the policy and the budget: the cost of `release_means` is known, and
+    can be charged, before a row is read (`docs/theory/allocation.md`).
+    """
     table = column_sum_sensitivity(blocks, spending.classes)
     if spending.means_share == 0:
-        return central_reference(blocks), dict.fromkeys(table.class_names, 0.0)
+        return np.zeros(len(blocks)), dict.fromkeys(table.class_names, 0.0)
     allowed = spending.means_mu
     scale = standardizing_scale(blocks)
     noise_scale = allocate_noise(
@@ -54,11 +76,5 @@ def release_means(
         sizes=table.sizes,
         weights=np.array([scale[block.start] ** 2 for block in blocks]),
     ).noise_scale
-    widths = [block.stop - block.start for block in blocks]
-    noise = rng.standard_normal(scale.size) * np.repeat(noise_scale, widths)
-    means = (codes.sum(axis=0) + noise) / codes.shape[0]
-    for block in blocks:
-        low, high = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (0.0, 1.0)
-        np.clip(means[block.columns], low, high, out=means[block.columns])
     cost = step_mu(table.bounds, noise_scale)
-    return means, dict(zip(table.classes, cost.tolist(), strict=True))
+    return noise_scale, dict(zip(table.classes, cost.tolist(), strict=True))

@@ -64,6 +64,18 @@ class TheoremPlan:
         variance = self.noise.weighted_variance / self.n_rows**2
         return self.travel / math.sqrt((self.lipschitz**2 + variance) * step)
 
+    def noisy(self, gradient: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Return sums over rows with the noise of a step, shape (..., n_columns).
+
+        Guarantee
+        ---------
+        What ``noise`` proves for one step per row of `gradient`, which may be nothing
+        (`docs/theory/paper_noise.md`).
+        """
+        noise_scale = self.noise.noise_scale[self.layout.column_groups]
+        noisy: FloatArray = gradient + rng.standard_normal(gradient.shape) * noise_scale
+        return noisy
+
     def to_text(self) -> str:
         """Return the plan of the noise as plain tables."""
         return self.noise.to_text()
@@ -180,14 +192,12 @@ def descend_by_theorem(
     What ``plan.noise`` proves, which may be nothing (`docs/theory/paper_noise.md`).
     """
     rows = prepare_rows(codes, y, plan.layout).grouped(plan.layout)
-    noise_scale = plan.noise.noise_scale[plan.layout.column_groups]
     bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0
     coef = np.zeros(plan.layout.n_columns)
     average = np.zeros_like(coef)
     for step in range(1, plan.n_steps + 1):
         gradient, _ = rows.gradient_sum(coef, residual_bound=bound)
-        gradient += rng.standard_normal(coef.size) * noise_scale
-        coef = coef - plan.size(step) * gradient / plan.n_rows
+        coef = coef - plan.size(step) * plan.noisy(gradient, rng) / plan.n_rows
         if step > plan.n_steps // 2:
             average += coef
     average /= plan.n_steps - plan.n_steps // 2
