@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_DIR ?= demo-output
 # One pinned build for tests; the torch extra itself admits every current release.
 TORCH := 2.13.0
-EXTRAS := docs,fast,files,lint,secure,test,torch
+EXTRAS := docs,fast,files,lint,reproduce,secure,test,torch
 
 .PHONY: demo test lint types layers docs bench check clean
 

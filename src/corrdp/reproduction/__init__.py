@@ -1,0 +1,24 @@
+"""The paper's experiments, run again, beside their certified twins."""
+
+from corrdp.reproduction._balancing import load_sepsis_balanced, sepsis_balanced
+from corrdp.reproduction._experiments import (
+    EXPERIMENTS,
+    Calibration,
+    Cell,
+    CellResult,
+    Experiment,
+    Model,
+    experiments,
+)
+
+__all__ = [
+    "EXPERIMENTS",
+    "Calibration",
+    "Cell",
+    "CellResult",
+    "Experiment",
+    "Model",
+    "experiments",
+    "load_sepsis_balanced",
+    "sepsis_balanced",
+]

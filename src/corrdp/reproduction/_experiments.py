@@ -1,0 +1,295 @@
+"""The paper's experiments as data: one description per figure, cells as units of work.
+
+Settings are those of section 5 and appendix D; what the paper leaves open is decided
+here and said on the page of findings.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+
+from corrdp._json import digest
+from corrdp._typing import JSONObject
+from corrdp.exceptions import CorrDPError
+
+# Raise when the same settings would train other models: saved cells are then redone.
+ALGORITHM = 1
+EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0, 10.0)
+PRIVATE_METHODS = ("corr", "semi", "standard")
+N_SEEDS = 20
+
+
+class Calibration(StrEnum):
+    """Where the noise comes from: the paper's formula, or a proof."""
+
+    THEOREM = "theorem"
+    CERTIFIED = "certified"
+
+
+class Model(StrEnum):
+    """What is trained."""
+
+    LINEAR = "linear"
+    LOGISTIC = "logistic"
+    NETWORK = "network"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One figure of the paper.
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment.
+    title : str
+        Title of the figure.
+    data : str
+        ``synthetic``, ``adult``, ``credit_card``, ``medical_cost`` or ``sepsis``.
+    model : Model
+        What is trained.
+    delta : float
+        Failure probability of every budget.
+    step_size, n_steps : float, int
+        Constant step and number of steps of the ``theorem`` runs.
+    n_rows : int, optional
+        Rows drawn from the table; None for all of them.
+    n_sensitive : int
+        Sensitive columns of the synthetic data.
+    roles : str
+        Which of the paper's two partitions of Medical Cost (E22).
+    batch_size, clip_norm, hidden_units
+        Of networks: rows per step, norm of one record's gradient, first layer.
+    partial : bool
+        Whether the figure has the method that leaves sensitive features out.
+    epsilons : tuple of float
+        Budgets of the ``theorem`` runs.
+    certified_epsilons : tuple of float
+        Budgets of the ``certified`` runs.
+    """
+
+    name: str
+    title: str
+    data: str
+    model: Model
+    delta: float = 1e-5
+    step_size: float
+    n_steps: int
+    n_rows: int | None = None
+    n_sensitive: int = 10
+    roles: str = "appendix"
+    batch_size: int | None = None
+    clip_norm: float = math.inf
+    hidden_units: int = 0
+    partial: bool = False
+    epsilons: tuple[float, ...] = EPSILONS
+    certified_epsilons: tuple[float, ...] = EPSILONS
+
+    @property
+    def metric(self) -> str:
+        """What a score is: accuracy, or R squared."""
+        classifies = self.data in ("adult", "credit_card", "sepsis")
+        return "accuracy" if classifies else "R squared"
+
+    def budgets(self, calibration: Calibration) -> tuple[float, ...]:
+        """Return the epsilons of one calibration."""
+        if calibration is Calibration.THEOREM:
+            return self.epsilons
+        return self.certified_epsilons
+
+    def cells(self, n_seeds: int) -> Iterator["Cell"]:
+        """Yield every cell; methods without noise have an infinite epsilon."""
+        for calibration in Calibration:
+            for method in PRIVATE_METHODS:
+                for epsilon in self.budgets(calibration):
+                    yield Cell(self, calibration, method, epsilon, n_seeds)
+            plain = ("nonprivate", "partial") if self.partial else ("nonprivate",)
+            for method in plain:
+                yield Cell(self, calibration, method, math.inf, n_seeds)
+
+    def quick(self) -> "Experiment":
+        """Return a small version for tests: fewer rows, steps and budgets."""
+        return replace(
+            self,
+            n_rows=min(self.n_rows or 2000, 2000),
+            n_steps=min(self.n_steps, 300),
+            epsilons=(0.3, 3.0),
+            certified_epsilons=(1.0,),
+        )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of one curve: all seeds of a method at an epsilon.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is run.
+    calibration : Calibration
+        The paper's noise, or the certified one.
+    method : str
+        ``corr``, ``semi``, ``standard``, ``partial`` or ``nonprivate``.
+    epsilon : float
+        Nominal budget; infinite without noise.
+    n_seeds : int
+        Models, seeded 0, 1, ...
+    """
+
+    experiment: Experiment
+    calibration: Calibration
+    method: str
+    epsilon: float
+    n_seeds: int
+
+    @property
+    def is_private(self) -> bool:
+        """Whether noise is added."""
+        return self.method in PRIVATE_METHODS
+
+    def key(self) -> str:
+        """Return the hash of everything that decides the result."""
+        settings = asdict(self.experiment)
+        for name in ("title", "epsilons", "certified_epsilons", "partial"):
+            del settings[name]
+        document = {
+            "algorithm": ALGORITHM,
+            "experiment": {name: str(value) for name, value in settings.items()},
+            "calibration": self.calibration.value,
+            "method": self.method,
+            "epsilon": str(self.epsilon),
+            "n_seeds": self.n_seeds,
+        }
+        return digest(document)
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What training a cell gave.
+
+    Parameters
+    ----------
+    scores : tuple of float
+        One per seed; one alone if nothing is random.
+    provable : mapping of str to float
+        Epsilon that is proved for each neighbor class, at the experiment's delta;
+        empty without noise.
+    provable_epsilon : float
+        The CorrDP epsilon they imply, the largest distance times epsilon; infinite
+        if some promised class has none.
+    lipschitz : float, optional
+        Gradient bound L behind the constant (``theorem``).
+    constant : float, optional
+        The paper's C (``theorem``).
+    """
+
+    scores: tuple[float, ...]
+    provable: Mapping[str, float] = field(default_factory=dict)
+    provable_epsilon: float = math.inf
+    lipschitz: float | None = None
+    constant: float | None = None
+
+
+def _synthetic(n_sensitive: int) -> Experiment:
+    main = n_sensitive == 10
+    return Experiment(
+        name="synthetic" if main else f"synthetic-ms-{n_sensitive}",
+        title=f"Synthetic data, least squares, m_s = {n_sensitive}",
+        data="synthetic",
+        model=Model.LINEAR,
+        delta=1e-4,
+        step_size=0.001,
+        n_steps=4000,
+        n_rows=2000,
+        n_sensitive=n_sensitive,
+        partial=main,
+    )
+
+
+_ALL = (
+    _synthetic(10),
+    *(_synthetic(n_sensitive) for n_sensitive in (5, 20, 50, 80)),
+    Experiment(
+        name="adult",
+        title="Adult, logistic regression",
+        data="adult",
+        model=Model.LOGISTIC,
+        step_size=0.05,
+        n_steps=5000,
+        partial=True,
+    ),
+    Experiment(
+        name="sepsis",
+        title="Sepsis, network with 5 units",
+        data="sepsis",
+        model=Model.NETWORK,
+        step_size=0.005,
+        n_steps=200,
+        n_rows=10_000,
+        batch_size=1024,
+        clip_norm=5.0,
+        hidden_units=5,
+    ),
+    Experiment(
+        name="credit",
+        title="Credit Card, logistic regression",
+        data="credit_card",
+        model=Model.LOGISTIC,
+        step_size=0.005,
+        n_steps=2000,
+    ),
+    Experiment(
+        name="medical-linear",
+        title="Medical Cost, linear regression",
+        data="medical_cost",
+        model=Model.LINEAR,
+        step_size=0.001,
+        n_steps=5000,
+        n_rows=1000,
+    ),
+    Experiment(
+        name="medical-nn",
+        title="Medical Cost, network with 20 units",
+        data="medical_cost",
+        model=Model.NETWORK,
+        step_size=0.005,
+        n_steps=1000,
+        n_rows=1000,
+        batch_size=1000,
+        clip_norm=10.0,
+        hidden_units=20,
+    ),
+)
+EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in _ALL}
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "synthetic": ("synthetic",),
+    "synthetic-ms": tuple(n for n in EXPERIMENTS if n.startswith("synthetic-ms")),
+    "adult": ("adult",),
+    "sepsis": ("sepsis",),
+    "credit": ("credit",),
+    "medical-linear": ("medical-linear",),
+    "medical-nn": ("medical-nn",),
+    "tables": (),
+    "all": tuple(EXPERIMENTS),
+}
+
+
+def experiments(name: str, *, quick: bool = False) -> tuple[Experiment, ...]:
+    """Return the experiments that a name of the command line stands for."""
+    if name not in GROUPS:
+        raise CorrDPError(
+            f"the experiment must be one of {', '.join(GROUPS)}, got {name!r}. "
+            "Choose one."
+        )
+    chosen = tuple(EXPERIMENTS[one] for one in GROUPS[name])
+    return tuple(one.quick() for one in chosen) if quick else chosen
+
+
+def describe(experiment: Experiment) -> JSONObject:
+    """Return the settings as a JSON object."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(experiment).items()
+        if value not in (None, math.inf)
+    }
