@@ -1,0 +1,222 @@
+"""Clipped sums of many two-layer networks in one pass over the rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from corrdp._typing import FloatArray
+from corrdp.reproduction._networks_shape import NetworkShape
+from corrdp.torch._layout import NetworkLayout
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table, each standing for one record or for several.
+
+    Parameters
+    ----------
+    codes : Tensor, shape (n, n_columns)
+        Encoded features.
+    labels : Tensor, shape (n,)
+        Numbers, or indices of classes.
+    counts : Tensor, shape (n,), optional
+        How many records each row stands for; one by default.
+    """
+
+    codes: Tensor
+    labels: Tensor
+    counts: Tensor | None = None
+
+    @classmethod
+    def of(cls, codes: FloatArray, labels: NDArray[np.generic]) -> Self:
+        """Return the rows in the types that the estimators train on."""
+        kind = torch.int64 if labels.dtype.kind == "i" else torch.float32
+        return cls(
+            torch.tensor(codes, dtype=torch.float32), torch.tensor(labels, dtype=kind)
+        )
+
+    @classmethod
+    def distinct(cls, codes: FloatArray, labels: NDArray[np.generic]) -> Self:
+        """Return every different row once, with its count."""
+        whole = np.column_stack([codes, labels])
+        different, first, counts = np.unique(
+            whole, axis=0, return_index=True, return_counts=True
+        )
+        del different
+        rows = cls.of(codes[first], labels[first])
+        return cls(rows.codes, rows.labels, torch.tensor(counts).to(rows.codes))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records."""
+        return len(self.codes) if self.counts is None else int(self.counts.sum())
+
+    def draw(self, rate: float, generator: np.random.Generator) -> "Rows":
+        """Return a Poisson sample, drawn as `corrdp.torch.PoissonLoader` draws it.
+
+        Guarantee
+        ---------
+        That of the loader (`docs/theory/sampling.md`).
+        """
+        count = generator.binomial(len(self.codes), rate)
+        chosen = generator.choice(
+            len(self.codes), size=count, replace=False, shuffle=False
+        )
+        index = torch.from_numpy(chosen)
+        return Rows(self.codes[index], self.labels[index])
+
+
+class _Pass(NamedTuple):
+    """One forward and backward pass of all models; the last axis runs over rows."""
+
+    hidden: Tensor  # outputs of the hidden layer
+    first: Tensor  # gradient of the loss at the input of the hidden units
+    last: Tensor  # gradient of the loss at the outputs
+
+
+class Clipper:
+    r"""Sum per-example gradients of many models, clipped as their layouts say.
+
+    Parameters
+    ----------
+    layouts : sequence of NetworkLayout
+        One per model, with the same groups and their own norms: flat clipping, or
+        groups of input columns whose influence may be bounded.
+    shape : NetworkShape
+        Widths of the layers.
+    example : Tensor
+        Gives the type of all numbers.
+
+    Guarantee
+    ---------
+    The sums of `corrdp.torch`, whose bounds are proved in `docs/theory/networks.md`;
+    tests hold the two equal. Gradients that are not finite are not treated: parameters
+    are checked after training.
+    """
+
+    def __init__(
+        self, layouts: Sequence[NetworkLayout], shape: NetworkShape, example: Tensor
+    ) -> None:
+        self._shape = shape
+        self._layout = layouts[0]
+        self._example = example
+        groups = [layout.groups for layout in layouts]
+        self._norms = example.new_tensor([[g.clip_norm for g in own] for own in groups])
+        self._influence = example.new_tensor(
+            [[g.influence_bound for g in own] for own in groups]
+        )
+
+    def read(self, rows: Rows) -> None:
+        """Take the rows of the next sums."""
+        self._codes = rows.codes.to(self._example)
+        self._with_ones = torch.nn.functional.pad(self._codes, (0, 1), value=1.0)
+        self._labels = rows.labels
+        self._counts = rows.counts
+        if self._layout.clips_influence:
+            self._masked = torch.where(
+                torch.as_tensor(self._layout.sensitive),
+                torch.as_tensor(self._layout.reference).to(self._codes),
+                self._codes,
+            )
+
+    def clipped_sum(self, parameters: Tensor) -> Tensor:
+        """Return the clipped sums, shape (n_models, n_parameters).
+
+        Guarantee
+        ---------
+        See the class; `docs/theory/networks.md`.
+        """
+        if self._layout.input_layer == "":
+            return self._flat_sum(parameters)
+        return self._grouped_sum(parameters)
+
+    def _flat_sum(self, parameters: Tensor) -> Tensor:
+        seen = self._run(parameters, self._codes)
+        code_square = _square(self._with_ones, 1)
+        square = code_square * _square(seen.first, 1)
+        square += (1.0 + _square(seen.hidden, 1)) * _square(seen.last, 1)
+        factor = self._weighed(_factor(square, self._norms))
+        first = (seen.first * factor[:, None]) @ self._with_ones
+        last = seen.last * factor[:, None]
+        return self._flatten(
+            first[:, :, :-1], first[:, :, -1], last @ seen.hidden.mT, last.sum(2)
+        )
+
+    def _grouped_sum(self, parameters: Tensor) -> Tensor:
+        seen = self._run(parameters, self._codes)
+        n_column_groups = int(self._layout.column_groups.max()) + 1
+        bias, last_layer = n_column_groups, n_column_groups + 1
+        weight = torch.empty_like(self._shape.views(parameters).first_weight)
+        reference = (
+            self._run(parameters, self._masked).first
+            if self._layout.clips_influence
+            else seen.first
+        )
+        difference = seen.first - reference
+        for group in range(n_column_groups):
+            columns = torch.as_tensor(self._layout.column_groups == group)
+            codes = self._codes[:, columns]
+            signal = self._signal(reference, difference, _square(codes, 1), group)
+            if self._counts is not None:
+                signal *= self._counts
+            weight[:, :, columns] = signal @ codes
+        factor = _factor(_square(seen.first, 1), self._norms[:, bias, None])
+        first_bias = (seen.first * self._weighed(factor)[:, None]).sum(2)
+        square = (1.0 + _square(seen.hidden, 1)) * _square(seen.last, 1)
+        factor = _factor(square, self._norms[:, last_layer, None])
+        last = seen.last * self._weighed(factor)[:, None]
+        return self._flatten(weight, first_bias, last @ seen.hidden.mT, last.sum(2))
+
+    def _signal(
+        self, reference: Tensor, difference: Tensor, code_square: Tensor, group: int
+    ) -> Tensor:
+        """Return the backprop signal that a group of input columns is given."""
+        # Influence first, then the norm: docs/theory/networks.md, section 3.
+        share = _factor(
+            code_square * _square(difference, 1), self._influence[:, group, None]
+        )
+        signal = torch.addcmul(reference, share[:, None], difference)
+        factor = _factor(code_square * _square(signal, 1), self._norms[:, group, None])
+        return signal.mul_(factor[:, None])
+
+    def _run(self, parameters: Tensor, codes: Tensor) -> _Pass:
+        views = self._shape.views(parameters)
+        n_models, n_hidden, _ = views.first_weight.shape
+        inputs = torch.addmm(
+            views.first_bias.reshape(-1, 1),
+            views.first_weight.reshape(n_models * n_hidden, -1),
+            codes.T,
+        ).view(n_models, n_hidden, -1)
+        hidden = torch.nn.functional.softplus(inputs)
+        outputs = torch.baddbmm(views.last_bias[:, :, None], views.last_weight, hidden)
+        if self._shape.n_outputs == 1:
+            last = 2.0 * (outputs - self._labels.to(outputs))
+        else:
+            last = torch.softmax(outputs, 1)
+            index = self._labels.expand(n_models, 1, -1)
+            last.scatter_add_(1, index, -torch.ones_like(last[:, :1]))
+        first = (views.last_weight.mT @ last).mul_(inputs.sigmoid_())
+        return _Pass(hidden, first, last)
+
+    def _weighed(self, factor: Tensor) -> Tensor:
+        return factor if self._counts is None else factor * self._counts
+
+    @staticmethod
+    def _flatten(*parts: Tensor) -> Tensor:
+        return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+
+def _square(values: Tensor, axis: int) -> Tensor:
+    """Return the squared norm along an axis."""
+    return values.square().sum(axis)
+
+
+def _factor(square: Tensor, norm: Tensor) -> Tensor:
+    """Return ``min(1, norm / sqrt(square))``, 1 where the square is 0."""
+    smallest = torch.finfo(square.dtype).tiny
+    return (norm * square.clamp_min(smallest).rsqrt_()).clamp_max_(1.0)

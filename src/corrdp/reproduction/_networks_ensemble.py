@@ -1,0 +1,150 @@
+"""Many two-layer networks trained at once, each as `corrdp.torch` trains it alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from corrdp._random import noise_generator
+from corrdp.exceptions import CorrDPError
+from corrdp.reproduction._networks_clipping import Clipper, Rows
+from corrdp.reproduction._networks_shape import NetworkShape
+from corrdp.torch._facts import NetworkPlan
+
+StepSize: TypeAlias = Callable[[NetworkPlan, int], float]
+_MODELS_PER_PASS = 10  # activations of so many models stay in the cache
+_NO_CLIPPING = 1e30
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How released gradients are used: post-processing, the same for all models.
+
+    Parameters
+    ----------
+    step_size : callable
+        Maps a plan and the number of steps taken to the next step size.
+    momentum : float
+        Share of the last direction that is kept.
+    averages : bool
+        Return the mean of the last half of the iterates instead of the last one.
+    """
+
+    step_size: StepSize
+    momentum: float = 0.0
+    averages: bool = False
+
+
+def train_together(
+    rows: Rows,
+    start: Tensor,
+    plans: Sequence[NetworkPlan],
+    *,
+    shape: NetworkShape,
+    schedule: Schedule,
+    random_state: int,
+) -> Tensor:
+    """Return the parameters of one network per plan, all from one start and one seed.
+
+    Batches and standard normal noise are drawn as `corrdp.torch` draws them from the
+    same seed, so that every model is the one that would be trained alone, and models
+    differ in their plan only.
+
+    Parameters
+    ----------
+    rows : Rows
+        The table; repeated rows may be counted instead of repeated.
+    start : Tensor, shape (n_parameters,)
+        Initial parameters, layer by layer, weights before biases.
+    plans : sequence of NetworkPlan
+        Clipping and noise of every model; number of steps and sampling rate are one
+        and the same.
+    shape : NetworkShape
+        Widths of the layers.
+    schedule : Schedule
+        Step sizes, momentum and averaging.
+    random_state : int
+        Seed of batches and noise: for research only.
+
+    Returns
+    -------
+    parameters : Tensor, shape (n_models, n_parameters)
+        In the order of `plans`.
+
+    Guarantee
+    ---------
+    What the plans prove (`docs/theory/networks.md`), except that noise is replayable.
+    """
+    trained = torch.empty(len(plans), start.numel(), dtype=start.dtype)
+    for kind in (False, True):
+        chosen = [i for i, p in enumerate(plans) if p.layout.clips_influence is kind]
+        for first in range(0, len(chosen), _MODELS_PER_PASS):
+            part = chosen[first : first + _MODELS_PER_PASS]
+            trained[part] = _train_alike(
+                rows, start, [plans[i] for i in part], shape, schedule, random_state
+            )
+    if not torch.isfinite(trained).all():
+        raise CorrDPError(
+            "the parameters of a network are not finite after training. Lower the step "
+            "size."
+        )
+    return trained
+
+
+def _train_alike(
+    rows: Rows,
+    start: Tensor,
+    plans: Sequence[NetworkPlan],
+    shape: NetworkShape,
+    schedule: Schedule,
+    random_state: int,
+) -> Tensor:
+    """Train models whose layouts have the same groups."""
+    n_steps, rate = plans[0].noise.n_steps, plans[0].noise.rate
+    expected_batch = rows.n_rows * (1.0 if rate is None else rate)
+    parameters = start.repeat(len(plans), 1)
+    scale = torch.stack([shape.noise_scale(plan).to(start) for plan in plans])
+    clipper = Clipper([plan.layout for plan in plans], shape, start)
+    clipper.read(rows)
+    generator = noise_generator(random_state)
+    dtype = np.float64 if start.dtype == torch.float64 else np.float32
+    direction = torch.zeros_like(parameters)
+    total, n_averaged = torch.zeros_like(parameters), 0
+    for step in range(n_steps):
+        if rate is not None:
+            clipper.read(rows.draw(rate, generator))
+        gradient = clipper.clipped_sum(parameters)
+        noise = torch.from_numpy(generator.standard_normal(start.numel(), dtype=dtype))
+        gradient.addcmul_(scale, noise).div_(expected_batch)
+        direction.mul_(schedule.momentum).add_(gradient)
+        sizes = [schedule.step_size(plan, step) for plan in plans]
+        parameters.addcmul_(direction, -start.new_tensor(sizes)[:, None])
+        if schedule.averages and 2 * (step + 1) > n_steps:
+            total += parameters
+            n_averaged += 1
+    return total / n_averaged if n_averaged else parameters
+
+
+def constant_steps(size: float) -> StepSize:
+    """Return the paper's rule: one step size throughout."""
+
+    def step_size(plan: NetworkPlan, step: int) -> float:
+        del plan, step
+        return size
+
+    return step_size
+
+
+def without_privacy(plan: NetworkPlan) -> NetworkPlan:
+    """Return the plan of the same training with neither clipping nor noise.
+
+    Guarantee
+    ---------
+    None, and the plan says so: its price is infinite (`docs/theory/networks.md`).
+    """
+    noise = replace(plan.noise, noise_scale=np.zeros_like(plan.noise.noise_scale))
+    layout = plan.layout.with_clip_norm(_NO_CLIPPING)
+    return replace(plan, method="nonprivate", layout=layout, noise=noise)
