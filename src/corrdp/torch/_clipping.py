@@ -1,15 +1,22 @@
 """The sum over examples of gradients that were clipped by group."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, vjp, vmap
 
+from corrdp.torch._input_weights import InputWeightClipper
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import WEIGHT, NetworkLayout
+from corrdp.torch._rows import (
+    all_finite,
+    cleared,
+    outer_sum,
+    row_norms,
+    shrinking_factors,
+)
 
 Parameters = Mapping[tuple[str, str], Tensor]
 
@@ -34,16 +41,15 @@ class GroupClipper:
 
     def __init__(self, layers: Sequence[Layer], layout: NetworkLayout) -> None:
         self._layers = layers
-        self._layout = layout
+        self._groups = layout.parameter_groups
         example = next(iter(layers[0].parameters.values()))
-        self._clip_norms = [group.clip_norm for group in layout.groups]
-        n_column_groups = int(layout.column_groups.max(initial=-1)) + 1
-        columns = torch.as_tensor(layout.column_groups)
-        members = torch.nn.functional.one_hot(columns, max(n_column_groups, 1))
-        self._members = members.to(example)  # (columns, groups of columns)
-        entry = layout.groups[:n_column_groups]
-        self._column_norms = example.new_tensor([g.clip_norm for g in entry])
-        self._influence = example.new_tensor([g.influence_bound for g in entry])
+        self._whole = sorted(set(layout.parameter_groups.values()))
+        self._clip_norms = example.new_tensor(
+            [[layout.groups[group].clip_norm] for group in self._whole]
+        )
+        self._input = (
+            InputWeightClipper(layout, example) if len(layout.column_groups) else None
+        )
 
     def add_sum(
         self,
@@ -64,153 +70,92 @@ class GroupClipper:
         out : mapping of (str, str) to Tensor
             One tensor per parameter, by layer and name.
         """
-        per_example = {
+        gradients = {
             layer.name: _example_gradients(
                 layer, activations[layer.name], backprops[layer.name]
             )
             for layer in self._layers
             if not _is_plain(layer, activations[layer.name])
         }
-        squares = self._squares(activations, backprops, per_example)
-        broken = _broken(squares.values()) if squares else None
-        factors = {
-            group: _factor(_cleared(square, broken), self._clip_norms[group])
-            for group, square in squares.items()
-        }
+        factors, broken = self._factors(activations, backprops, gradients)
         for layer in self._layers:
-            activation = _cleared(activations[layer.name], broken)
-            backprop = _cleared(backprops[layer.name], broken)
-            scaled: dict[int, Tensor] = {}
+            name = layer.name
+            activation = cleared(activations[name], broken)
+            backprop = cleared(backprops[name], broken)
             for key in layer.parameters:
-                part = out[layer.name, key]
-                group = self._layout.parameter_groups.get((layer.name, key))
+                part = out[name, key]
+                group = self._groups.get((name, key))
                 if group is None:
-                    self._add_input_weights(
-                        activations[layer.name],
-                        backprops[layer.name],
-                        reference_backprop,
-                        part,
+                    assert self._input is not None
+                    self._input.write_sum(
+                        activations[name], backprops[name], reference_backprop, part
                     )
-                    continue
-                if layer.name in per_example:
-                    gradients = _cleared(per_example[layer.name][key], broken)
-                    part.copy_(torch.tensordot(factors[group], gradients, 1))
-                    continue
-                if group not in scaled:
-                    scaled[group] = backprop * factors[group].unsqueeze(1)
-                if key == WEIGHT:
-                    torch.mm(scaled[group].T, activation, out=part)
+                elif name in gradients:
+                    own = cleared(gradients[name][key], broken)
+                    part.copy_(torch.tensordot(factors[group], own, 1))
+                elif key == WEIGHT:
+                    part.copy_(_scaled_sum(backprop, activation, factors[group]))
                 else:
-                    torch.sum(scaled[group], 0, out=part)
+                    torch.mv(backprop.T, factors[group], out=part)
 
-    def _squares(
+    def _factors(
         self,
         activations: Mapping[str, Tensor],
         backprops: Mapping[str, Tensor],
-        per_example: Mapping[str, Mapping[str, Tensor]],
-    ) -> dict[int, Tensor]:
-        """Return the squared norm of every example's part of every group."""
-        squares: dict[int, Tensor] = {}
-        for layer in self._layers:
-            groups = {
-                key: self._layout.parameter_groups[layer.name, key]
-                for key in layer.parameters
-                if (layer.name, key) in self._layout.parameter_groups
-            }
-            if layer.name in per_example:
-                own = {
-                    key: per_example[layer.name][key].flatten(1).square().sum(1)
-                    for key in groups
-                }
-            else:
-                own = _linear_squares(
-                    groups, activations[layer.name], backprops[layer.name]
-                )
-            for key, group in groups.items():
-                known = squares.get(group)
-                squares[group] = own[key] if known is None else known + own[key]
-        return squares
+        gradients: Mapping[str, Mapping[str, Tensor]],
+    ) -> tuple[dict[int, Tensor], Tensor | None]:
+        """Return the factors of every group, and which examples are not finite."""
+        if not self._whole:
+            return {}, None
+        norms = self._norms(activations, backprops, gradients)
+        broken = None if all_finite(norms) else ~torch.isfinite(norms).all(0)
+        if broken is not None:
+            norms = norms.masked_fill(broken, 0)
+        factors = shrinking_factors(norms, self._clip_norms).unbind()
+        return dict(zip(self._whole, factors, strict=True)), broken
 
-    def _add_input_weights(
+    def _norms(
         self,
-        codes: Tensor,
-        backprop: Tensor,
-        reference_backprop: Tensor | None,
-        out: Tensor,
-    ) -> None:
-        codes = torch.where(codes.square() <= _limit(codes) / codes.shape[1], codes, 0)
-        usable = _row_square(backprop) <= _limit(backprop)  # False for NaN
-        if reference_backprop is None:
-            backprop = torch.where(usable, backprop, 0)
-        else:
-            # A signal that sensitive features break falls back to the reference: at
-            # zero it would leave their influence (docs/theory/networks.md, section 3).
-            known = _row_square(reference_backprop) <= _limit(backprop)
-            reference_backprop = torch.where(known, reference_backprop, 0)
-            backprop = torch.where(known & usable, backprop, reference_backprop)
-        code_squares = codes.square() @ self._members  # (n, groups of columns)
-        square = _row_square(backprop)
-        if reference_backprop is None:
-            factor = _factor(code_squares * square, self._column_norms)
-            torch.mm(backprop.T, codes * (factor @ self._members.T), out=out)
-            return
-        # Influence first, then the norm: docs/theory/networks.md, section 3.
-        difference = _row_square(backprop - reference_backprop)
-        share = _factor(code_squares * difference, self._influence)
-        rest = 1.0 - share
-        mixed = (
-            rest.square() * _row_square(reference_backprop)
-            + 2 * rest * share * (backprop * reference_backprop).sum(1, keepdim=True)
-            + share.square() * square
-        ).clamp_min_(0.0)
-        factor = _factor(code_squares * mixed, self._column_norms)
-        torch.mm(backprop.T, codes * ((factor * share) @ self._members.T), out=out)
-        out.addmm_(reference_backprop.T, codes * ((factor * rest) @ self._members.T))
-
-
-def _factor(square: Tensor, norm: Tensor | float) -> Tensor:
-    """Return ``min(1, norm / sqrt(square))``, 1 where the square is 0."""
-    smallest = torch.finfo(square.dtype).tiny
-    return (norm * square.clamp_min(smallest).rsqrt_()).clamp_max_(1.0)
-
-
-def _row_square(rows: Tensor) -> Tensor:
-    square: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True).square_()
-    return square
-
-
-def _limit(values: Tensor) -> float:
-    """Return a bound on squares such that products of two stay finite."""
-    return math.sqrt(torch.finfo(values.dtype).max) / 8
-
-
-def _broken(squares: Iterable[Tensor]) -> Tensor | None:
-    """Return which examples have a norm that is not finite; None if none has."""
-    finite = torch.stack([torch.isfinite(square) for square in squares]).all(0)
-    return None if bool(finite.all()) else ~finite
-
-
-def _cleared(values: Tensor, broken: Tensor | None) -> Tensor:
-    """Return the values with zeros for broken examples."""
-    if broken is None:
-        return values
-    return values.masked_fill(broken.view(-1, *[1] * (values.ndim - 1)), 0)
+        activations: Mapping[str, Tensor],
+        backprops: Mapping[str, Tensor],
+        gradients: Mapping[str, Mapping[str, Tensor]],
+    ) -> Tensor:
+        """Return norms of examples' gradients, shape (groups, n)."""
+        parts: dict[int, list[Tensor]] = {group: [] for group in self._whole}
+        for layer in self._layers:
+            name = layer.name
+            known = {k: self._groups.get((name, k)) for k in layer.parameters}
+            keys = {key: group for key, group in known.items() if group is not None}
+            if name in gradients:
+                for key, group in keys.items():
+                    parts[group].append(row_norms(gradients[name][key].flatten(1)))
+            elif keys:
+                signal = row_norms(backprops[name])
+                for key, group in keys.items():
+                    parts[group].append(
+                        signal * row_norms(activations[name])
+                        if key == WEIGHT
+                        else signal
+                    )
+        joined = [
+            part[0]
+            if len(part) == 1
+            else torch.linalg.vector_norm(torch.stack(part), dim=0)
+            for part in parts.values()
+        ]
+        return torch.stack(joined)
 
 
 def _is_plain(layer: Layer, activation: Tensor) -> bool:
     return layer.is_linear and activation.ndim == 2
 
 
-def _linear_squares(
-    keys: Iterable[str], activation: Tensor, backprop: Tensor
-) -> dict[str, Tensor]:
-    square = torch.linalg.vector_norm(backprop, dim=1).square_()
-    return {
-        key: square * torch.linalg.vector_norm(activation, dim=1).square_()
-        if key == WEIGHT
-        else square
-        for key in keys
-    }
+def _scaled_sum(backprop: Tensor, activation: Tensor, factor: Tensor) -> Tensor:
+    """Return the sum of scaled outer products; the narrower side is scaled."""
+    factor = factor.unsqueeze(1)
+    if backprop.shape[1] <= activation.shape[1]:
+        return outer_sum(backprop * factor, activation)
+    return outer_sum(backprop, activation * factor)
 
 
 def _example_gradients(

@@ -1,0 +1,154 @@
+"""The clipped sum of input weights, whose columns belong to several groups."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from corrdp.torch._layout import NetworkLayout
+from corrdp.torch._rows import outer_sum, row_norms, shrinking_factors
+
+
+class _Signals(NamedTuple):
+    """What determines one example's gradient of the input weights."""
+
+    codes: Tensor
+    backprop: Tensor
+    reference: Tensor | None
+
+
+class _Sizes(NamedTuple):
+    code_squares: Tensor  # (groups, n)
+    backprop: Tensor
+    reference: Tensor | None
+
+
+class InputWeightClipper:
+    r"""Sum gradients of input weights, clipped by groups of columns.
+
+    Parameters
+    ----------
+    layout : NetworkLayout
+        Groups of columns, clipping norms, influence bounds.
+    like : Tensor
+        A parameter whose type and device are taken.
+
+    Guarantee
+    ---------
+    First influence is bounded, then the norm: Proposition 2 of
+    `docs/theory/networks.md`. Signals that are not finite are replaced as its section 3
+    says.
+    """
+
+    def __init__(self, layout: NetworkLayout, like: Tensor) -> None:
+        columns = torch.as_tensor(layout.column_groups)
+        n_groups = int(columns.max()) + 1
+        groups = layout.groups[:n_groups]
+        members = torch.nn.functional.one_hot(columns, n_groups)
+        self._members = members.T.to(like).contiguous()  # (groups, columns)
+        self._clip_norms = like.new_tensor([[g.clip_norm] for g in groups])
+        self._influence = like.new_tensor([[g.influence_bound] for g in groups])
+        self._limit = math.sqrt(torch.finfo(like.dtype).max) / 8  # of squared norms
+
+    def write_sum(
+        self, codes: Tensor, backprop: Tensor, reference: Tensor | None, out: Tensor
+    ) -> None:
+        """Write the clipped sum into `out`.
+
+        Parameters
+        ----------
+        codes : Tensor, shape (n, n_columns)
+            What the input layer was given.
+        backprop : Tensor, shape (n, n_units)
+            Gradient of the loss at its output.
+        reference : Tensor, shape (n, n_units), optional
+            The same with sensitive codes at their reference; needed if influence is
+            clipped.
+        out : Tensor, shape (n_units, n_columns)
+            Written to.
+
+        Guarantee
+        ---------
+        See the class; proof in `docs/theory/networks.md`.
+        """
+        signals = _Signals(codes, backprop, reference)
+        sizes = self._sizes(signals)
+        if not self._are_moderate(sizes):
+            signals = self._moderated(signals)
+            sizes = self._sizes(signals)
+        if signals.reference is None:
+            norms = sizes.code_squares.sqrt() * sizes.backprop
+            factor = shrinking_factors(norms, self._clip_norms)
+            out.copy_(outer_sum(signals.backprop, self._scaled(signals.codes, factor)))
+        else:
+            share, factor = self._factors(signals, sizes)
+            moved = self._scaled(signals.codes, factor * share)
+            kept = self._scaled(signals.codes, factor - factor * share)
+            torch.add(
+                outer_sum(signals.backprop, moved),
+                outer_sum(signals.reference, kept),
+                out=out,
+            )
+
+    def _factors(self, signals: _Signals, sizes: _Sizes) -> tuple[Tensor, Tensor]:
+        """Return the share of the influence that is kept, and the factor of the norm.
+
+        Influence first, then the norm: `docs/theory/networks.md`, section 3.
+        """
+        assert signals.reference is not None
+        assert sizes.reference is not None
+        lengths = sizes.code_squares.sqrt()
+        difference = row_norms(signals.backprop - signals.reference)
+        share = shrinking_factors(lengths * difference, self._influence)
+        rest = 1.0 - share
+        # Not from the difference alone: that would lose a small signal to a large one.
+        product = (signals.backprop * signals.reference).sum(1)
+        square = (rest * share).mul_(product).mul_(2.0)
+        square += (rest * sizes.reference).square_()
+        square += (share * sizes.backprop).square_()
+        norms = square.clamp_min_(0.0).sqrt_().mul_(lengths)
+        return share, shrinking_factors(norms, self._clip_norms)
+
+    def _scaled(self, codes: Tensor, factor: Tensor) -> Tensor:
+        """Return the codes times the factor of their example and group."""
+        return (factor.T @ self._members).mul_(codes)
+
+    def _sizes(self, signals: _Signals) -> _Sizes:
+        return _Sizes(
+            self._members @ signals.codes.square().T,
+            row_norms(signals.backprop),
+            None if signals.reference is None else row_norms(signals.reference),
+        )
+
+    def _are_moderate(self, sizes: _Sizes) -> bool:
+        """Whether `_moderated` would change nothing.
+
+        No term of a sum of squares or norms exceeds the sum, and NaN is below nothing.
+        """
+        n_columns = self._members.shape[1]
+        longest = math.sqrt(self._limit)
+        return (
+            float(sizes.code_squares.sum()) <= self._limit / n_columns
+            and float(sizes.backprop.sum()) <= longest
+            and (sizes.reference is None or float(sizes.reference.sum()) <= longest)
+        )
+
+    def _moderated(self, signals: _Signals) -> _Signals:
+        """Return signals that are finite, and whose products are."""
+        codes, backprop, reference = signals
+        small = codes.square() <= self._limit / codes.shape[1]
+        codes = torch.where(small, codes, 0)
+        usable = self._is_usable(backprop)
+        if reference is None:
+            return _Signals(codes, torch.where(usable, backprop, 0), None)
+        # A signal that sensitive features break falls back to the reference: at zero
+        # it would leave their influence (docs/theory/networks.md, section 3).
+        known = self._is_usable(reference)
+        reference = torch.where(known, reference, 0)
+        backprop = torch.where(known & usable, backprop, reference)
+        return _Signals(codes, backprop, reference)
+
+    def _is_usable(self, signal: Tensor) -> Tensor:
+        norms = row_norms(signal).unsqueeze(1)
+        return norms <= math.sqrt(self._limit)  # False for NaN
