@@ -15,6 +15,7 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._fitting import (
+    Charge,
     PrivateFit,
     Rows,
     fit_by_theorem,
@@ -125,7 +126,7 @@ class PrivateLinearModel(PrivateEstimator):
         encoder = PolicyEncoder(policy).fit(X)
         return encoder.transform(X), self._encode_label(encoder, y)
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         method = self._method()
         private = method.is_private
         budget = self._budget() if private else None
@@ -161,7 +162,7 @@ class PrivateLinearModel(PrivateEstimator):
             )
             return
         leakage = self._leakage(policy, declared)
-        rows = Rows(codes, labels, policy, budget, leakage, self.random_state)
+        rows = Rows(codes, labels, policy, budget, leakage, self.random_state, charge)
         fitted = self._fit_privately(rows)
         self._coef, self._intercept = fitted.coef, fitted.intercept
         self.certificate_, self._path = fitted.certificate, fitted.path

@@ -1,8 +1,9 @@
 """Three ways to fit privately, each with the certificate of what it released."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
@@ -24,6 +25,9 @@ from corrdp.training import (
     nominal_coef,
     plan_sampling,
 )
+from corrdp.training._means import means_noise
+
+Charge: TypeAlias = Callable[[Certificate], object]
 
 _SAMPLED_STEPS = 500
 
@@ -46,6 +50,9 @@ class Rows:
         Distances and what they cost.
     random_state : int, optional
         Seed for research.
+    charge : callable, optional
+        Told the certificate before anything is computed from the rows; what it raises
+        stops the fit.
     """
 
     codes: FloatArray
@@ -54,19 +61,22 @@ class Rows:
     budget: Budget
     leakage: LeakageInput
     random_state: int | None
+    charge: Charge | None = None
 
     def certified(
         self,
         components: tuple[Component, ...],
         calibration: Calibration = Calibration.CERTIFIED,
     ) -> Certificate:
-        """Issue the certificate of what was released, leakage first.
+        """Issue the certificate of what will be released, leakage first; charge it.
 
         Guarantee
         ---------
-        Refused if a class exceeds its epsilon (`docs/theory/composition.md`).
+        Refused if a class exceeds its epsilon (`docs/theory/composition.md`). Costs
+        are those of the plan, so they are paid before the rows are used
+        (`docs/theory/ledger.md`).
         """
-        return certify(
+        certificate = certify(
             self.policy,
             (*self.leakage.spent, *components),
             budget=self.budget,
@@ -77,6 +87,9 @@ class Rows:
                 self.random_state is not None or self.leakage.replayable_noise
             ),
         )
+        if self.charge is not None:
+            self.charge(certificate)
+        return certificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +121,10 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     ---------
     That of `corrdp.training.Descent` (`docs/theory/solvers.md`).
     """
+    cost = means_noise(plan.layout.blocks, plan.spending)[1]
+    certificate = rows.certified(plan.spending.components(plan.n_steps, cost))
     model = descend(rows.codes, rows.labels, plan, noise_generator(rows.random_state))
-    components = plan.spending.components(plan.n_steps, model.means_cost)
-    return PrivateFit(
-        model.coef, model.intercept, rows.certified(components), model.path
-    )
+    return PrivateFit(model.coef, model.intercept, certificate, model.path)
 
 
 def fit_on_samples(
@@ -150,9 +162,10 @@ def fit_on_samples(
         n_steps=n_steps or _SAMPLED_STEPS,
         rate=rate,
     )
+    certificate = rows.certified(sampled.components())
     rng = noise_generator(rows.random_state)
     coef, intercept = descend_sampled(rows.codes, rows.labels, plan, sampled, rng)
-    return PrivateFit(coef, intercept, rows.certified(sampled.components()))
+    return PrivateFit(coef, intercept, certificate)
 
 
 def fit_by_theorem(rows: Rows, plan: TheoremPlan) -> PrivateFit:
@@ -162,7 +175,8 @@ def fit_by_theorem(rows: Rows, plan: TheoremPlan) -> PrivateFit:
     ---------
     What ``plan.noise`` proves, which may be nothing (`docs/theory/paper_noise.md`).
     """
+    components = (Component("gradients", plan=plan.noise),)
+    certificate = rows.certified(components, Calibration.THEOREM)
     rng = noise_generator(rows.random_state)
     coef, intercept = descend_by_theorem(rows.codes, rows.labels, plan, rng)
-    components = (Component("gradients", plan=plan.noise),)
-    return PrivateFit(coef, intercept, rows.certified(components, Calibration.THEOREM))
+    return PrivateFit(coef, intercept, certificate)

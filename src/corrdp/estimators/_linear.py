@@ -8,6 +8,7 @@ from sklearn.base import RegressorMixin
 
 from corrdp._typing import FloatArray
 from corrdp.estimators._base import PrivateLinearModel
+from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import PolicyError
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder
 
@@ -52,14 +53,19 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     _logistic = False
     _numeric_label = True
 
-    def fit(self, X: Any, y: Any = None) -> "LinearRegression":
+    def fit(
+        self, X: Any, y: Any = None, *, charge: Charge | None = None
+    ) -> "LinearRegression":
         """Train; `y` may be None if the table holds the policy's target.
+
+        `charge` is called with the certificate before anything is computed from the
+        rows, for example to pay a ledger; what it raises stops the training.
 
         Guarantee
         ---------
         See the class (`docs/theory/solvers.md`).
         """
-        self._fit(X, y)
+        self._fit(X, y, charge)
         return self
 
     def predict(self, X: Any) -> FloatArray:

@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.estimators._base import PrivateLinearModel
+from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import CategoryDomain, NumberDomain, PolicyEncoder
 
@@ -89,14 +90,19 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     _logistic = True
     _numeric_label = False
 
-    def fit(self, X: Any, y: Any = None) -> "LogisticRegression":
+    def fit(
+        self, X: Any, y: Any = None, *, charge: Charge | None = None
+    ) -> "LogisticRegression":
         """Train; `y` may be None if the table holds the policy's target.
+
+        `charge` is called with the certificate before anything is computed from the
+        rows, for example to pay a ledger; what it raises stops the training.
 
         Guarantee
         ---------
         See the class (`docs/theory/solvers.md`).
         """
-        self._fit(X, y)
+        self._fit(X, y, charge)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:

@@ -14,6 +14,7 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._fitting import Charge
 from corrdp.estimators._methods import Method, protected_policy
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import read_model, write_model
@@ -68,7 +69,7 @@ class PrivateNetwork(PrivateEstimator):
         self.random_state = random_state
         self.research = research
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         train = _training()
         method = self._chosen_method(_METHODS)
         widths = tuple(
@@ -107,6 +108,7 @@ class PrivateNetwork(PrivateEstimator):
             features,
             labels,
             **shape,
+            charge=charge,
             learning_rate=self.learning_rate,
             clip_norm=self.clip_norm,
             checkpoint=self.checkpoint,

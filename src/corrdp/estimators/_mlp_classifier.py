@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from corrdp._typing import FloatArray, JSONObject
+from corrdp.estimators._fitting import Charge
 from corrdp.estimators._logistic import _as_given as labels_as_given
 from corrdp.estimators._mlp_base import PrivateNetwork
 from corrdp.exceptions import CorrDPError, PolicyError
@@ -80,14 +81,19 @@ class MLPClassifier(ClassifierMixin, PrivateNetwork):  # type: ignore[misc]
 
     _numeric_label = False
 
-    def fit(self, X: Any, y: Any = None) -> "MLPClassifier":
+    def fit(
+        self, X: Any, y: Any = None, *, charge: Charge | None = None
+    ) -> "MLPClassifier":
         """Train; `y` may be None if the table holds the policy's target.
+
+        `charge` is called with the certificate before anything is computed from the
+        rows, for example to pay a ledger; what it raises stops the training.
 
         Guarantee
         ---------
         See the class.
         """
-        self._fit(X, y)
+        self._fit(X, y, charge)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from corrdp._typing import FloatArray
+from corrdp.estimators._fitting import Charge
 from corrdp.estimators._mlp_base import PrivateNetwork
 from corrdp.exceptions import PolicyError
 from corrdp.policy import NumberDomain, PolicyEncoder
@@ -39,14 +40,19 @@ class MLPRegressor(RegressorMixin, PrivateNetwork):  # type: ignore[misc]
 
     _numeric_label = True
 
-    def fit(self, X: Any, y: Any = None) -> "MLPRegressor":
+    def fit(
+        self, X: Any, y: Any = None, *, charge: Charge | None = None
+    ) -> "MLPRegressor":
         """Train; `y` may be None if the table holds the policy's target.
+
+        `charge` is called with the certificate before anything is computed from the
+        rows, for example to pay a ledger; what it raises stops the training.
 
         Guarantee
         ---------
         See the class.
         """
-        self._fit(X, y)
+        self._fit(X, y, charge)
         return self
 
     def predict(self, X: Any) -> FloatArray:

@@ -1,7 +1,7 @@
 """Multilayer perceptrons with softplus units, trained under a policy."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ def train_network(
     checkpoint: str | Path | None,
     checkpoint_every: int,
     random_state: int | None,
+    charge: Callable[[Certificate], object] | None = None,
     **arguments: Any,
 ) -> TrainedNetwork:
     """Train with momentum and falling steps; average the last half of the iterates.
@@ -78,6 +79,8 @@ def train_network(
         Resumed from if it exists; written every `checkpoint_every` steps.
     random_state : int, optional
         Replayable noise and start.
+    charge : callable, optional
+        Told the certificate before the first gradient; what it raises stops training.
     **arguments
         Passed on to `make_private`.
 
@@ -97,12 +100,15 @@ def train_network(
         random_state=random_state,
         **arguments,
     )
+    certificate = training.module.certificate()
+    if charge is not None:
+        charge(certificate)
     plan = training.module.plan
     rate = learning_rate or default_rate(plan, training.loader.expected_batch, kind)
     if checkpoint is not None and Path(checkpoint).exists():
         load_checkpoint(training, checkpoint)
     averaged = _run(training, rate, checkpoint, checkpoint_every)
-    return TrainedNetwork(averaged, plan, training.module.certificate())
+    return TrainedNetwork(averaged, plan, certificate)
 
 
 def train_plainly(
