@@ -51,8 +51,8 @@ def gradient_sum(
     None: this is the sum before noise (`docs/theory/influence.md` bounds how far it
     can move).
     """
-    weights = coef.astype(rows.tiles.dtype)
-    center = offset.astype(rows.tiles.dtype)[:, None]
+    weights = coef.astype(rows.values.dtype)
+    center = offset.astype(rows.values.dtype)[:, None]
     gradient = np.zeros(coef.size)
     n_inside = 0
     for raw_tile, labels in rows:

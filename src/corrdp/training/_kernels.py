@@ -127,7 +127,12 @@ def gradient_sums(
 
 
 def prepare_rows(
-    codes: FloatArray, y: NDArray[Any], layout: GradientLayout, *, compiled: bool = True
+    codes: FloatArray,
+    y: NDArray[Any],
+    layout: GradientLayout,
+    *,
+    compiled: bool = True,
+    passes: bool = True,
 ) -> PreparedRows:
     """Scale and tile encoded rows once, for every step of every model.
 
@@ -141,10 +146,14 @@ def prepare_rows(
         Scaling, and the order of columns: its groups one after the other.
     compiled : bool
         False to use numpy even where numba is installed.
+    passes : bool
+        Whether there are many passes to come, so that arranging the rows pays.
     """
     order = np.argsort(layout.column_groups, kind="stable")
     tile_rows = _module(compiled).TILE_ROWS
-    rows = RowTiles.from_codes(codes, y, layout, order, tile_rows=tile_rows)
+    rows = RowTiles.from_codes(
+        codes, y, layout, order, tile_rows=tile_rows, arrange=passes
+    )
     return PreparedRows(rows, order, compiled)
 
 

@@ -7,6 +7,7 @@ the tiles live is nobody's concern but the caller's.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.training._layout import GradientLayout
+
+_ROWS_AT_ONCE = 4096  # whose zeros are looked up while little memory is in use
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +75,32 @@ class GroupRules:
 class RowTiles:
     """A matrix and its labels in tiles of equally many rows, the last one padded.
 
+    Of a column that is the same in all rows of a tile one number is kept. Rows that
+    are zero in the same columns lie next to each other, so that most tiles keep
+    little more of a one-hot code than numbers.
+
     Parameters
     ----------
-    tiles : array of float, shape (n_tiles, n_columns, tile_rows)
-        Scaled features and a column of ones, not yet centered.
+    values : array of float, shape (n_stored, tile_rows)
+        Scaled features, not yet centered: the columns of the first tile that vary,
+        then those of the second, and so on.
+    columns : array of int, shape (n_stored,)
+        Which column each is, rising within a tile.
+    starts : array of int, shape (n_tiles + 1,)
+        Tile ``k`` stores ``values[starts[k] : starts[k + 1]]``.
+    constants : array of float, shape (n_tiles, n_columns)
+        Value of the columns that do not vary, such as the intercept's column of ones;
+        0 for the others.
     labels : array of float, shape (n_tiles, tile_rows)
         One label per row.
     n_rows : int
         Number of rows without padding.
     """
 
-    tiles: NDArray[Any]
+    values: NDArray[Any]
+    columns: IntArray
+    starts: IntArray
+    constants: NDArray[Any]
     labels: NDArray[Any]
     n_rows: int
 
@@ -95,23 +113,52 @@ class RowTiles:
         order: IntArray,
         *,
         tile_rows: int,
+        arrange: bool = True,
     ) -> "RowTiles":
-        """Scale and cut encoded rows; one tile at a time is in flight."""
+        """Scale and cut encoded rows; one tile at a time is in flight.
+
+        `arrange` brings like rows together, which pays where there are many passes.
+        """
         plain = replace(layout, column_offset=np.zeros_like(layout.column_offset))
-        n_rows = len(codes)
-        n_tiles = max(1, -(-n_rows // tile_rows))
-        tiles = np.zeros((n_tiles, order.size, tile_rows), dtype=np.float32)
+        rows = _like_rows_together(codes) if arrange else np.arange(len(codes))
+        n_tiles = max(1, -(-len(codes) // tile_rows))
+        members = [rows[k * tile_rows : (k + 1) * tile_rows] for k in range(n_tiles)]
+        varying = [_varying(codes[rows], layout)[order] for rows in members]
+        starts = np.cumsum([0, *(np.count_nonzero(v) for v in varying)])
+        values = np.zeros((starts[-1], tile_rows), dtype=np.float32)
+        constants = np.zeros((n_tiles, order.size), dtype=np.float32)
         labels = np.zeros((n_tiles, tile_rows), dtype=np.float32)
-        for tile in range(n_tiles):
-            rows = slice(tile * tile_rows, min((tile + 1) * tile_rows, n_rows))
-            count = rows.stop - rows.start
-            tiles[tile, :, :count] = plain.features(codes[rows])[:, order].T
-            labels[tile, :count] = y[rows]
-        return cls(tiles, labels, n_rows)
+        for k, rows in enumerate(members):
+            if not rows.size:
+                break
+            features = plain.features(codes[rows])[:, order].T
+            values[starts[k] : starts[k + 1], : rows.size] = features[varying[k]]
+            constants[k] = np.where(varying[k], 0.0, features[:, 0])
+            labels[k, : rows.size] = y[rows]
+        columns = np.concatenate([v.nonzero()[0] for v in varying])
+        return cls(values, columns, starts, constants, labels, len(codes))
 
     def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """Yield the rows of each tile and their labels, without the padding."""
+        """Yield all columns of each tile and its labels, without the padding."""
         tile_rows = self.labels.shape[1]
-        for index in range(len(self.tiles)):
-            n_real = min(tile_rows, self.n_rows - index * tile_rows)
-            yield self.tiles[index, :, :n_real], self.labels[index, :n_real]
+        for k, (first, last) in enumerate(pairwise(self.starts)):
+            n_real = min(tile_rows, self.n_rows - k * tile_rows)
+            dense = np.repeat(self.constants[k][:, None], n_real, axis=1)
+            dense[self.columns[first:last]] = self.values[first:last, :n_real]
+            yield dense, self.labels[k, :n_real]
+
+
+def _like_rows_together(codes: FloatArray) -> IntArray:
+    """Return an order in which rows that are zero in the same columns are neighbors."""
+    nonzero = np.empty((len(codes), -(-codes.shape[1] // 8)), dtype=np.uint8)
+    for first in range(0, len(codes), _ROWS_AT_ONCE):
+        rows = slice(first, first + _ROWS_AT_ONCE)
+        nonzero[rows] = np.packbits(codes[rows] != 0, axis=1)
+    return np.lexsort(nonzero.T[::-1])
+
+
+def _varying(codes: FloatArray, layout: GradientLayout) -> NDArray[np.bool_]:
+    """Return which columns differ between rows; the constant does not."""
+    varying = np.zeros(layout.n_columns, dtype=bool)
+    varying[: codes.shape[1]] = (codes != codes[:1]).any(axis=0)
+    return varying
