@@ -71,6 +71,7 @@ def leakage(
     from corrdp.policy import Policy
 
     declared = Policy.from_file(policy)
+    paid = None
     if ledger is not None and source is Source.PRIVATE:
         declared.require_confirmed()
         plan = plan_leakage_release(
@@ -80,7 +81,7 @@ def leakage(
             ledger_epsilon, delta if ledger_delta is None else ledger_delta
         )
         if plan is not None:
-            pay_for_leakage(ledger, plan, declared, data, budget=total)
+            paid = pay_for_leakage(ledger, plan, declared, data, budget=total)
     with working("Counting"):
         table = estimate_leakage(
             data,
@@ -94,6 +95,8 @@ def leakage(
             research=research,
             random_state=seed,
         )
+    if paid is not None:
+        paid.settle(table)
     if out is not None:
         write_text(out, json.dumps(table.to_dict(), indent=2, allow_nan=False))
     show(table.to_dict(), as_json=as_json, text=table.to_text())

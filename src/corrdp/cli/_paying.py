@@ -1,5 +1,6 @@
 """Charge a release to a ledger before it leaves."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,12 +9,13 @@ from corrdp.exceptions import BudgetError, GuaranteeVoidError
 if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan
     from corrdp.certificate import Certificate
-    from corrdp.ledger import Ledger
+    from corrdp.ledger import Ledger, Receipt
+    from corrdp.mechanisms import LeakageTable
     from corrdp.policy import Budget, Policy
 
 
 def check_ledger(path: Path, budget: "Budget | None") -> None:
-    """Raise, before any work, what `pay` would raise about the ledger itself."""
+    """Raise, before any work, what a payment would raise about the ledger itself."""
     from corrdp.ledger import Ledger
 
     if path.exists():
@@ -30,28 +32,18 @@ def check_ledger(path: Path, budget: "Budget | None") -> None:
         )
 
 
-def pay(
-    path: Path,
-    certificate: "Certificate",
-    policy: "Policy",
-    table: Any,
-    *,
-    budget: "Budget | None",
-    purpose: str,
-    accept_new_data: bool = False,
-) -> "Ledger":
-    """Charge everything that a certificate prices; raise if the budget does not allow.
+@dataclass(eq=False)
+class Payment:
+    """Pays for a training run before it begins, and holds the result to it.
 
     Parameters
     ----------
     path : Path
         Ledger file; created if `budget` is given.
-    certificate : Certificate
-        What the release costs each class of `policy`.
-    policy : Policy
-        The policy that the release keeps.
     table : table
         Private rows, for the fingerprint.
+    leakage : LeakageTable or None
+        What training was given; not charged again if the ledger knows its digest.
     budget : Budget or None
         Of a ledger that does not exist yet.
     purpose : str
@@ -59,25 +51,111 @@ def pay(
     accept_new_data : bool
         Whether the table may be another than that of earlier charges.
     """
-    leakage = certificate.leakage.distances() if policy.insensitive else None
-    ledger = open_ledger(path, policy, budget=budget, leakage=leakage)
+
+    path: Path
+    table: Any
+    leakage: "LeakageTable | None"
+    budget: "Budget | None"
+    purpose: str
+    accept_new_data: bool
+    _charged: "Certificate | None" = None
+
+    def charge(self, certificate: "Certificate", policy: "Policy") -> None:
+        """Charge all that a certificate prices and that was not paid before.
+
+        Raises
+        ------
+        BudgetError
+            If the budget does not allow it; nothing may be computed then.
+        """
+        leakage = certificate.leakage.distances() if policy.insensitive else None
+        ledger = open_ledger(self.path, policy, budget=self.budget, leakage=leakage)
+        ledger.charge(
+            _events(certificate, self._paid_before(ledger, policy)),
+            policy=policy,
+            purpose=self.purpose,
+            fingerprint=ledger.fingerprint(self.table),
+            accept_new_data=self.accept_new_data,
+        )
+        self._charged = certificate
+
+    def settle(self, certificate: "Certificate") -> "Ledger":
+        """Return the ledger, or raise if a release is not what was charged."""
+        from corrdp.ledger import Ledger
+
+        if certificate != self._charged:
+            raise GuaranteeVoidError(
+                "training issued another certificate than was charged before it began. "
+                "Nothing is written; report this as a defect."
+            )
+        return Ledger.open(self.path)
+
+    def _paid_before(self, ledger: "Ledger", policy: "Policy") -> list[Any]:
+        """Return the components of a leakage table that the ledger has paid for."""
+        if self.leakage is None or not ledger.has_paid(release_digest(self.leakage)):
+            return []
+        return [part.restated(policy).to_json() for part in self.leakage.components]
+
+
+def _events(certificate: "Certificate", paid: list[Any]) -> dict[str, list[Any]]:
+    """Return what every class is charged, without components that are paid for."""
+    parts, left = [], list(paid)
+    for part in certificate.components:
+        if part.to_json() in left:
+            left.remove(part.to_json())
+        else:
+            parts.append(part)
     events: dict[str, list[Any]] = {}
     for name in certificate.classes:
-        costs = [part.events_of(name) for part in certificate.components]
+        costs = [part.events_of(name) for part in parts]
         if any(cost is None for cost in costs):
             raise GuaranteeVoidError(
                 f"class {name!r} has no bound, so the release cannot be charged to a "
                 "ledger. Use method corr or standard with the certified calibration."
             )
         events[name] = [event for cost in costs for event in cost or ()]
-    ledger.charge(
-        events,
-        policy=policy,
-        purpose=purpose,
-        fingerprint=ledger.fingerprint(table),
-        accept_new_data=accept_new_data,
-    )
-    return ledger
+    return events
+
+
+@dataclass(frozen=True, eq=False)
+class LeakagePayment:
+    """A leakage release that is paid for, and not yet made.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Where it was charged.
+    receipt : Receipt
+        Of the charge.
+    plan : NoisePlan
+        What was charged.
+    """
+
+    ledger: "Ledger"
+    receipt: "Receipt"
+    plan: "NoisePlan"
+
+    def settle(self, table: "LeakageTable") -> None:
+        """Record the release, so that training with it does not pay once more.
+
+        A table that shows exact numbers is not recorded: its digest would be one of
+        private rows.
+        """
+        charged = {name: (self.plan.event(name),) for name in table.spent}
+        if table.spent != charged:
+            raise GuaranteeVoidError(
+                "the leakage release costs something else than was charged for it. "
+                "Nothing is written; report this as a defect."
+            )
+        if not table.research:
+            self.ledger.record_release(self.receipt, release_digest(table))
+
+
+def release_digest(table: "LeakageTable") -> str:
+    """Return the digest by which a ledger knows a leakage table."""
+    from corrdp._json import digest
+
+    return digest(table.to_dict())
 
 
 def pay_for_leakage(
@@ -87,12 +165,11 @@ def pay_for_leakage(
     data: str,
     *,
     budget: "Budget | None",
-) -> None:
+) -> LeakagePayment:
     """Charge a leakage release before its noise is drawn.
 
     Nothing is known of the leakage yet, so a new ledger takes what the policy
-    declares, or distance 1, which only makes its accounts smaller. Training with the
-    released table pays for it once more: its certificate stands alone.
+    declares, or distance 1, which only makes its accounts smaller.
     """
     from corrdp.cli._data import read_data
 
@@ -104,12 +181,13 @@ def pay_for_leakage(
         ones = dict.fromkeys(policy.insensitive, 1.0)
     leakage = ones if unknown and policy.insensitive else None
     ledger = open_ledger(path, policy, budget=budget, leakage=leakage)
-    ledger.charge(
+    receipt = ledger.charge(
         {name: (plan.event(name),) for name in plan.table.class_names},
         policy=policy,
         purpose="leakage",
         fingerprint=ledger.fingerprint(read_data(data, policy)),
     )
+    return LeakagePayment(ledger, receipt, plan)
 
 
 def total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":

@@ -1,6 +1,7 @@
 """``corrdp train``: a model, its certificate and a report, all or nothing."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,8 @@ from corrdp.cli._output import JsonOption, results, show, working, write_text
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
+    from corrdp.certificate import Certificate
+    from corrdp.cli._paying import Payment
     from corrdp.mechanisms import LeakageTable
     from corrdp.policy import Policy
     from corrdp.report import Measured
@@ -68,12 +71,13 @@ def train(
     """Train a model and write it with its certificate and a report.
 
     Without --research nothing that was computed from the rows leaves unpaid: no score,
-    no training curve. Results appear in one move at the end.
+    no training curve. Results appear in one move at the end. A ledger is charged before
+    the first gradient; a run that breaks off afterwards has been paid for.
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._describe import describe, write_summary
     from corrdp.cli._models import estimator_class, read_leakage
-    from corrdp.cli._paying import check_ledger, pay, total_budget
+    from corrdp.cli._paying import Payment, check_ledger, total_budget
     from corrdp.policy import Policy
     from corrdp.report import with_ledger
 
@@ -86,6 +90,7 @@ def train(
         ledger_epsilon, delta if ledger_delta is None else ledger_delta
     )
     if ledger is not None:
+        _refuse_unpriced(method)
         check_ledger(ledger, total)
     _refuse_second_model(out)
     estimator = estimator_class(model, declared)(
@@ -102,22 +107,25 @@ def train(
         with working("Reading the table"):
             rows = read_data(data, declared)
         started = time.perf_counter()
+        payment, charge = None, None
+        if ledger is not None:
+            payment = Payment(
+                ledger,
+                rows,
+                table,
+                budget=total,
+                purpose=f"{model.value} model, method {method.value}",
+                accept_new_data=accept_new_data,
+            )
+            charge = partial(_charge, payment, estimator)
         with working("Training"):
-            fitted = estimator.fit(rows, rows[target])
+            fitted = estimator.fit(rows, rows[target], charge=charge)
         document: dict[str, Any] = {"certificate": None}
         charged = None
         if fitted.certificate_ is not None:
             document["certificate"] = fitted.certificate_.to_dict()
-            if ledger is not None:
-                charged = pay(
-                    ledger,
-                    fitted.certificate_,
-                    fitted.policy_,
-                    rows,
-                    budget=total,
-                    purpose=f"{model.value} model, method {method.value}",
-                    accept_new_data=accept_new_data,
-                )
+            if payment is not None:
+                charged = payment.settle(fitted.certificate_)
         document["seconds"] = time.perf_counter() - started
         measured, curve = [], []
         if public_test is not None:
@@ -148,6 +156,19 @@ def train(
             write_summary(staging, summary)
     document["out"] = str(out)
     show(document, as_json=as_json, text=_text(document, fitted, out))
+
+
+def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> None:
+    payment.charge(certificate, estimator.policy_)
+
+
+def _refuse_unpriced(method: MethodChoice) -> None:
+    if method in (MethodChoice.PARTIAL, MethodChoice.NONPRIVATE):
+        raise GuaranteeVoidError(
+            f"--method {method.value} protects nothing, so nothing bounds its cost and "
+            "it cannot be charged to a ledger. Leave --ledger out, or choose corr "
+            "or standard."
+        )
 
 
 def _target(policy: "Policy") -> str:

@@ -24,6 +24,7 @@ from corrdp.ledger._reading import (
     read_charges,
     read_header,
 )
+from corrdp.ledger._releases import KIND, check_new_release, read_releases
 from corrdp.ledger._rules import UNITS, Rule
 from corrdp.policy import Budget, Policy
 
@@ -189,6 +190,31 @@ class Ledger:
             }
             number = _store.append(connection, "charge", document, costs)
         return Receipt(number, document["when"])
+
+    def record_release(self, receipt: Receipt, release: str) -> None:
+        """Record what a charge has paid for, so that it is not charged again.
+
+        Parameters
+        ----------
+        receipt : Receipt
+            Of the charge, made before the release was computed.
+        release : str
+            Digest of all that was released; never of something without noise.
+
+        Guarantee
+        ---------
+        One release per charge, and the digest binds all of it: whatever was changed
+        since is another release, which is not paid for (`docs/theory/ledger.md`).
+        """
+        with _store.writing(self._path) as connection:
+            check_new_release(connection, receipt.number, release)
+            document = {"charge": receipt.number, "release": release}
+            _store.append(connection, KIND, document | _who_and_when())
+
+    def has_paid(self, release: str) -> bool:
+        """Return whether a charge of this ledger has paid for a release."""
+        with _store.reading(self._path) as connection:
+            return release in [r["release"] for r in read_releases(connection)]
 
     def require(
         self, events: Mapping[str, Sequence[PrivacyEvent]], *, policy: Policy

@@ -19,7 +19,7 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     UnsupportedEventError,
 )
-from corrdp.ledger import Ledger
+from corrdp.ledger import Ledger, Receipt
 from corrdp.mechanisms import VectorPlan, answer_queries
 from corrdp.mechanisms.queries._moments import Moment
 from corrdp.policy import Budget, Feature, Label, NumberDomain, Policy
@@ -351,3 +351,19 @@ def test_the_block_of_insensitive_features_is_one_account(tmp_path):
         purpose="x",
     )
     assert ledger.remaining()["insensitive"].share_left == 0.5
+
+
+def test_a_release_is_recorded_once_for_one_charge(renyi):
+    events = {WHOLE_RECORD: [GaussianEvent(mu=0.01)]}
+    first, second = (
+        renyi.charge(events, policy=POLICY, purpose="leakage") for _ in range(2)
+    )
+    assert not renyi.has_paid("abc")
+    renyi.record_release(first, "abc")
+    assert Ledger.open(renyi.path).has_paid("abc")
+    for receipt, digest in ((first, "other"), (second, "abc")):
+        with pytest.raises(CorrDPError, match="recorded already"):
+            renyi.record_release(receipt, digest)
+    with pytest.raises(CorrDPError, match="not a charge"):
+        renyi.record_release(Receipt(1, first.when), "new")
+    assert not renyi.has_paid("new")

@@ -1,0 +1,183 @@
+"""`corrdp train --ledger` pays before the first gradient, and for leakage once."""
+
+import json
+
+import pytest
+
+import corrdp.estimators._fitting as fitting
+from command_runner import run
+from corrdp.cli._paying import Payment
+from corrdp.datasets import hospital_policy_text, hospital_table
+from corrdp.estimators import LogisticRegression
+from corrdp.exceptions import GuaranteeVoidError
+from corrdp.ledger import Ledger
+from corrdp.policy import Budget, Policy
+from corrdp.torch import PrivateModule
+
+MODELS = ("logistic", "mlp")
+
+
+class StoppedError(Exception):
+    """Stands for a crash at the first gradient."""
+
+
+@pytest.fixture
+def files(tmp_path):
+    hospital_table(600).to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "policy.toml").write_text(hospital_policy_text())
+    return tmp_path
+
+
+@pytest.fixture
+def gradients(monkeypatch):
+    """Count the trainings that reach their first gradient, and stop there."""
+    reached = []
+
+    def stopped(*arguments, **options):
+        reached.append(1)
+        raise StoppedError
+
+    monkeypatch.setattr(fitting, "descend", stopped)
+    monkeypatch.setattr(fitting, "descend_by_theorem", stopped)
+    monkeypatch.setattr(PrivateModule, "backward", stopped)
+    return reached
+
+
+def train(files, model, *options, epsilon=2, total=None, out="model"):
+    new = () if total is None else ("--ledger-epsilon", total)
+    return run(
+        *("train", "data.csv", "--policy", "policy.toml", "--model", model),
+        *("--epsilon", epsilon, "--delta", 1e-6, "--ledger", "l.db", *new),
+        *("--out", out, *options),
+        cwd=files,
+    )
+
+
+def charges(files):
+    entries = Ledger.open(files / "l.db").entries()
+    return [entry for entry in entries if entry["kind"] == "charge"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_refused_charge_means_that_no_gradient_was_computed(files, gradients, model):
+    result = train(files, model, total=1)
+    assert result.code == 3
+    assert "left of" in result.stderr
+    assert gradients == []
+    assert charges(files) == []
+    assert not (files / "model").exists()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_that_breaks_off_has_been_paid_and_released_nothing(
+    files, gradients, model
+):
+    with pytest.raises(StoppedError):
+        train(files, model, total=20)
+    assert gradients == [1]
+    assert [entry["purpose"] for entry in charges(files)] == [
+        f"{model} model, method corr"
+    ]
+    assert not (files / "model").exists()
+
+
+def test_noise_without_a_price_is_refused_before_the_first_gradient(files, gradients):
+    theorem = ("--calibration", "theorem", "--method", "semi", "--research")
+    result = train(files, "logistic", *theorem, total=20)
+    assert result.code == 4
+    assert "cannot be charged" in result.stderr
+    assert gradients == []
+
+
+def test_a_method_that_protects_nothing_has_no_place_on_a_ledger(files):
+    result = train(files, "logistic", "--method", "nonprivate", "--research", total=20)
+    assert result.code == 4
+    assert "cannot be charged" in result.stderr
+    assert not (files / "l.db").exists()
+
+
+def test_another_certificate_than_was_charged_is_void(tmp_path):
+    policy = Policy.from_toml(hospital_policy_text())
+    table = hospital_table(600)
+    payment = Payment(
+        tmp_path / "l.db",
+        table,
+        None,
+        budget=Budget(epsilon=20, delta=1e-6),
+        purpose="test",
+        accept_new_data=False,
+    )
+    target = policy.label.name
+
+    def fitted(epsilon, **options):
+        model = LogisticRegression(policy, epsilon=epsilon, delta=1e-6)
+        return model.fit(table, table[target], **options).certificate_
+
+    cheap = fitted(2.0, charge=lambda certificate: payment.charge(certificate, policy))
+    assert payment.settle(cheap).path == tmp_path / "l.db"
+    with pytest.raises(GuaranteeVoidError, match="another certificate"):
+        payment.settle(fitted(3.0))
+
+
+def test_a_training_that_never_asked_to_be_charged_is_void(tmp_path):
+    payment = Payment(tmp_path / "l.db", None, None, None, "test", False)
+    policy = Policy.from_toml(hospital_policy_text())
+    table = hospital_table(600)
+    model = LogisticRegression(policy, epsilon=2.0, delta=1e-6).fit(table)
+    with pytest.raises(GuaranteeVoidError, match="another certificate"):
+        payment.settle(model.certificate_)
+
+
+# --- leakage is paid once
+
+
+def leakage(files, name, *options):
+    result = run(
+        *("leakage", "data.csv", "--policy", "policy.toml", "--epsilon", 1),
+        *("--delta", 1e-7, "--out", name, *options),
+        cwd=files,
+    )
+    assert result.code == 0, result.stderr
+
+
+def spent_by_last_charge(files):
+    return charges(files)[-1]["costs"][0]  # of the sensitive class
+
+
+@pytest.fixture
+def paid_table(files):
+    leakage(files, "t.json", "--ledger", "l.db", "--ledger-epsilon", 60)
+    return files
+
+
+def trained_with(files, name):
+    result = train(files, "logistic", "--leakage", name, out=f"with-{name}")
+    assert result.code == 0, result.stderr
+    return spent_by_last_charge(files)
+
+
+def test_a_leakage_table_of_the_same_ledger_is_not_charged_again(paid_table):
+    first = spent_by_last_charge(paid_table)
+    again = trained_with(paid_table, "t.json")
+    leakage(paid_table, "other.json")  # same rows and budget, on no ledger
+    in_full = trained_with(paid_table, "other.json")
+    assert 0 < again < in_full
+    assert again + first == pytest.approx(in_full, rel=1e-9)
+    certificate = json.loads((paid_table / "with-t.json/certificate.json").read_text())
+    assert certificate["components"][0]["name"] == "leakage"
+
+
+def test_a_table_that_was_changed_is_charged_in_full(paid_table):
+    document = json.loads((paid_table / "t.json").read_text())
+    feature = next(iter(document["features"].values()))
+    feature["estimate"] = feature["estimate"] / 2
+    (paid_table / "changed.json").write_text(json.dumps(document))
+    assert trained_with(paid_table, "changed.json") > trained_with(paid_table, "t.json")
+
+
+def test_exact_numbers_are_not_recorded(files):
+    ledger = ("--ledger", "l.db", "--ledger-epsilon", 60)
+    leakage(files, "t.json", "--research", *ledger)
+    kinds = [entry["kind"] for entry in Ledger.open(files / "l.db").entries()]
+    assert kinds.count("charge") == 1
+    assert "release" not in kinds
