@@ -29,7 +29,13 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
-from corrdp.training import PublicFacts, default_plan, plan_spending
+from corrdp.training import (
+    SQUARED_LOSS,
+    LogisticLoss,
+    PublicFacts,
+    default_plan,
+    plan_spending,
+)
 from corrdp.training._records import record_gradients
 from corrdp.training._sensitivity import GradientSensitivity
 
@@ -60,7 +66,8 @@ def training_plan(policy, *, epsilon=EPSILON, n_rows=500):
         budget=Budget(epsilon=epsilon, delta=DELTA),
         adapts_residual_bound=not logistic,
     )
-    return default_plan(PublicFacts(policy_blocks(policy), spending, n_rows, logistic))
+    loss = LogisticLoss() if logistic else SQUARED_LOSS
+    return default_plan(PublicFacts(policy_blocks(policy), spending, n_rows, loss))
 
 
 @cache

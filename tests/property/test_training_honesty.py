@@ -17,7 +17,9 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.training import (
+    SQUARED_LOSS,
     Descent,
+    LogisticLoss,
     PublicFacts,
     default_plan,
     plan_spending,
@@ -74,7 +76,8 @@ def plan_of(policy, *, logistic, rule, epsilon):
         adapts_residual_bound=not logistic,
     )
     blocks = PolicyEncoder(policy).blocks_
-    return rule(PublicFacts(blocks, spending, N_ROWS, logistic)).with_steps(25)
+    loss = LogisticLoss() if logistic else SQUARED_LOSS
+    return rule(PublicFacts(blocks, spending, N_ROWS, loss)).with_steps(25)
 
 
 def largest_overspending(seed, *, logistic, rule, score, epsilon=20.0, mistake=1.0):

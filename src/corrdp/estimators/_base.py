@@ -46,6 +46,7 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.training import (
+    Loss,
     PublicFacts,
     Solver,
     TheoremPlan,
@@ -65,8 +66,8 @@ _THEOREM_STEPS = 1000
 class PrivateLinearModel(PrivateEstimator):
     """Base of the linear estimators; see `LogisticRegression`."""
 
-    _logistic: bool
-    _path: tuple[tuple[int, FloatArray, float], ...] = ()
+    _intercept: Any  # a number, or one per output
+    _path: tuple[tuple[int, FloatArray, Any], ...] = ()
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class PrivateLinearModel(PrivateEstimator):
         self._path = ()
         if budget is None:
             self._coef, self._intercept = minimize_risk(
-                codes, labels, logistic=self._logistic
+                codes, labels, self.loss_of(policy)
             )
             return
         leakage = self._leakage(policy, declared)
@@ -187,7 +188,6 @@ class PrivateLinearModel(PrivateEstimator):
         return fit_on_samples(
             rows,
             plan,
-            logistic=self._logistic,
             rate=self.sampling_rate,
             n_steps=self.n_steps,
         )
@@ -204,7 +204,7 @@ class PrivateLinearModel(PrivateEstimator):
             budget=rows.budget,
             epsilon_cap=policy.epsilon_cap,
             n_rows=len(rows.codes),
-            logistic=self._logistic,
+            loss=self.loss_of(policy),
             method=self.method,
             n_steps=self.n_steps or _THEOREM_STEPS,
             constant=self.theorem_constant,
@@ -216,16 +216,15 @@ class PrivateLinearModel(PrivateEstimator):
     ) -> TrainingPlan:
         budget.warn_if_large_delta(n_rows)
         classes = neighbor_classes(policy, leakage.distances)
+        loss = self.loss_of(policy)
         spending = plan_spending(
             policy,
             classes,
             budget=budget,
             spent=leakage.spent,
-            adapts_residual_bound=not self._logistic,
+            adapts_residual_bound=loss.adapts_residual_bound,
         )
-        facts = PublicFacts(
-            PolicyEncoder(policy).blocks_, spending, n_rows, self._logistic
-        )
+        facts = PublicFacts(PolicyEncoder(policy).blocks_, spending, n_rows, loss)
         if self._method() is Method.STANDARD:
             plan = standard_plan(facts)
         else:
@@ -247,6 +246,9 @@ class PrivateLinearModel(PrivateEstimator):
                 f"sampling_rate={self.sampling_rate!r}. Its formulas are full-batch."
             )
         return method
+
+    def loss_of(self, policy: Policy) -> Loss:
+        raise NotImplementedError
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         raise NotImplementedError

@@ -16,7 +16,6 @@ from corrdp.exceptions import UnsupportedEventError
 from corrdp.policy import Budget, Policy, class_epsilon
 from corrdp.training import (
     GradientSensitivity,
-    PublicFacts,
     TheoremPlan,
     TrainingPlan,
     descend,
@@ -98,9 +97,9 @@ class PrivateFit:
 
     Parameters
     ----------
-    coef : array of float, shape (n_codes,)
+    coef : array of float, shape (n_codes,) or (n_codes, n_outputs)
         Weights.
-    intercept : float
+    intercept : float, or array of float, shape (n_outputs,)
         Constant.
     certificate : Certificate
         What is proved.
@@ -109,9 +108,9 @@ class PrivateFit:
     """
 
     coef: FloatArray
-    intercept: float
+    intercept: Any
     certificate: Certificate
-    path: tuple[tuple[int, FloatArray, float], ...] = ()
+    path: tuple[tuple[int, FloatArray, Any], ...] = ()
 
 
 def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
@@ -128,7 +127,7 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
 
 
 def fit_on_samples(
-    rows: Rows, plan: TrainingPlan, *, logistic: bool, rate: float, n_steps: int | None
+    rows: Rows, plan: TrainingPlan, *, rate: float, n_steps: int | None
 ) -> PrivateFit:
     """Fit on Poisson samples.
 
@@ -144,10 +143,9 @@ def fit_on_samples(
         )
     check_real("sampling_rate", rate, lower=0.0, upper=1.0, open_lower=True)
     budget, classes = rows.budget, plan.spending.classes
-    facts = PublicFacts(plan.layout.blocks, plan.spending, plan.n_rows, logistic)
     sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
     sampled = plan_sampling(
-        sensitivity.table(nominal_coef(facts)),
+        sensitivity.table(nominal_coef(plan.layout.blocks, plan.loss)),
         allowed_epsilon={
             c.name: class_epsilon(
                 c.distance,

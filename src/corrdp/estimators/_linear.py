@@ -11,6 +11,7 @@ from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import PolicyError
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder
+from corrdp.training import SQUARED_LOSS, Loss
 
 
 class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -50,7 +51,6 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     True
     """
 
-    _logistic = False
     _numeric_label = True
 
     def fit(
@@ -81,7 +81,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     @property
     def intercept_(self) -> float:
         """Constant, in units of the label."""
-        return self._middle + self._width * self._intercept
+        return float(self._middle + self._width * self._intercept)
 
     @property
     def _width(self) -> float:
@@ -92,6 +92,9 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _middle(self) -> float:
         domain = _label_domain(self.policy_)
         return domain.lower / 2 + domain.upper / 2
+
+    def loss_of(self, policy: Policy) -> Loss:
+        return SQUARED_LOSS
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         _label_domain(encoder.policy)

@@ -12,7 +12,8 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import CategoryDomain, NumberDomain, PolicyEncoder
+from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
+from corrdp.training import LogisticLoss, Loss
 
 
 class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
@@ -87,7 +88,6 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     True
     """
 
-    _logistic = True
     _numeric_label = False
 
     def fit(
@@ -143,6 +143,9 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
                 "a policy whose label has both, or pass both."
             )
         return y
+
+    def loss_of(self, policy: Policy) -> Loss:
+        return LogisticLoss()
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         assert encoder.policy.label is not None  # checked when the policy was resolved

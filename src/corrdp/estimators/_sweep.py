@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training import (
     Descent,
     GradientLayout,
+    LogisticLoss,
+    Loss,
     PreparedRows,
     TrainingPlan,
     descend_together,
@@ -185,7 +187,7 @@ class _Table:
     labels: NDArray[Any]
     prepared: PreparedRows
     sensitive: NDArray[np.bool_]
-    logistic: bool
+    loss: Loss
 
     @classmethod
     def read(
@@ -197,13 +199,15 @@ class _Table:
             blocks, column_scale=standardizing_scale(blocks)
         )
         prepared = prepare_rows(codes, labels, layout)
-        logistic = isinstance(model, LogisticRegression)
-        return cls(codes, labels, prepared, layout.sensitive_columns, logistic)
+        loss = model.loss_of(policy)
+        return cls(codes, labels, prepared, layout.sensitive_columns, loss)
 
-    def score(self, coef: FloatArray, intercept: float) -> float:
+    def score(self, coef: FloatArray, intercept: Any) -> float:
         """Return the accuracy, or R squared."""
         predicted = self.codes @ coef + intercept
-        if self.logistic:
+        if predicted.ndim == 2:
+            return float(np.mean(predicted.argmax(axis=1) == self.labels))
+        if isinstance(self.loss, LogisticLoss):
             return float(np.mean((predicted > 0) == (self.labels > 0.5)))
         error = np.mean((predicted - self.labels) ** 2)
         return float(1.0 - error / np.var(self.labels))
@@ -211,11 +215,9 @@ class _Table:
     def plain_score(self, method: Method) -> float:
         """Return the score of the model of least risk, without any privacy."""
         kept = ~self.sensitive if method is Method.PARTIAL else self.sensitive | True
-        coef = np.zeros(kept.size)
-        coef[kept], intercept = minimize_risk(
-            self.codes[:, kept], self.labels, logistic=self.logistic
+        return replace(self, codes=self.codes[:, kept]).score(
+            *minimize_risk(self.codes[:, kept], self.labels, self.loss)
         )
-        return self.score(coef, intercept)
 
 
 def _cases(

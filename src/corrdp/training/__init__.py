@@ -3,7 +3,6 @@
 from corrdp.training._default_rule import (
     PublicFacts,
     default_plan,
-    nominal_coef,
     standard_plan,
 )
 from corrdp.training._gradient_descent import (
@@ -14,6 +13,14 @@ from corrdp.training._gradient_descent import (
 )
 from corrdp.training._kernels import PreparedRows, prepare_rows
 from corrdp.training._layout import GradientLayout, standardizing_scale
+from corrdp.training._losses import (
+    HuberLoss,
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    SquaredLoss,
+)
+from corrdp.training._nominal import SQUARED_LOSS, nominal_coef
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sampled_descent import (
@@ -27,15 +34,21 @@ from corrdp.training._spending import Spending, plan_spending, whole_record_spen
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 
 __all__ = [
+    "SQUARED_LOSS",
     "Descent",
     "GradientLayout",
     "GradientSensitivity",
+    "HuberLoss",
+    "LogisticLoss",
+    "Loss",
+    "MultinomialLoss",
     "Output",
     "PreparedRows",
     "PublicFacts",
     "SampledBudget",
     "Solver",
     "Spending",
+    "SquaredLoss",
     "StepRule",
     "TheoremPlan",
     "TrainedModel",

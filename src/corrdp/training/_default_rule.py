@@ -24,7 +24,8 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._losses import LogisticLoss, Loss, SquaredLoss
+from corrdp.training._losses import Loss
+from corrdp.training._nominal import NominalModel, nominal_coef, nominal_model
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._spending import Spending
@@ -33,7 +34,6 @@ MOMENTUM = 0.9
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
-LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
 _CLIP_RANGE = (0.5, 2.0)
 _NUMBER_VARIANCE = 1.0 / 3.0
 _ONE_HOT_VARIANCE = 2.0 / 3.0
@@ -51,34 +51,20 @@ class PublicFacts:
         Neighbor classes and their budgets.
     n_rows : int
         Public number of rows.
-    logistic : bool
-        Logistic loss, else squared loss; numbers are labels in [-1/2, 1/2].
+    loss : Loss
+        The loss, with the residual bound that training begins with; numbers are
+        labels in [-1/2, 1/2].
     """
 
     blocks: tuple[Block, ...]
     spending: Spending
     n_rows: int
-    logistic: bool
+    loss: Loss
 
-    @property
-    def loss(self) -> Loss:
-        """The loss, with the residual bound that training begins with."""
-        return LogisticLoss() if self.logistic else SquaredLoss(LABEL_RANGE / 4)
-
-    @property
-    def residual(self) -> float:
-        """Nominal size of a residual."""
-        return 0.35 if self.logistic else LABEL_RANGE / 8
-
-    @property
-    def travel(self) -> float:
-        """Nominal distance between the start and the optimum."""
-        return 2.0 if self.logistic else LABEL_RANGE / 4
-
-    @property
-    def null_risk(self) -> float:
-        """Nominal risk of predicting nothing: a coin, or a normal in six deviations."""
-        return math.log(2.0) if self.logistic else LABEL_RANGE**2 / 72
+    @cached_property
+    def nominal(self) -> NominalModel:
+        """Typical sizes of the loss."""
+        return nominal_model(self.loss)
 
     @cached_property
     def variance(self) -> dict[str, float]:
@@ -93,20 +79,19 @@ class PublicFacts:
     @property
     def smoothness(self) -> float:
         """Nominal bound on the curvature."""
-        curvature = 0.25 if self.logistic else 1.0
-        return curvature * (1.0 + sum(self.variance.values()))
+        return self.nominal.curvature * (1.0 + sum(self.variance.values()))
 
     @property
-    def n_columns(self) -> int:
-        """Number of coefficients, the intercept among them."""
-        return self.blocks[-1].stop + 1
+    def n_coefficients(self) -> int:
+        """Number of coefficients, intercepts among them."""
+        return (self.blocks[-1].stop + 1) * self.loss.n_free_outputs
 
     def clip_norm(self, norm: float) -> float:
         """Return the clipping norm of a group with features of nominal `norm`."""
         least = self.spending.smallest_mu
-        noise = 2 * math.sqrt(self.n_columns) / (self.n_rows * least)
+        noise = 2 * math.sqrt(self.n_coefficients) / (self.n_rows * least)
         factor = float(np.clip(0.2 * noise**-0.25, *_CLIP_RANGE)) / 0.35
-        return factor * self.residual * norm
+        return factor * self.nominal.residual * norm
 
     def norm(self, features: Sequence[str]) -> float:
         """Return the nominal norm of the features of a group; 1 for an intercept."""
@@ -182,7 +167,7 @@ def _group_layout(
         joint_insensitive=joint,
         clip_norms={n: facts.clip_norm(v) for n, v in norms.items()},
         influence_bounds={
-            n: influence * facts.residual * v
+            n: influence * facts.nominal.residual * v
             for n, v in norms.items()
             if n not in exempt
         },
@@ -196,8 +181,8 @@ def _evaluated(
     facts: PublicFacts, layout: GradientLayout, influence: float, noise: str = "corr"
 ) -> TrainingPlan:
     deviation = _noise_deviation(facts, layout)
-    error = facts.travel * deviation / 2 + _influence_bias(facts, influence)
-    reach = facts.travel / deviation if deviation > 0 else math.inf
+    error = facts.nominal.travel * deviation / 2 + _influence_bias(facts, influence)
+    reach = facts.nominal.travel / deviation if deviation > 0 else math.inf
     wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])
     return TrainingPlan(
         noise=noise,
@@ -207,11 +192,11 @@ def _evaluated(
         n_rows=facts.n_rows,
         n_steps=max(STEPS[0], math.ceil(wanted)),
         momentum=MOMENTUM,
-        travel=facts.travel,
+        travel=facts.nominal.travel,
         smoothness=facts.smoothness,
         noise_deviation=deviation,
         predicted_error=error,
-        null_risk=facts.null_risk,
+        null_risk=facts.nominal.null_risk,
     )
 
 
@@ -220,21 +205,12 @@ def _noise_deviation(facts: PublicFacts, layout: GradientLayout) -> float:
     sensitivity = GradientSensitivity(facts.loss, layout, facts.spending.classes)
     allowed = facts.spending.gradient_mu
     allocation = allocate_noise(
-        np.array(sensitivity.bounds(nominal_coef(facts))),
+        np.array(sensitivity.bounds(nominal_coef(facts.blocks, facts.loss))),
         budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
         sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
     )
-    return math.sqrt(allocation.objective) / facts.n_rows
-
-
-def nominal_coef(facts: PublicFacts) -> FloatArray:
-    """Return parameters of typical size: one-hot levels alternate in sign."""
-    size = facts.travel / 2 / math.sqrt(len(facts.variance))
-    coef = np.zeros(facts.n_columns)
-    for block in facts.blocks:
-        level = np.arange(block.stop - block.start)
-        coef[block.columns] = np.where(level % 2 == 0, size, -size)
-    return coef
+    free = facts.loss.n_free_outputs / facts.loss.n_outputs
+    return math.sqrt(free * allocation.objective) / facts.n_rows
 
 
 def _influence_bias(facts: PublicFacts, influence: float) -> float:
@@ -256,11 +232,10 @@ def _influence_bias(facts: PublicFacts, influence: float) -> float:
     weight = sum(facts.variance[u] * distance.get(u, 1.0) ** 2 for u in hidden) / sum(
         facts.variance[u] for u in hidden
     )
-    scale = 0.36 if facts.logistic else LABEL_RANGE**2 / 64
     x = influence / math.sqrt(share)
     density = math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
     cut = density - x * float(ndtr(-x))
-    return scale * share * weight * 2 * math.pi * cut**2
+    return facts.nominal.influence_bias * share * weight * 2 * math.pi * cut**2
 
 
 def _distances(facts: PublicFacts) -> dict[str, float]:

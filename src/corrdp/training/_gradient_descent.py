@@ -13,7 +13,6 @@ from corrdp.accounting._allocation import step_mu
 from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._kernels import PreparedRows, gradient_sums, prepare_rows
-from corrdp.training._losses import SquaredLoss
 from corrdp.training._means import release_means
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
@@ -32,9 +31,9 @@ class TrainedModel:
 
     Parameters
     ----------
-    coef : array of float, shape (n_codes,)
+    coef : array of float, shape (n_codes,) or (n_codes, n_outputs)
         Weight of every encoded column.
-    intercept : float
+    intercept : float, or array of float, shape (n_outputs,)
         Constant.
     means_cost : dict of str to float
         Gaussian-DP parameter of the column means, per class.
@@ -46,10 +45,10 @@ class TrainedModel:
     """
 
     coef: FloatArray
-    intercept: float
+    intercept: Any
     means_cost: dict[str, float]
     noise_scale: FloatArray
-    path: tuple[tuple[int, FloatArray, float], ...] = ()
+    path: tuple[tuple[int, FloatArray, Any], ...] = ()
 
 
 class Descent:
@@ -97,19 +96,17 @@ class Descent:
             ),
         )
         self.rows = rows.grouped(layout)
-        self.coef = np.zeros(layout.n_columns)
+        self.coef = initial_coef(plan)
         self.n_done = 0
-        self._adapts = isinstance(plan.loss, SquaredLoss)
-        self.residual_bound = 0.0
-        if isinstance(plan.loss, SquaredLoss):
-            self.residual_bound = plan.loss.residual_bound
+        self._adapts = plan.loss.adapts_residual_bound
+        self.residual_bound = plan.loss.clips_residuals_at
         self._least_bound = _SMALLEST_BOUND * self.residual_bound
         self._largest_bound = _LARGEST_BOUND * self.residual_bound
         solver = plan.solver
-        self._direction = Direction(solver.update, plan.momentum, self.coef.size)
+        self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
         self._iterates = Iterates(solver.output, plan.n_steps, rng)
         self.noise_scale = np.zeros(len(layout.groups))
-        self._path: list[tuple[int, FloatArray, float]] = []
+        self._path: list[tuple[int, FloatArray, Any]] = []
 
     @property
     def finished(self) -> bool:
@@ -130,7 +127,7 @@ class Descent:
             )
         plan, rng = self._plan, self._rng
         released, noise_scale = self.noisy_gradient(gradient)
-        noisy = released / plan.n_rows
+        noisy = centered(released) / plan.n_rows
         noisy[:-1] += plan.solver.ridge * self.coef[:-1]
         size = self._steps.size(noise_scale, self.n_done + 1)
         moved = self.coef - size * self._direction.of(noisy)
@@ -156,7 +153,7 @@ class Descent:
 
         Parameters
         ----------
-        gradient : array of float, shape (..., n_columns)
+        gradient : array of float, shape (..., n_columns[, n_outputs])
             Exact sum over rows.
 
         Guarantee
@@ -165,7 +162,7 @@ class Descent:
         """
         noise_scale = self._steps.noise(self.coef, self.residual_bound)
         noise = self._rng.standard_normal(gradient.shape)
-        noise *= noise_scale[self.layout.column_groups]
+        noise *= per_column(noise_scale[self.layout.column_groups], self.coef)
         return gradient + noise, noise_scale
 
     def result(self) -> TrainedModel:
@@ -179,10 +176,39 @@ class Descent:
             path=tuple(self._path),
         )
 
-    def _in_codes(self, coef: FloatArray) -> tuple[FloatArray, float]:
+    def _in_codes(self, coef: FloatArray) -> tuple[FloatArray, Any]:
         """Return weights and constant for columns as the encoder writes them."""
-        slope = coef[:-1] * self._plan.layout.column_scale
-        return slope, float(coef[-1] - slope @ self._means)
+        return in_codes(coef, self._plan.layout.column_scale, self._means)
+
+
+def initial_coef(plan: TrainingPlan) -> FloatArray:
+    """Return zeros, one column per output if there are several."""
+    n_columns, n_outputs = plan.layout.n_columns, plan.loss.n_outputs
+    return np.zeros(n_columns if n_outputs == 1 else (n_columns, n_outputs))
+
+
+def per_column(numbers: FloatArray, coef: FloatArray) -> FloatArray:
+    """Return one number per column in a shape that multiplies all outputs alike."""
+    return numbers if coef.ndim == 1 else numbers[:, None]
+
+
+def centered(gradient: FloatArray) -> FloatArray:
+    """Return the gradient with the mean over outputs taken off, if there are several.
+
+    Residuals of a softmax add up to 0, so only noise is lost (`docs/theory/solvers.md`,
+    section 2).
+    """
+    if gradient.ndim == 1:
+        return gradient
+    return np.asarray(gradient - gradient.mean(axis=1, keepdims=True))
+
+
+def in_codes(
+    coef: FloatArray, column_scale: FloatArray, center: FloatArray
+) -> tuple[FloatArray, Any]:
+    """Return weights and constant for columns as the encoder writes them."""
+    slope = coef[:-1] * per_column(column_scale, coef)
+    return slope, coef[-1] - center @ slope
 
 
 def descend(
@@ -248,8 +274,11 @@ class _Steps:
         allowed = plan.spending.step_mu(plan.n_steps)
         self._budget_mu = np.array([allowed[c] for c in sensitivity.row_classes])
         self._sizes = np.array([group.size for group in sensitivity.groups], float)
+        self._free_sizes = self._sizes * (
+            plan.loss.n_free_outputs / plan.loss.n_outputs
+        )
         self._allocator = OnlineAllocator(self._sizes, budget_mu=self._budget_mu)
-        self._adapts = isinstance(plan.loss, SquaredLoss)
+        self._adapts = plan.loss.adapts_residual_bound
         self._lipschitz = float(np.linalg.norm(sensitivity.contribution()))
 
     @property
@@ -281,7 +310,7 @@ class _Steps:
         plan = self._plan
         if plan.solver.step_size is not None:
             return plan.solver.step_size
-        variance = float(self._sizes @ noise_scale**2) / plan.n_rows**2
+        variance = float(self._free_sizes @ noise_scale**2) / plan.n_rows**2
         if plan.solver.step_rule is StepRule.PAPER:
             return plan.travel / math.sqrt((self._lipschitz**2 + variance) * step)
         limit = 2 / ((1 - plan.momentum) * plan.smoothness)

@@ -24,14 +24,27 @@ class Loss(ABC):
     ----------
     lipschitz : float
         How much the residual moves (2-norm) per unit of the score (2-norm).
+    adapts_residual_bound : bool
+        Whether training adapts where residuals are clipped, which has to be paid for.
     """
 
     lipschitz: ClassVar[float]
+    adapts_residual_bound: ClassVar[bool] = False
 
     @property
     def n_outputs(self) -> int:
         """Scores per record: 1, or the number of classes."""
         return 1
+
+    @property
+    def n_free_outputs(self) -> int:
+        """Dimension of the space of residuals; those of a softmax add up to 0."""
+        return 1
+
+    @property
+    def clips_residuals_at(self) -> float:
+        """Bound that the kernels apply to ``score - y``; 0 for other residuals."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -71,9 +84,30 @@ class LogisticLoss(Loss):
         return np.asarray(expit(score) - np.asarray(y))
 
 
+class _Regression(Loss):
+    """A loss whose residual is ``score - y``, clipped to `residual_limit`."""
+
+    __slots__ = ()
+    lipschitz: ClassVar[float] = 1.0
+
+    @property
+    def clips_residuals_at(self) -> float:
+        """Bound that the kernels apply to ``score - y``."""
+        return self.residual_limit
+
+    def value(self, score: FloatArray, y: Any) -> FloatArray:
+        """Return half the squared error of every record, shape (n,)."""
+        return np.asarray(0.5 * (score - np.asarray(y)) ** 2)
+
+    def residual(self, score: FloatArray, y: Any) -> FloatArray:
+        """Return the clipped derivative in the score, shape (n,)."""
+        limit = self.residual_limit
+        return np.asarray(np.clip(score - np.asarray(y), -limit, limit))
+
+
 @final
 @dataclass(frozen=True, slots=True)
-class SquaredLoss(Loss):
+class SquaredLoss(_Regression):
     """Half the squared error up to a residual of `residual_bound`, linear beyond.
 
     Parameters
@@ -85,7 +119,7 @@ class SquaredLoss(Loss):
     """
 
     residual_bound: float
-    lipschitz: ClassVar[float] = 1.0
+    adapts_residual_bound: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_positive("residual_bound", self.residual_bound)
@@ -95,19 +129,10 @@ class SquaredLoss(Loss):
         """Largest size of a residual: the bound."""
         return self.residual_bound
 
-    def value(self, score: FloatArray, y: Any) -> FloatArray:
-        """Return half the squared error of every record, shape (n,)."""
-        return np.asarray(0.5 * (score - np.asarray(y)) ** 2)
-
-    def residual(self, score: FloatArray, y: Any) -> FloatArray:
-        """Return the clipped derivative in the score, shape (n,)."""
-        bound = self.residual_bound
-        return np.asarray(np.clip(score - np.asarray(y), -bound, bound))
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class HuberLoss(Loss):
+class HuberLoss(_Regression):
     """Half the squared error below a threshold, linear beyond.
 
     Parameters
@@ -117,7 +142,6 @@ class HuberLoss(Loss):
     """
 
     threshold: float
-    lipschitz: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         _check_positive("threshold", self.threshold)
@@ -133,32 +157,16 @@ class HuberLoss(Loss):
         inner = np.minimum(size, self.threshold)
         return np.asarray(inner * (size - 0.5 * inner))
 
-    def residual(self, score: FloatArray, y: Any) -> FloatArray:
-        """Return the derivative in the score, shape (n,)."""
-        return np.asarray(
-            np.clip(score - np.asarray(y), -self.threshold, self.threshold)
-        )
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class UnclippedSquaredLoss(Loss):
+class UnclippedSquaredLoss(_Regression):
     """Half the squared error; bounded only through the domain and the parameters."""
-
-    lipschitz: ClassVar[float] = 1.0
 
     @property
     def residual_limit(self) -> float:
         """Largest size of a residual: unbounded."""
         return math.inf
-
-    def value(self, score: FloatArray, y: Any) -> FloatArray:
-        """Return half the squared error of every record, shape (n,)."""
-        return np.asarray(0.5 * (score - np.asarray(y)) ** 2)
-
-    def residual(self, score: FloatArray, y: Any) -> FloatArray:
-        """Return the derivative in the score, shape (n,)."""
-        return np.asarray(score - np.asarray(y))
 
 
 @final
@@ -184,19 +192,25 @@ class MultinomialLoss(Loss):
         return self.n_classes
 
     @property
+    def n_free_outputs(self) -> int:
+        """One less than the number of classes, since residuals add up to 0."""
+        return self.n_classes - 1
+
+    @property
     def residual_limit(self) -> float:
         """Largest 2-norm of a residual: the square root of 2."""
         return math.sqrt(2.0)
 
     def value(self, score: FloatArray, y: Any) -> FloatArray:
         """Return the loss of every record, shape (n,)."""
-        rows = np.arange(score.shape[0])
-        return np.asarray(-log_softmax(score, axis=1)[rows, np.asarray(y)])
+        rows, labels = np.arange(score.shape[0]), np.asarray(y, dtype=np.int64)
+        return np.asarray(-log_softmax(score, axis=1)[rows, labels])
 
     def residual(self, score: FloatArray, y: Any) -> FloatArray:
         """Return the derivative in the scores, shape (n, n_classes)."""
         residual = np.asarray(softmax(score, axis=1))
-        residual[np.arange(score.shape[0]), np.asarray(y)] -= 1.0
+        labels = np.asarray(y, dtype=np.int64)
+        residual[np.arange(score.shape[0]), labels] -= 1.0
         return residual
 
 

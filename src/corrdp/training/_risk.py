@@ -1,5 +1,6 @@
 """Minimizing the empirical risk without any privacy: the yardstick."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,37 +8,42 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from corrdp._typing import FloatArray
-from corrdp.training._losses import LogisticLoss
+from corrdp.training._losses import Loss, SquaredLoss
 
 _RIDGE = 1e-8  # one-hot codes and an intercept are collinear; any solution will do
 
 
 def minimize_risk(
-    codes: FloatArray, y: NDArray[Any], *, logistic: bool
-) -> tuple[FloatArray, float]:
+    codes: FloatArray, y: NDArray[Any], loss: Loss
+) -> tuple[FloatArray, Any]:
     """Return the weights and the constant of least empirical risk, privately nothing.
+
+    With several outputs these are a matrix and a vector, centered over the outputs.
 
     Guarantee
     ---------
     None whatsoever: a yardstick for `docs/theory/default_rule.md`.
     """
     design = np.column_stack([codes, np.ones(len(codes))])
-    if not logistic:
+    if isinstance(loss, SquaredLoss):  # a bound on residuals serves privacy alone
         solution = np.linalg.lstsq(design, y, rcond=None)[0]
-        return solution[:-1], float(solution[-1])
-    loss = LogisticLoss()
+        return solution[:-1], solution[-1]
+    n_outputs = loss.n_outputs
+    shape = (design.shape[1], *([n_outputs] if n_outputs > 1 else []))
 
-    def risk(coef: FloatArray) -> tuple[float, FloatArray]:
+    def risk(flat: FloatArray) -> tuple[float, FloatArray]:
+        coef = flat.reshape(shape)
         score = design @ coef
         gradient = design.T @ loss.residual(score, y) / len(y) + _RIDGE * coef
-        value = float(loss.value(score, y).mean()) + _RIDGE * float(coef @ coef) / 2
-        return value, gradient
+        value = float(loss.value(score, y).mean()) + _RIDGE * float(flat @ flat) / 2
+        return value, gradient.ravel()
 
     result = minimize(
         risk,
-        np.zeros(design.shape[1]),
+        np.zeros(math.prod(shape)),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-7},
     )
-    return result.x[:-1], float(result.x[-1])
+    solution = result.x.reshape(shape)
+    return solution[:-1], solution[-1]

@@ -21,9 +21,14 @@ from corrdp.accounting._allocation import step_mu
 from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.certificate import Component
 from corrdp.exceptions import GuaranteeVoidError
+from corrdp.training._gradient_descent import (
+    centered,
+    in_codes,
+    initial_coef,
+    per_column,
+)
 from corrdp.training._kernels import prepare_rows
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import SquaredLoss
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Direction, Iterates
@@ -139,7 +144,7 @@ def descend_sampled(
     plan: TrainingPlan,
     budget: SampledBudget,
     rng: np.random.Generator,
-) -> tuple[FloatArray, float]:
+) -> tuple[FloatArray, Any]:
     """Return weights and constant in encoded columns after the planned steps.
 
     Parameters
@@ -164,25 +169,26 @@ def descend_sampled(
     """
     layout = plan.layout
     steps = _SampledSteps(plan, budget)
-    bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0
+    bound = plan.loss.clips_residuals_at
     expected = budget.rate * plan.n_rows
-    coef = np.zeros(layout.n_columns)
-    direction = Direction(plan.solver.update, plan.momentum, coef.size)
+    coef = initial_coef(plan)
+    direction = Direction(plan.solver.update, plan.momentum, coef.shape)
     iterates = Iterates(plan.solver.output, budget.n_steps, rng)
     for step in range(budget.n_steps):
         noise_scale = steps.noise(coef)
         drawn = rng.random(plan.n_rows) < budget.rate
-        batch = prepare_rows(codes[drawn], y[drawn], layout, compiled=False)
+        batch = prepare_rows(
+            codes[drawn], y[drawn], layout, compiled=False, passes=False
+        )
         gradient, _ = batch.grouped(layout).gradient_sum(coef, residual_bound=bound)
-        gradient += rng.standard_normal(coef.size) * noise_scale[layout.column_groups]
-        noisy = gradient / expected
+        scale = per_column(noise_scale[layout.column_groups], coef)
+        gradient += rng.standard_normal(coef.shape) * scale
+        noisy = centered(gradient) / expected
         noisy[:-1] += plan.solver.ridge * coef[:-1]
         moved = coef - steps.size(noise_scale, expected) * direction.of(noisy)
         coef = plan.solver.projected(moved)
         iterates.add(step, coef)
-    output = iterates.result()
-    slope = output[:-1] * layout.column_scale
-    return slope, float(output[-1] - output[:-1] @ layout.column_offset)
+    return in_codes(iterates.result(), layout.column_scale, _central_codes(layout))
 
 
 class _SampledSteps:

@@ -125,7 +125,7 @@ class Solver:
             slope = slope * (self.ball_radius / norm)
         if math.isfinite(self.box_radius):
             slope = np.clip(slope, -self.box_radius, self.box_radius)
-        return np.append(slope, coef[-1])
+        return np.concatenate([slope, coef[-1:]])
 
 
 class Direction:
@@ -137,17 +137,19 @@ class Direction:
         Momentum or Adam.
     momentum : float
         Weight of the past.
-    n_columns : int
-        Number of coefficients.
+    shape : int or tuple of int
+        Shape of the coefficients.
     """
 
     _SQUARES_DECAY = 0.999
     _SMALLEST_ROOT = 1e-8
 
-    def __init__(self, update: Update, momentum: float, n_columns: int) -> None:
+    def __init__(
+        self, update: Update, momentum: float, shape: int | tuple[int, ...]
+    ) -> None:
         self._update, self._momentum = update, momentum
-        self._mean = np.zeros(n_columns)
-        self._square = np.zeros(n_columns)
+        self._mean = np.zeros(shape)
+        self._square = np.zeros(shape)
         self._count = 0
 
     def of(self, gradient: FloatArray) -> FloatArray:

@@ -18,7 +18,8 @@ from corrdp.accounting import (
 from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, class_epsilon
 from corrdp.training._kernels import prepare_rows
 from corrdp.training._layout import INTERCEPT, GradientGroup, GradientLayout
-from corrdp.training._losses import LogisticLoss, Loss, SquaredLoss
+from corrdp.training._losses import Loss
+from corrdp.training._nominal import nominal_model
 from corrdp.training._sensitivity import GradientSensitivity
 
 
@@ -31,7 +32,7 @@ class TheoremPlan:
     layout : GradientLayout
         One group per raw feature; nothing is clipped but squared residuals.
     loss : Loss
-        Logistic, or squared with clipped residuals.
+        Logistic, or squared or Huber with clipped residuals.
     noise : NoisePlan
         The paper's noise on the sum over rows, and the epsilon it really gives.
     n_rows : int
@@ -89,7 +90,7 @@ def theorem_plan(
     budget: Budget,
     epsilon_cap: float,
     n_rows: int,
-    logistic: bool,
+    loss: Loss,
     method: str,
     n_steps: int,
     constant: float | None = None,
@@ -111,8 +112,8 @@ def theorem_plan(
         Largest epsilon promised to a class.
     n_rows, n_steps : int
         n and T.
-    logistic : bool
-        Logistic loss, else squared loss.
+    loss : Loss
+        Logistic, or squared or Huber with clipped residuals.
     method : {"corr", "semi", "standard"}
         Whose noise.
     constant : float, optional
@@ -130,7 +131,6 @@ def theorem_plan(
     layout = GradientLayout(
         blocks, tuple(GradientGroup(f, (f,)) for f in (*features, INTERCEPT))
     )
-    loss: Loss = LogisticLoss() if logistic else SquaredLoss(0.25)
     sensitivity = GradientSensitivity(loss, layout, classes)
     lipschitz = float(np.linalg.norm(sensitivity.contribution()))
     role = {block.feature: block.role for block in blocks}
@@ -175,7 +175,7 @@ def theorem_plan(
         budget.delta,
         n_steps,
     )
-    travel = 2.0 if logistic else 0.25
+    travel = nominal_model(loss).travel
     return TheoremPlan(layout, loss, noise, n_rows, lipschitz, travel, step_size)
 
 
@@ -192,7 +192,7 @@ def descend_by_theorem(
     What ``plan.noise`` proves, which may be nothing (`docs/theory/paper_noise.md`).
     """
     rows = prepare_rows(codes, y, plan.layout).grouped(plan.layout)
-    bound = plan.loss.residual_bound if isinstance(plan.loss, SquaredLoss) else 0.0
+    bound = plan.loss.clips_residuals_at
     coef = np.zeros(plan.layout.n_columns)
     average = np.zeros_like(coef)
     for step in range(1, plan.n_steps + 1):

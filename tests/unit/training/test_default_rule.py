@@ -21,6 +21,8 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.training import (
+    SQUARED_LOSS,
+    LogisticLoss,
     PublicFacts,
     default_plan,
     plan_spending,
@@ -57,12 +59,17 @@ def facts_of(
         budget=Budget(epsilon=epsilon, delta=1e-6),
         adapts_residual_bound=not logistic,
     )
-    return PublicFacts(PolicyEncoder(policy).blocks_, spending, n_rows, logistic)
+    return PublicFacts(
+        PolicyEncoder(policy).blocks_,
+        spending,
+        n_rows,
+        LogisticLoss() if logistic else SQUARED_LOSS,
+    )
 
 
 def test_nothing_of_the_data_is_a_parameter():
     names = set(inspect.signature(PublicFacts).parameters)
-    assert names == {"blocks", "spending", "n_rows", "logistic"}
+    assert names == {"blocks", "spending", "n_rows", "loss"}
 
 
 def test_many_insensitive_features_that_leak_little_get_noise_by_groups():

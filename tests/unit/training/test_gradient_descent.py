@@ -19,7 +19,9 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.training import (
+    SQUARED_LOSS,
     GradientSensitivity,
+    LogisticLoss,
     PublicFacts,
     default_plan,
     descend,
@@ -60,7 +62,8 @@ def example_plan(n_rows=3000, *, logistic=True, epsilon=1.0, rule=default_plan):
         adapts_residual_bound=not logistic,
     )
     blocks = PolicyEncoder(policy).blocks_
-    return rule(PublicFacts(blocks, spending, n_rows, logistic))
+    loss = LogisticLoss() if logistic else SQUARED_LOSS
+    return rule(PublicFacts(blocks, spending, n_rows, loss))
 
 
 def accuracy(model, codes, y):

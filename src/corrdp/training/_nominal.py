@@ -1,0 +1,106 @@
+"""What the default rule takes for typical of a loss, before any row is read."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from corrdp._typing import FloatArray
+from corrdp.policy import Block
+from corrdp.training._losses import (
+    HuberLoss,
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    SquaredLoss,
+)
+
+LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
+SQUARED_LOSS = SquaredLoss(LABEL_RANGE / 4)  # training begins with this bound
+_LABEL_DEVIATION = LABEL_RANGE / 6  # a normal label in six deviations
+
+
+@dataclass(frozen=True, slots=True)
+class NominalModel:
+    """Typical sizes, in the units of scaled features and encoded labels.
+
+    Parameters
+    ----------
+    residual : float
+        Norm of a residual.
+    travel : float
+        Distance between the start and the optimum.
+    curvature : float
+        Largest derivative of the residual in the score.
+    null_risk : float
+        Risk of predicting nothing.
+    influence_bias : float
+        Excess risk if all that sensitive features explain were cut off, per share of
+        the variance that is theirs.
+    """
+
+    residual: float
+    travel: float
+    curvature: float
+    null_risk: float
+    influence_bias: float
+
+
+def nominal_model(loss: Loss) -> NominalModel:
+    """Return the nominal sizes of a loss (`docs/theory/default_rule.md`, section 2)."""
+    if isinstance(loss, LogisticLoss):
+        return NominalModel(0.35, 2.0, loss.lipschitz, math.log(2.0), 0.36)
+    if isinstance(loss, MultinomialLoss):
+        # Scores of two classes differ as those of a binary model would; K = 2 is one.
+        n_classes = loss.n_classes
+        risk = math.log(n_classes)
+        return NominalModel(
+            residual=0.7 * math.sqrt(1.0 - 1.0 / n_classes),
+            travel=math.sqrt(2.0 * (n_classes - 1)),
+            curvature=loss.lipschitz,
+            null_risk=risk,
+            influence_bias=0.36 * risk / math.log(2.0),
+        )
+    residual = LABEL_RANGE / 8
+    threshold = math.inf
+    if isinstance(loss, HuberLoss):
+        threshold = loss.threshold
+    return NominalModel(
+        residual=min(residual, threshold),
+        travel=LABEL_RANGE / 4,
+        curvature=loss.lipschitz,
+        null_risk=_huber_risk(threshold),
+        influence_bias=LABEL_RANGE**2 / 64,
+    )
+
+
+def nominal_coef(blocks: Sequence[Block], loss: Loss) -> FloatArray:
+    """Return parameters of typical size: levels and classes alternate in sign.
+
+    Returns
+    -------
+    coef : array of float, shape (n_columns,) or (n_columns, n_outputs)
+        The intercept is the last row, and 0.
+    """
+    n_features = len({block.feature for block in blocks})
+    size = nominal_model(loss).travel / 2 / math.sqrt(n_features)
+    coef = np.zeros(blocks[-1].stop + 1)
+    for block in blocks:
+        level = np.arange(block.stop - block.start)
+        coef[block.columns] = np.where(level % 2 == 0, size, -size)
+    if loss.n_outputs == 1:
+        return coef
+    by_class = np.linspace(-1.0, 1.0, loss.n_outputs)
+    return np.outer(coef, by_class / np.linalg.norm(by_class))
+
+
+def _huber_risk(threshold: float) -> float:
+    """Return the mean Huber loss of a centered normal label."""
+    if math.isinf(threshold):
+        return _LABEL_DEVIATION**2 / 2
+    ratio = threshold / _LABEL_DEVIATION
+    tail = float(ndtr(-ratio))
+    density = math.exp(-(ratio**2) / 2) / math.sqrt(2 * math.pi)
+    return _LABEL_DEVIATION**2 * (0.5 - tail + ratio * density - ratio**2 * tail)
