@@ -15,10 +15,15 @@ from corrdp.datasets._paper import (
     load_medical_cost,
     load_sepsis,
 )
-from corrdp.datasets._synthetic import paper_synthetic
+from corrdp.datasets._synthetic import (
+    gaussian_column_leakage,
+    paper_synthetic,
+    synthetic_covariance,
+)
 
 __all__ = [
     "PaperTable",
+    "gaussian_column_leakage",
     "hospital_columns",
     "hospital_leakage",
     "hospital_policy",
@@ -30,4 +35,5 @@ __all__ = [
     "load_medical_cost",
     "load_sepsis",
     "paper_synthetic",
+    "synthetic_covariance",
 ]

@@ -1,0 +1,202 @@
+"""Tables of the experiments, scaled as the paper scales them."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray
+from corrdp.datasets import (
+    PaperTable,
+    gaussian_column_leakage,
+    load_adult,
+    load_credit_card,
+    load_medical_cost,
+    paper_synthetic,
+    synthetic_covariance,
+)
+from corrdp.policy import (
+    BlockKind,
+    ColumnRole,
+    NumberDomain,
+    PolicyEncoder,
+)
+from corrdp.reproduction._balancing import load_sepsis_balanced
+from corrdp.reproduction._experiments import Experiment, Model
+from corrdp.training import GradientLayout
+from corrdp.training._layout import GradientGroup
+
+_FULL_SEPSIS = 10_000  # fewer rows are wanted by small versions only
+
+
+@dataclass(frozen=True, eq=False)
+class PaperRows:
+    """Rows in the paper's units, distinct ones with the number of their copies.
+
+    Parameters
+    ----------
+    features : array of float, shape (n_distinct, n_columns)
+        Columns in the order of the layout.
+    labels : array of float, shape (n_distinct,)
+        0 or 1, or a number.
+    counts : array of float, shape (n_distinct,)
+        How many rows are equal.
+    layout : GradientLayout
+        One group per raw feature; no intercept, as the paper's formulas have none.
+    leakage : array of float, shape (n_groups,)
+        The paper's TV(i) per raw feature, 1 on sensitive ones.
+    sensitive : array of bool, shape (n_groups,)
+        True on sensitive features.
+    label_bounds : pair of float
+        Declared smallest and largest label, in the paper's units.
+    """
+
+    features: FloatArray
+    labels: FloatArray
+    counts: FloatArray
+    layout: GradientLayout
+    leakage: FloatArray
+    sensitive: NDArray[np.bool_]
+    label_bounds: tuple[float, float]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, copies included."""
+        return round(float(self.counts.sum()))
+
+    @property
+    def sensitive_columns(self) -> NDArray[np.bool_]:
+        """Mask of the columns of sensitive features."""
+        return np.asarray(self.sensitive[self.layout.column_groups])
+
+    def scores(self, coefs: FloatArray, *, model: Model) -> FloatArray:
+        """Return the accuracy or R squared of models, shape (n_models,).
+
+        Parameters
+        ----------
+        coefs : array of float, shape (n_columns, n_models)
+            Parameters.
+        model : Model
+            Logistic models classify; linear ones predict a number.
+        """
+        weights = self.counts / self.counts.sum()
+        predicted = self.features @ coefs
+        if model is Model.LOGISTIC:
+            right = (predicted > 0) == (self.labels[:, None] > 0.5)
+            return np.asarray(weights @ right)
+        mean = float(weights @ self.labels)
+        variance = float(weights @ (self.labels - mean) ** 2)
+        error = weights @ (predicted - self.labels[:, None]) ** 2
+        return np.asarray(1.0 - error / variance)
+
+
+@lru_cache(maxsize=2)
+def load_table(experiment: Experiment) -> PaperTable:
+    """Return the table of an experiment with the paper's roles and leakage.
+
+    Where the paper draws some rows, the draw has seed 0 and is the same for all
+    methods, epsilons and seeds of the noise.
+    """
+    n_rows = experiment.n_rows
+    if experiment.data == "synthetic":
+        return paper_synthetic(
+            n_rows=n_rows or 2000, n_sensitive=experiment.n_sensitive, random_state=0
+        )
+    if experiment.data == "sepsis":
+        wanted = n_rows or _FULL_SEPSIS
+        source = None if wanted >= _FULL_SEPSIS else 5 * wanted
+        return load_sepsis_balanced(n_rows=wanted, n_source=source)
+    table = {
+        "adult": load_adult,
+        "credit_card": load_credit_card,
+        "medical_cost": lambda: load_medical_cost(roles=experiment.roles),
+    }[experiment.data]()
+    if n_rows is None or n_rows >= len(table.frame):
+        return table
+    drawn = table.frame.sample(n_rows, random_state=0).reset_index(drop=True)
+    return PaperTable(drawn, table.policy)
+
+
+@lru_cache(maxsize=2)
+def paper_rows(experiment: Experiment) -> PaperRows:
+    """Return the rows of a linear or logistic experiment in the paper's units.
+
+    Real tables: numbers in [0, 1] by the declared bounds, categories one-hot, the label
+    0 or 1 or in [0, 1]. Synthetic data: as drawn, cut to the declared bounds (E24).
+    """
+    table = load_table(experiment)
+    policy = table.policy
+    assert policy.label is not None  # every table of the paper has a target
+    encoder = PolicyEncoder(policy).fit(table.frame)
+    codes = encoder.transform(table.frame)
+    labels = encoder.encode_label(table.frame[policy.label.name]).astype(float)
+    scale, offset = np.ones(codes.shape[1]), np.zeros(codes.shape[1])
+    as_drawn = experiment.data == "synthetic"
+    for block in encoder.blocks_:
+        if block.kind is BlockKind.NUMBER:
+            low, high = _bounds(policy.feature(block.feature).domain, as_drawn)
+            scale[block.columns] = high - low
+            offset[block.columns] = -(low + high) / 2
+    label_bounds = (0.0, 1.0)
+    if experiment.model is Model.LINEAR:
+        label_bounds = _bounds(policy.label.domain, as_drawn)
+        low, high = label_bounds
+        labels = (low + high) / 2 + (high - low) * labels
+    names = tuple(dict.fromkeys(block.feature for block in encoder.blocks_))
+    layout = GradientLayout(
+        encoder.blocks_, tuple(GradientGroup(n, (n,)) for n in names), scale, offset
+    )
+    declared = [policy.feature(name) for name in names]
+    sensitive = np.array([f.role is ColumnRole.SENSITIVE for f in declared])
+    leaks = _printed_leakage(experiment) if as_drawn else None
+    leakage = np.array([leaks or f.leakage or 1.0 for f in declared])
+    leakage[sensitive] = 1.0
+    distinct, counts = _distinct(np.column_stack([layout.features(codes), labels]))
+    return PaperRows(
+        features=np.ascontiguousarray(distinct[:, :-1]),
+        labels=np.ascontiguousarray(distinct[:, -1]),
+        counts=counts,
+        layout=layout,
+        leakage=leakage,
+        sensitive=sensitive,
+        label_bounds=label_bounds,
+    )
+
+
+def typical_gradient_norm(experiment: Experiment, rows: PaperRows) -> float:
+    """Return the gradient bound L that least squares is calibrated to.
+
+    Synthetic data: nothing bounds a gradient of unclipped least squares, so this is
+    its root mean square at the true parameters, 2 * 5 * sqrt(E |x|^2), from the
+    distribution that the paper states. It is enforced nowhere.
+    """
+    n_insensitive = rows.features.shape[1] - experiment.n_sensitive
+    mean_square = 2.0 * experiment.n_sensitive + 3.0 * n_insensitive
+    return 2.0 * 5.0 * math.sqrt(mean_square)
+
+
+def _printed_leakage(experiment: Experiment) -> float:
+    """Return TV(i) of the synthetic data by the recipe of appendix D.1.
+
+    All insensitive columns are alike; each is taken to lie within
+    2 sqrt(log(2 m_s / delta)) of its mean.
+    """
+    n_sensitive, n_columns = experiment.n_sensitive, 100
+    half_width = 2.0 * math.sqrt(math.log(2.0 * n_sensitive / experiment.delta))
+    covariance = synthetic_covariance(n_columns, n_sensitive)
+    last = n_columns - 1
+    return gaussian_column_leakage(covariance, n_sensitive, last, half_width)
+
+
+def _bounds(domain: Any, as_drawn: bool) -> tuple[float, float]:
+    assert isinstance(domain, NumberDomain)
+    return (float(domain.lower), float(domain.upper)) if as_drawn else (0.0, 1.0)
+
+
+def _distinct(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return distinct rows and the number of copies of each."""
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    return distinct, counts.astype(float)

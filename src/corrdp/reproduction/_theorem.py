@@ -1,0 +1,196 @@
+"""The paper's noise for linear models, what it proves, and the models trained by it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.accounting import (
+    NoisePlan,
+    experiment_leakage,
+    experiment_noise_variance,
+)
+from corrdp.policy import neighbor_classes
+from corrdp.reproduction._data import (
+    PaperRows,
+    load_table,
+    paper_rows,
+    typical_gradient_norm,
+)
+from corrdp.reproduction._descent import descend_on_gram, descend_on_rows
+from corrdp.reproduction._experiments import Cell, CellResult, Experiment, Model
+from corrdp.training import GradientSensitivity
+from corrdp.training._losses import LogisticLoss, Loss, SquaredLoss
+
+_RESIDUAL_BOUND = 1.0  # of Medical Cost: the range of its label
+
+
+@dataclass(frozen=True)
+class PaperNoise:
+    """Noise of one cell and what is proved for it.
+
+    Parameters
+    ----------
+    noise_scale : array of float, shape (n_columns,)
+        Deviation on the mean gradient.
+    lipschitz : float
+        The gradient bound L.
+    constant : float
+        The paper's C, L^2 T / n^2.
+    provable : dict of str to float
+        Epsilon of each promised class.
+    provable_epsilon : float
+        The CorrDP epsilon they imply.
+    """
+
+    noise_scale: FloatArray
+    lipschitz: float
+    constant: float
+    provable: dict[str, float]
+    provable_epsilon: float
+
+
+def paper_noise(cell: Cell) -> PaperNoise:
+    """Return the noise of section 5 with C = L^2 T / n^2, and its price.
+
+    Logistic regression: L is the largest norm of a row of the declared domain, which
+    the encoder enforces. Medical Cost: residuals are clipped to the label's range,
+    and L is twice that times the largest norm. Synthetic data: gradients are not
+    bounded at all and L is `typical_gradient_norm`, so that nothing is proved.
+
+    Guarantee
+    ---------
+    ``provable`` alone, for all parameters that training may visit: the moves of
+    `GradientSensitivity` priced by `NoisePlan`; infinite where a group that moves has
+    no noise, or moves without bound (`docs/theory/paper_noise.md`).
+    """
+    experiment = cell.experiment
+    rows = paper_rows(experiment)
+    bounded = experiment.data != "synthetic"
+    per_unit = 2.0 if experiment.model is Model.LINEAR else 1.0  # of the residual
+    loss: Loss = (
+        LogisticLoss()
+        if experiment.model is Model.LOGISTIC
+        else SquaredLoss(_RESIDUAL_BOUND)
+    )
+    classes = neighbor_classes(load_table(experiment).policy)
+    if bounded:
+        sensitivity = GradientSensitivity(
+            loss, rows.layout, classes, label_bounds=rows.label_bounds
+        )
+        lipschitz = per_unit * float(np.linalg.norm(sensitivity.contribution()))
+    else:
+        lipschitz = typical_gradient_norm(experiment, rows)
+    constant = lipschitz**2 * experiment.n_steps / rows.n_rows**2
+    variance = experiment_noise_variance(
+        experiment_leakage(
+            rows.leakage,
+            sensitive=rows.sensitive,
+            method=cell.method,  # type: ignore[arg-type]
+        ),
+        epsilon=cell.epsilon,
+        delta=experiment.delta,
+        constant=constant,
+    )
+    promised = [c for c in classes if c.promised]
+    provable = dict.fromkeys((c.name for c in promised), math.inf)
+    if bounded:
+        plan = NoisePlan(
+            sensitivity.table(),
+            rows.n_rows * np.sqrt(variance) / per_unit,
+            dict.fromkeys((c.name for c in classes), math.inf),
+            experiment.delta,
+            experiment.n_steps,
+        )
+        provable = {c.name: plan.epsilon(c.name) for c in promised}
+    implied = max(c.distance * provable[c.name] for c in promised)
+    scale = np.sqrt(variance)[rows.layout.column_groups]
+    return PaperNoise(scale, lipschitz, constant, provable, implied)
+
+
+def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
+    """Train all seeds of linear or logistic cells of one experiment together.
+
+    Guarantee
+    ---------
+    What each result's ``provable`` says, which may be nothing: this is research on
+    public tables (`docs/theory/paper_noise.md`).
+    """
+    experiment = cells[0].experiment
+    rows = paper_rows(experiment)
+    plans = [paper_noise(cell) if cell.is_private else None for cell in cells]
+    n_models = [cell.n_seeds if cell.is_private else 1 for cell in cells]
+    still = np.zeros(rows.layout.n_columns)
+    scales = [
+        np.repeat((plan.noise_scale if plan else still)[:, None], count, axis=1)
+        for plan, count in zip(plans, n_models, strict=True)
+    ]
+    seeds = [seed for count in n_models for seed in range(count)]
+    partial = [cell for cell in cells if cell.method == "partial"]
+    if partial and len(partial) < len(cells):
+        raise AssertionError(
+            "cells without sensitive columns are trained by themselves"
+        )
+    coefs = _descend(
+        experiment, rows, np.hstack(scales), seeds, insensitive_only=bool(partial)
+    )
+    scores = rows.scores(coefs, model=experiment.model)
+    results, first = [], 0
+    for plan, count in zip(plans, n_models, strict=True):
+        own = tuple(float(score) for score in scores[first : first + count])
+        first += count
+        if plan is None:
+            results.append(CellResult(own))
+        else:
+            results.append(
+                CellResult(
+                    own,
+                    plan.provable,
+                    plan.provable_epsilon,
+                    plan.lipschitz,
+                    plan.constant,
+                )
+            )
+    return results
+
+
+def _descend(
+    experiment: Experiment,
+    rows: PaperRows,
+    noise_scale: FloatArray,
+    seeds: Sequence[int],
+    *,
+    insensitive_only: bool,
+) -> FloatArray:
+    features = rows.features
+    if insensitive_only:
+        features = np.where(rows.sensitive_columns, 0.0, features)
+    table = features, rows.labels, rows.counts, noise_scale
+    if experiment.data == "synthetic":
+        return descend_on_gram(
+            *table,
+            ridge=1.0 / rows.n_rows,
+            step_size=experiment.step_size,
+            n_steps=experiment.n_steps,
+            seeds=seeds,
+        )
+    linear = experiment.model is Model.LINEAR
+    return descend_on_rows(
+        *table,
+        residual_bound=_RESIDUAL_BOUND if linear else None,
+        step_size=experiment.step_size,
+        n_steps=experiment.n_steps,
+        seeds=seeds,
+    )
+
+
+def least_risk_score(experiment: Experiment) -> float:
+    """Return the score of the linear model of least risk on the paper's columns."""
+    rows = paper_rows(experiment)
+    root = np.sqrt(rows.counts)[:, None]
+    coef = np.linalg.lstsq(
+        rows.features * root, rows.labels[:, None] * root, rcond=None
+    )[0]
+    return float(rows.scores(coef, model=Model.LINEAR)[0])

@@ -1,0 +1,59 @@
+"""Which trainer a cell needs, and which cells are trained together."""
+
+from collections.abc import Iterable, Sequence
+
+from corrdp.reproduction._certified import train_certified
+from corrdp.reproduction._experiments import Calibration, Cell, CellResult, Model
+from corrdp.reproduction._theorem import train_by_theorem
+
+# Work of one model at one step, relative to a pass over one row of one column.
+_CERTIFIED_STEPS = 500
+_CERTIFIED_EFFORT = 4.0
+_NETWORK_EFFORT = 4.0
+
+
+def train(cells: Sequence[Cell]) -> list[CellResult]:
+    """Train cells of one experiment and calibration; results in their order.
+
+    Guarantee
+    ---------
+    Each result states what is proved for it (`docs/theory/paper_noise.md`).
+    """
+    first = cells[0]
+    if first.experiment.model is Model.NETWORK:
+        from corrdp.reproduction._networks import train_network_cells
+
+        return train_network_cells(cells)
+    if first.calibration is Calibration.CERTIFIED:
+        return train_certified(cells)
+    return train_by_theorem(cells)
+
+
+def together(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
+    """Group cells so that one pass over the rows serves many models.
+
+    Cells of one method under the paper's noise share a pass; the certified ones are
+    planned one by one. A group is lost if a run is interrupted, so it stays small.
+    """
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        key = (cell.experiment.name, cell.calibration.value, cell.method)
+        if cell.calibration is Calibration.CERTIFIED:
+            key = (*key, str(cell.epsilon))
+        groups.setdefault(key, []).append(cell)
+    return [tuple(group) for group in groups.values()]
+
+
+def effort(cells: Sequence[Cell]) -> float:
+    """Return a rough measure of work, by which the time left is told."""
+    experiment = cells[0].experiment
+    n_models = sum(cell.n_seeds if cell.is_private else 1 for cell in cells)
+    rows = experiment.n_rows or 40_000
+    if experiment.model is Model.NETWORK:
+        rows = experiment.batch_size or rows
+        return _NETWORK_EFFORT * rows * experiment.n_steps * n_models
+    if cells[0].calibration is Calibration.CERTIFIED:
+        return _CERTIFIED_EFFORT * rows * _CERTIFIED_STEPS * n_models
+    if experiment.data == "synthetic":
+        rows = 100  # the Gram matrix
+    return float(rows * experiment.n_steps * n_models)
