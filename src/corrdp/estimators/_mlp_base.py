@@ -102,31 +102,15 @@ class PrivateNetwork(PrivateEstimator):
             self._weights = train.train_plainly(features, labels, **shape)
             return
         budget.warn_if_large_delta(len(features))
-        n_steps = check_count("n_steps", self.n_steps)
-        leakage = self._leakage(policy, declared)
         trained = train.train_network(
             features,
             labels,
             **shape,
             charge=charge,
             learning_rate=self.learning_rate,
-            clip_norm=self.clip_norm,
             checkpoint=self.checkpoint,
             checkpoint_every=check_count("checkpoint_every", self.checkpoint_every),
-            policy=policy,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            epochs=self._epochs(n_steps, len(features)),
-            batch_size=self.batch_size,
-            leakage=leakage.distances,
-            leakage_claim=leakage.claim,
-            leakage_assumptions=leakage.assumptions,
-            replayable_leakage=leakage.replayable_noise,
-            spent=leakage.spent,
-            method="standard" if method is Method.STANDARD else "corr",
-            calibration=self.calibration,
-            fall_back=self.fall_back,
-            reference=np.zeros(features.shape[1]),
+            **self._terms(policy, declared, len(features), self.n_steps),
         )
         self._weights = trained.weights
         self.plan_, self.certificate_ = trained.plan, trained.certificate
@@ -138,6 +122,71 @@ class PrivateNetwork(PrivateEstimator):
                 UtilityWarning,
                 stacklevel=3,
             )
+
+    def private_training(
+        self,
+        features: FloatArray,
+        labels: NDArray[Any],
+        *,
+        n_outputs: int,
+        n_steps: int | None = None,
+    ) -> Any:
+        """Return module, optimizer and loader as `fit` makes them; not trained yet.
+
+        Parameters
+        ----------
+        features : array of float, shape (n, n_columns)
+            Scaled codes of the policy.
+        labels : array, shape (n,)
+            Class indices, or numbers if `n_outputs` is 1.
+        n_outputs : int
+            Number of classes, or 1 for regression.
+        n_steps : int, optional
+            Gradients among which the budget is divided; those of `fit` by default.
+
+        Guarantee
+        ---------
+        That of `fit` (`docs/theory/networks.md`).
+        """
+        method = self._chosen_method(_METHODS)
+        if not isinstance(self.policy, Policy):
+            raise CorrDPError(
+                f"private_training needs a Policy, got policy={self.policy!r}. Pass "
+                "the policy of the table."
+            )
+        policy = protected_policy(self.policy, method)
+        return _training().private_network(
+            features,
+            labels,
+            hidden_units=tuple(self.hidden_units),
+            n_outputs=n_outputs,
+            random_state=self.random_state,
+            **self._terms(policy, self.policy, len(features), n_steps or self.n_steps),
+        )
+
+    def _terms(
+        self, policy: Policy, declared: Policy, n_rows: int, n_steps: int
+    ) -> dict[str, Any]:
+        """Return what decides the plan and the certificate, for `make_private`."""
+        budget = self._budget()
+        leakage = self._leakage(policy, declared)
+        return {
+            "clip_norm": self.clip_norm,
+            "policy": policy,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "epochs": self._epochs(check_count("n_steps", n_steps), n_rows),
+            "batch_size": self.batch_size,
+            "leakage": leakage.distances,
+            "leakage_claim": leakage.claim,
+            "leakage_assumptions": leakage.assumptions,
+            "replayable_leakage": leakage.replayable_noise,
+            "spent": leakage.spent,
+            "method": "standard" if self.method == Method.STANDARD else "corr",
+            "calibration": self.calibration,
+            "fall_back": self.fall_back,
+            "reference": np.zeros(PolicyEncoder(policy).blocks_[-1].stop),
+        }
 
     def _epochs(self, n_steps: int, n_rows: int) -> float:
         if self.batch_size is None or self.batch_size >= n_rows:

@@ -89,14 +89,12 @@ def train_network(
     That of `make_private` (`docs/theory/networks.md`): start, step size, momentum and
     averaging are post-processing or depend on public numbers.
     """
-    kind = "regression" if n_outputs == 1 else "classification"
-    network = build_network(features.shape[1], hidden_units, n_outputs, random_state)
-    training = make_private(
-        network,
-        torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM),
-        as_tensors(features, labels, n_outputs),
-        loss=squared_error if n_outputs == 1 else cross_entropy,
-        clip_norm=CLIP_NORM[kind] if clip_norm is None else clip_norm,
+    training = private_network(
+        features,
+        labels,
+        hidden_units=hidden_units,
+        n_outputs=n_outputs,
+        clip_norm=clip_norm,
         random_state=random_state,
         **arguments,
     )
@@ -104,11 +102,46 @@ def train_network(
     if charge is not None:
         charge(certificate)
     plan = training.module.plan
+    kind = kind_of_loss(n_outputs)
     rate = learning_rate or default_rate(plan, training.loader.expected_batch, kind)
     if checkpoint is not None and Path(checkpoint).exists():
         load_checkpoint(training, checkpoint)
-    averaged = _run(training, rate, checkpoint, checkpoint_every)
+    averaged = run_training(training, rate, checkpoint, checkpoint_every)
     return TrainedNetwork(averaged, plan, certificate)
+
+
+def private_network(
+    features: FloatArray,
+    labels: NDArray[Any],
+    *,
+    hidden_units: Sequence[int],
+    n_outputs: int,
+    clip_norm: float | None,
+    random_state: int | None,
+    **arguments: Any,
+) -> PrivateTraining:
+    """Return a new network with its private training; parameters as `train_network`.
+
+    Guarantee
+    ---------
+    That of `make_private` (`docs/theory/networks.md`).
+    """
+    network = build_network(features.shape[1], hidden_units, n_outputs, random_state)
+    norm = CLIP_NORM[kind_of_loss(n_outputs)] if clip_norm is None else clip_norm
+    return make_private(
+        network,
+        torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM),
+        as_tensors(features, labels, n_outputs),
+        loss=squared_error if n_outputs == 1 else cross_entropy,
+        clip_norm=norm,
+        random_state=random_state,
+        **arguments,
+    )
+
+
+def kind_of_loss(n_outputs: int) -> str:
+    """Return what one output, or several, stand for."""
+    return "regression" if n_outputs == 1 else "classification"
 
 
 def train_plainly(
@@ -198,11 +231,11 @@ def read_weights(network: nn.Module) -> Weights:
     )
 
 
-def _run(
+def run_training(
     training: PrivateTraining,
     rate: float,
-    checkpoint: str | Path | None,
-    checkpoint_every: int,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 1,
 ) -> Weights:
     """Return the average of the last half of the iterates, as far as seen here."""
     module, optimizer, loader = training
