@@ -121,6 +121,27 @@ class PrivateLinearModel(PrivateEstimator):
             self._leakage(policy, self.policy),
         )
 
+    def theorem_plan(self, n_rows: int) -> TheoremPlan:
+        """Return the plan under ``theorem`` for `n_rows` rows, reading no data.
+
+        Guarantee
+        ---------
+        None by the formula; ``noise`` of the plan states what is proved
+        (`docs/theory/paper_noise.md`).
+        """
+        self._method()
+        if not isinstance(self.policy, Policy):
+            raise PolicyError(
+                f"theorem_plan needs a Policy, got policy={self.policy!r}. Pass the "
+                "policy of the table."
+            )
+        return self._theorem_plan(
+            self.policy,
+            check_count("n_rows", n_rows),
+            self._budget(),
+            self._leakage(self.policy, self.policy),
+        )
+
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
         """Return rows and labels as encoded by the policy; nothing is protected."""
         policy, X, y = self._declared(X, y)
@@ -171,7 +192,9 @@ class PrivateLinearModel(PrivateEstimator):
     def _fit_privately(self, rows: Rows) -> PrivateFit:
         n_rows = len(rows.codes)
         if Calibration(self.calibration) is Calibration.THEOREM:
-            self.plan_ = self._theorem_plan(rows)
+            self.plan_ = self._theorem_plan(
+                rows.policy, n_rows, rows.budget, rows.leakage
+            )
             return fit_by_theorem(rows, self.plan_)
         self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget, rows.leakage)
         if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED:
@@ -192,8 +215,9 @@ class PrivateLinearModel(PrivateEstimator):
             n_steps=self.n_steps,
         )
 
-    def _theorem_plan(self, rows: Rows) -> TheoremPlan:
-        policy, leakage = rows.policy, rows.leakage
+    def _theorem_plan(
+        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+    ) -> TheoremPlan:
         block = leakage.claim.values.get("block")
         return theorem_plan(
             PolicyEncoder(policy).blocks_,
@@ -201,9 +225,9 @@ class PrivateLinearModel(PrivateEstimator):
             leakage.claim.values
             if block is None
             else dict.fromkeys(policy.insensitive, block),
-            budget=rows.budget,
+            budget=budget,
             epsilon_cap=policy.epsilon_cap,
-            n_rows=len(rows.codes),
+            n_rows=n_rows,
             loss=self.loss_of(policy),
             method=self.method,
             n_steps=self.n_steps or _THEOREM_STEPS,
