@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.auditing._deadline import Deadline
 from corrdp.policy import Block, BlockKind, NeighborClass
 
 Movement = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
@@ -44,6 +45,7 @@ def craft_pair(
     labels: Sequence[float] = (0.0,),
     rng: np.random.Generator,
     n_restarts: int = 4,
+    deadline: Deadline | None = None,
 ) -> RecordPair:
     """Search for the two neighbors of a class that outputs tell apart best.
 
@@ -62,11 +64,15 @@ def craft_pair(
         Draws the starts.
     n_restarts : int
         Random records from which single features are changed while that helps.
+    deadline : Deadline, optional
+        Ends the search with the best pair so far, which is one of neighbors, too.
     """
     moves = _moves(blocks, neighbor, labels, rng)
     pairs = _starts(moves, blocks[-1].stop + 1, n_restarts, rng)
     best = _measure(movement, pairs)
     for _ in range(_MOST_ROUNDS):
+        if deadline is not None and deadline.is_over():
+            break
         found = [
             _step(movement, moves, pair, now)
             for pair, now in zip(pairs, best, strict=True)

@@ -1,0 +1,283 @@
+"""Steps of linear models: the descent that fits them, under either calibration."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._deadline import Deadline
+from corrdp.auditing.statistics import Claim
+from corrdp.auditing.statistics._claims import joined_events
+from corrdp.auditing.targets._releases import plan_claim
+from corrdp.auditing.targets._steps import central_rows, step_challenges
+from corrdp.policy import Block, NeighborClass
+from corrdp.training import Descent, TheoremPlan, TrainingPlan, prepare_rows
+from corrdp.training._gradient_descent import initial_coef
+from corrdp.training._losses import Loss
+from corrdp.training._records import record_gradients
+
+_THEOREM_RUNS = 2000  # each of them all steps of the plan
+
+
+class DescentSteps:
+    """Noisy gradients of the descent that trains, at parameters fixed in advance.
+
+    Parameters
+    ----------
+    plan : TrainingPlan
+        Its steps are as many as the path is long.
+    path : array of float, shape (n_steps, n_columns) or (n_steps, n_columns, n_outputs)
+        Parameters.
+    rng : numpy Generator
+        Source of the noise.
+    descent : type
+        What trains; another one in tests that plant a bug.
+
+    Guarantee
+    ---------
+    None is given, one is attacked: that of `corrdp.training.Descent`, conditional on
+    the column means, which are released before (`docs/theory/audit.md`).
+    """
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        path: FloatArray,
+        rng: np.random.Generator,
+        descent: type[Descent] = Descent,
+    ) -> None:
+        self._plan, self._path = replace(plan, n_steps=len(path)), path
+        codes = central_rows(plan.layout.blocks, plan.n_rows)
+        prepared = prepare_rows(codes, np.zeros(plan.n_rows, int), plan.layout)
+        self._model = descent(codes, prepared, self._plan, rng)
+        self.blocks: tuple[Block, ...] = plan.layout.blocks
+        self.labels = label_values(plan.loss)
+        self.noise_scale = self._noise_scale()
+
+    def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return what every record adds, by the definition of the gradient."""
+        plan, layout = self._plan, self._model.layout
+        y = _as_labels(y, plan.loss)
+        each = [record_gradients(codes, y, c, plan.loss, layout) for c in self._path]
+        return np.hstack([part.reshape(len(codes), -1) for part in each])
+
+    def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the gradients of a table, by the kernels of training."""
+        y = _as_labels(y, self._plan.loss)
+        rows = prepare_rows(codes, y, self._plan.layout).grouped(self._model.layout)
+        bound = self._model.residual_bound
+        sums = [rows.gradient_sum(c, residual_bound=bound)[0] for c in self._path]
+        return np.concatenate([gradient.ravel() for gradient in sums])
+
+    def sample(
+        self, total: FloatArray, n_runs: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return the gradients with the noise of `Descent.noisy_gradient`."""
+        del rng  # the descent has its own
+        seen = []
+        for coef, gradient in zip(
+            self._path, total.reshape(self._path.shape), strict=True
+        ):
+            self._model.coef = coef
+            repeated = np.broadcast_to(gradient, (n_runs, *gradient.shape))
+            noisy = self._model.noisy_gradient(repeated)[0]
+            seen.append(noisy.reshape(n_runs, -1))
+        return np.hstack(seen)
+
+    def _noise_scale(self) -> FloatArray:
+        scales = []
+        for coef in self._path:
+            self._model.coef = coef
+            groups = self._model.noisy_gradient(np.zeros_like(coef))[1]
+            per_column = groups[self._model.layout.column_groups]
+            shaped = per_column if coef.ndim == 1 else per_column[:, None]
+            scales.append(np.broadcast_to(shaped, coef.shape).ravel())
+        return np.concatenate(scales)
+
+
+class TheoremSteps:
+    """The mean of all noisy gradients under the paper's noise, at one parameter.
+
+    Parameters
+    ----------
+    plan : TheoremPlan
+        The paper's noise.
+    coef : array of float, shape (n_columns,)
+        Where all gradients are taken: their mean then says all that they say.
+    """
+
+    def __init__(self, plan: TheoremPlan, coef: FloatArray) -> None:
+        self._plan, self._coef = plan, coef
+        self.blocks: tuple[Block, ...] = plan.layout.blocks
+        self.labels = label_values(plan.loss)
+        per_column = plan.noise.noise_scale[plan.layout.column_groups]
+        self.noise_scale = per_column / np.sqrt(plan.n_steps)
+
+    def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return what every record adds, by the definition of the gradient."""
+        plan = self._plan
+        return record_gradients(codes, y, self._coef, plan.loss, plan.layout)
+
+    def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the gradient of a table, by the kernels of training."""
+        layout = self._plan.layout
+        rows = prepare_rows(codes, y, layout).grouped(layout)
+        bound = self._plan.loss.clips_residuals_at
+        return np.asarray(rows.gradient_sum(self._coef, residual_bound=bound)[0])
+
+    def sample(
+        self, total: FloatArray, n_runs: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return means over all steps of `TheoremPlan.noisy`."""
+        mean = np.zeros((n_runs, total.size))
+        repeated = np.broadcast_to(total, mean.shape)
+        for _ in range(self._plan.n_steps):
+            mean += self._plan.noisy(repeated, rng)
+        return mean / self._plan.n_steps
+
+
+def descent_challenges(
+    plan: TrainingPlan,
+    *,
+    delta: float,
+    n_steps: int = 4,
+    name: str = "training steps, white box",
+    descent: type[Descent] = Descent,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge the noisy gradients of the descent that trains, class by class.
+
+    Parameters
+    ----------
+    plan : TrainingPlan
+        As an estimator's ``plan`` gives it.
+    delta : float
+        Where epsilons are read.
+    n_steps : int
+        Steps among which the whole budget of the gradients is divided.
+    name : str
+        Name of the mechanism in the report.
+    descent : type
+        What trains; another one in tests that plant a bug.
+    random_state : int, optional
+        Seed of the search and of the noise.
+    deadline : Deadline, optional
+        Ends the search early.
+
+    Guarantee
+    ---------
+    Neighbors of the class they are named for, at parameters and means for which
+    training is certified (`docs/theory/audit.md`).
+    """
+    rng = np.random.default_rng(random_state)
+    plan = replace(plan, n_steps=n_steps)
+    gradients = [
+        part
+        for part in plan.spending.components(n_steps, {})
+        if part.name == "gradients"
+    ]
+
+    def claims(class_name: str) -> dict[str, Claim]:
+        events = joined_events(part.events_of(class_name) for part in gradients)
+        return {"": Claim(events, delta)}
+
+    return step_challenges(
+        [DescentSteps(plan, path, rng, descent) for path in candidate_paths(plan, rng)],
+        plan.spending.classes,
+        claims,
+        name=name,
+        n_rows=plan.n_rows,
+        rng=rng,
+        deadline=deadline or Deadline(),
+    )
+
+
+def theorem_challenges(
+    plan: TheoremPlan,
+    classes: tuple[NeighborClass, ...],
+    *,
+    nominal: Mapping[str, float],
+    name: str = "theorem steps, white box",
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge training with the paper's noise: what it says, and what is proved.
+
+    Parameters
+    ----------
+    plan : TheoremPlan
+        As an estimator's ``theorem_plan`` gives it.
+    classes : tuple of NeighborClass
+        Classes to attack.
+    nominal : mapping of str to float
+        Epsilon that the paper's formula is meant to give; a claim of its own for the
+        classes that it names.
+    name : str
+        Name of the mechanism in the report.
+    random_state : int, optional
+        Seed of the search.
+    deadline : Deadline, optional
+        Ends the search early.
+
+    Guarantee
+    ---------
+    Neighbors of the class they are named for (`docs/theory/audit.md`). A contradicted
+    *nominal* claim is one of the formula (errata E3 to E6); a contradicted *provable*
+    one is a defect of the library.
+    """
+    rng = np.random.default_rng(random_state)
+    ends = [np.zeros(plan.layout.n_columns)]
+    for size in (0.5, 2.0, 8.0):
+        end = rng.standard_normal(plan.layout.n_columns)
+        ends.append(end * size * plan.travel / np.linalg.norm(end))
+    return step_challenges(
+        [TheoremSteps(plan, end) for end in ends],
+        classes,
+        lambda class_name: both_claims(
+            nominal, plan_claim(plan.noise, class_name), class_name
+        ),
+        name=name,
+        n_rows=plan.n_rows,
+        n_runs=_THEOREM_RUNS,
+        rng=rng,
+        deadline=deadline or Deadline(),
+    )
+
+
+def both_claims(
+    nominal: Mapping[str, float], provable: Claim, class_name: str
+) -> dict[str, Claim]:
+    """Return the nominal claim of a class, if there is one, and the provable one."""
+    claims = {"provable": provable}
+    if class_name in nominal:
+        epsilon = nominal[class_name]
+        stated = Claim.approximate(epsilon=epsilon, delta=provable.delta)
+        claims = {"nominal": stated} | claims
+    return claims
+
+
+def candidate_paths(plan: TrainingPlan, rng: np.random.Generator) -> list[FloatArray]:
+    """Return paths that stay at 0, stay elsewhere, or move away from 0."""
+    zero = initial_coef(plan)
+    steps = np.ones((plan.n_steps, *[1] * zero.ndim))
+    ramp = steps * np.linspace(0.1, 1.0, plan.n_steps).reshape(steps.shape)
+    paths = [steps * zero]
+    for size in (0.5, 2.0):
+        end = rng.standard_normal(zero.shape)
+        end *= size * plan.travel / np.linalg.norm(end)
+        paths += [steps * end, ramp * end]
+    return paths
+
+
+def label_values(loss: Loss) -> tuple[float, ...]:
+    """Return the labels that records may have, at their extremes."""
+    if loss.clips_residuals_at > 0.0:
+        return (-0.5, 0.5)
+    return tuple(float(label) for label in range(max(2, loss.n_outputs)))
+
+
+def _as_labels(y: FloatArray, loss: Loss) -> FloatArray:
+    return y.astype(np.int64) if loss.n_outputs > 1 else y

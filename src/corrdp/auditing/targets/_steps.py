@@ -1,0 +1,185 @@
+"""The white-box adversary on the code that trains: parameters fixed, noise real.
+
+Training is certified at any parameters, so an adversary may fix them in advance. What
+is attacked is then the exact sum over a table, computed by the kernels of training,
+plus noise drawn by the step that trains.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._deadline import Deadline
+from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
+from corrdp.auditing.statistics._attacks import gaussian_score
+from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
+from corrdp.policy import Block, BlockKind, NeighborClass
+
+_LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noise
+
+ClaimsOfClass = Callable[[str], Mapping[str, Claim]]
+
+
+class NoisySteps(Protocol):
+    """Steps of one training at fixed parameters; outputs of all steps in a row."""
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """Blocks of the encoder."""
+
+    @property
+    def labels(self) -> Sequence[float]:
+        """Labels that records may have, at their extremes."""
+
+    @property
+    def noise_scale(self) -> FloatArray:
+        """Noise of every output, for the search and the likelihood; shape (n,)."""
+
+    def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return what every record adds to the outputs, shape (n_records, n)."""
+
+    def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the outputs of a table without noise, by the kernels of training."""
+
+    def sample(
+        self, total: FloatArray, n_runs: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return outputs with fresh noise of the training step, one row per run."""
+
+
+def step_challenges(
+    candidates: Sequence[NoisySteps],
+    classes: Sequence[NeighborClass],
+    claims: ClaimsOfClass,
+    *,
+    name: str,
+    n_rows: int,
+    n_runs: int = 20_000,
+    rng: np.random.Generator,
+    deadline: Deadline,
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge the steps of a training, class by class.
+
+    Parameters
+    ----------
+    candidates : sequence of NoisySteps
+        The same training at several parameters; each class takes the worst.
+    classes : sequence of NeighborClass
+        Classes to attack.
+    claims : callable
+        From a class, what is stated for it, by a name that may be empty.
+    name : str
+        Name of the mechanism in the report.
+    n_rows : int
+        Size of the two tables.
+    n_runs : int
+        Runs on each neighbor.
+    rng : numpy Generator
+        For the search.
+    deadline : Deadline
+        Ends the search with the best pair so far.
+
+    Guarantee
+    ---------
+    Every pair is one of neighbors of its class, however early the search ends
+    (`docs/theory/audit.md`).
+    """
+    challenges = []
+    for index, neighbor in enumerate(classes):
+        own = deadline.share(1.0 / (len(classes) - index))
+        steps, pair = _worst(candidates, neighbor, rng, own)
+        deadline.has_cut |= own.has_cut
+        first = steps.total(*table_with(pair.first, pair.first_label, steps, n_rows))
+        second = steps.total(*table_with(pair.second, pair.second_label, steps, n_rows))
+        score = gaussian_score(first, second, steps.noise_scale)
+        challenges += [
+            Challenge(
+                target=f"{name}, {kind}" if kind else name,
+                class_name=neighbor.name,
+                claim=claim,
+                first=first,
+                second=second,
+                sample=steps.sample,
+                attacks=(LikelihoodAttack(score), LinearAttack()),
+                n_runs=n_runs,
+                batch=2048,
+            )
+            for kind, claim in claims(neighbor.name).items()
+        ]
+    return tuple(challenges)
+
+
+def craft(
+    steps: NoisySteps,
+    neighbor: NeighborClass,
+    rng: np.random.Generator,
+    *,
+    n_restarts: int = 4,
+    deadline: Deadline | None = None,
+) -> RecordPair:
+    """Search for the neighbors whose outputs are furthest apart."""
+    unit = np.where(steps.noise_scale > 0.0, steps.noise_scale, _LEAST_NOISE)
+
+    def distance(
+        first: FloatArray, first_y: FloatArray, second: FloatArray, second_y: FloatArray
+    ) -> FloatArray:
+        records = np.vstack(
+            [np.column_stack([first, first_y]), np.column_stack([second, second_y])]
+        )
+        distinct, place = np.unique(records, axis=0, return_inverse=True)
+        parts = steps.parts(distinct[:, :-1], distinct[:, -1]) / unit
+        change = np.subtract(*np.split(parts[place.ravel()], 2))
+        return np.asarray(np.linalg.norm(change, axis=1))
+
+    return craft_pair(
+        steps.blocks,
+        neighbor,
+        distance,
+        labels=steps.labels,
+        rng=rng,
+        n_restarts=n_restarts,
+        deadline=deadline,
+    )
+
+
+def table_with(
+    record: FloatArray, label: float, steps: NoisySteps, n_rows: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the record among others whose means are central and labels balanced."""
+    codes = central_rows(steps.blocks, n_rows)
+    y = np.resize(np.asarray(steps.labels, dtype=np.float64), n_rows)
+    codes[0], y[0] = record, label
+    return codes, y
+
+
+def central_rows(blocks: Sequence[Block], n_rows: int) -> FloatArray:
+    """Return rows with numbers at their center and categories in turn."""
+    codes = np.zeros((n_rows, blocks[-1].stop))
+    for block in blocks:
+        if block.kind is BlockKind.ONE_HOT:
+            level = np.arange(n_rows) % (block.stop - block.start)
+            codes[np.arange(n_rows), block.start + level] = 1.0
+    return codes
+
+
+def _worst(
+    candidates: Sequence[Any],
+    neighbor: NeighborClass,
+    rng: np.random.Generator,
+    deadline: Deadline,
+) -> tuple[Any, RecordPair]:
+    """Return the parameters at which a pair moves most, and the pair."""
+    found: list[tuple[Any, RecordPair]] = []
+    for steps in candidates:
+        if found and deadline.is_over():
+            break
+        pair = craft(steps, neighbor, rng, n_restarts=1, deadline=deadline)
+        found.append((steps, pair))
+    steps, best = max(found, key=lambda item: item[1].movement)
+    if not deadline.is_over():
+        again = craft(steps, neighbor, rng, deadline=deadline)
+        best = max(best, again, key=lambda pair: pair.movement)
+    return steps, best
