@@ -9,6 +9,7 @@ is infinite or NaN, so the compiler may assume so (`fastmath`).
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numba import get_num_threads, njit, prange
 from corrdp._typing import FloatArray, IntArray
 from corrdp.training._tiles import GroupRules, RowTiles
 
-TILE_ROWS = 256
+TILE_ROWS = 512
 _TILES_PER_THREAD = 32  # fewer are done before a second thread has started
 _UNBOUNDED = np.float32(1e15)  # times the inverse of the smallest norm still finite
 _SMALLEST_SQUARE = np.float32(1e-30)  # a record without features in a group
@@ -67,6 +68,15 @@ def _add_scores(
                 (x4 * x4 + x5 * x5) + (x6 * x6 + x7 * x7)
             )
         k += 8
+    while k + 3 < last:
+        c0, c1, c2, c3 = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
+        o0, o1, o2, o3 = offset[k], offset[k + 1], offset[k + 2], offset[k + 3]
+        for i in range(n):
+            x0, x1 = values[k, i] - o0, values[k + 1, i] - o1
+            x2, x3 = values[k + 2, i] - o2, values[k + 3, i] - o3
+            score[i] += (c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3)
+            norm[i] += (x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)
+        k += 4
     while k + 1 < last:
         c0, c1, o0, o1 = coef[k], coef[k + 1], offset[k], offset[k + 1]
         for i in range(n):
@@ -84,13 +94,32 @@ def _add_scores(
 
 @njit(inline="always", fastmath=True, error_model="numpy")
 def _set_scalar(
-    n: int, residual: Any, without: Any, norm: Any, radius: Any, clip: Any,
-    influence: Any, scalar: Any,
-) -> None:  # fmt: skip
-    """Set by what each row's features of a group are multiplied in the gradient."""
+    n: int, residual: Any, without: Any, norm: Any, one_norm: bool, radius: Any,
+    clip: Any, influence: Any, scalar: Any,
+) -> Any:  # fmt: skip
+    """Set by what each row's features of a group are multiplied in the gradient.
+
+    Returns the sum of the scalars. With `one_norm` all rows have the same norm.
+    """
+    total = np.float32(0)
     least_inverse = np.float32(1) / radius
-    if influence < _UNBOUNDED:
-        in_norm = clip < _UNBOUNDED
+    in_norm = clip < _UNBOUNDED
+    if influence >= _UNBOUNDED and not in_norm and radius >= _UNBOUNDED:
+        for i in range(n):
+            scalar[i] = residual[i]
+            total += residual[i]
+    elif one_norm:
+        inverse = np.float32(1) / math.sqrt(max(norm[0], _SMALLEST_SQUARE))
+        shrink = min(np.float32(1), radius * inverse)
+        inverse = max(inverse, least_inverse)
+        cap = clip * inverse
+        room = influence * (inverse if in_norm else np.float32(1))
+        for i in range(n):
+            true = min(max(residual[i], -cap), cap)
+            base = min(max(without[i], -cap), cap)
+            scalar[i] = shrink * (base + min(max(true - base, -room), room))
+            total += scalar[i]
+    else:
         for i in range(n):
             inverse = np.float32(1) / math.sqrt(max(norm[i], _SMALLEST_SQUARE))
             shrink = min(np.float32(1), radius * inverse)
@@ -99,24 +128,16 @@ def _set_scalar(
             room = influence * (inverse if in_norm else np.float32(1))
             true = min(max(residual[i], -cap), cap)
             base = min(max(without[i], -cap), cap)
-            step = min(max(true - base, -room), room)
-            scalar[i] = shrink * (base + step)
-    elif clip >= _UNBOUNDED and radius >= _UNBOUNDED:
-        for i in range(n):
-            scalar[i] = residual[i]
-    else:
-        for i in range(n):
-            inverse = np.float32(1) / math.sqrt(max(norm[i], _SMALLEST_SQUARE))
-            shrink = min(np.float32(1), radius * inverse)
-            cap = clip * max(inverse, least_inverse)
-            scalar[i] = shrink * min(max(residual[i], -cap), cap)
+            scalar[i] = shrink * (base + min(max(true - base, -room), room))
+            total += scalar[i]
+    return total
 
 
 @njit(inline="always", fastmath=True, error_model="numpy")
 def _add_gradient(
-    values: Any, first: int, last: int, n: int, scalar: Any, sums: Any
+    values: Any, columns: Any, first: int, last: int, n: int, scalar: Any, gradient: Any
 ) -> None:
-    """Set the sums of stored columns of a group, each row times its scalar."""
+    """Add the stored columns of a group, each row times its scalar."""
     k = first
     while k + 3 < last:
         s0, s1, s2, s3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
@@ -125,46 +146,51 @@ def _add_gradient(
             s1 += scalar[i] * values[k + 1, i]
             s2 += scalar[i] * values[k + 2, i]
             s3 += scalar[i] * values[k + 3, i]
-        sums[k], sums[k + 1], sums[k + 2], sums[k + 3] = s0, s1, s2, s3
+        gradient[columns[k]] += s0
+        gradient[columns[k + 1]] += s1
+        gradient[columns[k + 2]] += s2
+        gradient[columns[k + 3]] += s3
         k += 4
     while k < last:
         s0 = np.float32(0)
         for i in range(n):
             s0 += scalar[i] * values[k, i]
-        sums[k] = s0
+        gradient[columns[k]] += s0
         k += 1
 
 
 @njit(inline="always", fastmath=True, error_model="numpy")
 def _add_tile(
-    values: Any, columns: Any, constants: Any, labels: Any, n: int, coef: Any,
+    values: Any, columns: Any, constants: Any, fixed: Any, labels: Any, n: int, coef: Any,
     offset: Any, starts: Any, n_sensitive: int, radius: Any, clip: Any, influence: Any,
     residual_bound: Any, gradient: Any, work: Any, near: Any,
 ) -> int:  # fmt: skip
     n_groups = clip.size
     residual, without, scalar, norms = work[0], work[1], work[2], work[3:]
-    near_coef, near_offset, sums = near[0], near[1], near[2]
+    near_coef, near_offset = near[0], near[1]
     residual[:] = np.float32(0)
     without[:] = np.float32(0)
+    for k in range(columns.size):
+        near_coef[k], near_offset[k] = coef[columns[k]], offset[columns[k]]
     hidden, shown = np.float32(0), np.float32(0)
-    k = 0
+    last = 0
     for g in range(n_groups):
-        first, still, square = k, np.float32(0), np.float32(0)
+        still, square = np.float32(0), np.float32(0)
         for j in range(starts[g], starts[g + 1]):
-            if k < columns.size and columns[k] == j:
-                near_coef[k], near_offset[k] = coef[j], offset[j]
-                k += 1
-            else:
-                move = constants[j] - offset[j]
-                still += coef[j] * move
-                square += move * move
+            move = constants[j] - offset[j]
+            still += fixed[j] * coef[j] * move
+            square += fixed[j] * move * move
         norms[g, :] = square
+        first = last
+        while last < columns.size and columns[last] < starts[g + 1]:
+            last += 1
         if starts[g] < n_sensitive:
             hidden += still
+            score = residual
         else:
             shown += still
-        score = residual if starts[g] < n_sensitive else without
-        _add_scores(values, first, k, n, near_coef, near_offset, score, norms[g])
+            score = without
+        _add_scores(values, first, last, n, near_coef, near_offset, score, norms[g])
     n_inside = 0
     if residual_bound > 0:
         for i in range(n):
@@ -182,38 +208,31 @@ def _add_tile(
         for i in range(n):
             residual[i] = _sigmoid(without[i] + shown) - labels[i]
             without[i] = residual[i]
-    k = 0
+    last = 0
     for g in range(n_groups):
-        first = k
-        while k < columns.size and columns[k] < starts[g + 1]:
-            k += 1
-        _set_scalar(
-            n, residual, without, norms[g], radius[g], clip[g], influence[g], scalar
-        )
-        _add_gradient(values, first, k, n, scalar, sums)
-        total = np.float32(0)
-        for i in range(n):
-            total += scalar[i]
-        k = first
+        first = last
+        while last < columns.size and columns[last] < starts[g + 1]:
+            last += 1
+        total = _set_scalar(
+            n, residual, without, norms[g], first == last, radius[g], clip[g],
+            influence[g], scalar,
+        )  # fmt: skip
         for j in range(starts[g], starts[g + 1]):
-            if k < columns.size and columns[k] == j:
-                gradient[j] += sums[k] - total * offset[j]
-                k += 1
-            else:
-                gradient[j] += total * (constants[j] - offset[j])
+            gradient[j] += total * (constants[j] - offset[j])
+        _add_gradient(values, columns, first, last, n, scalar, gradient)
     return n_inside
 
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def _add_tiles(
-    values: Any, columns: Any, places: Any, constants: Any, labels: Any, n_rows: int,
+    values: Any, columns: Any, places: Any, constants: Any, fixed: Any, labels: Any, n_rows: int,
     coef: Any, offset: Any, starts: Any, n_groups: Any, n_sensitive: Any, radius: Any,
     clip: Any, influence: Any, residual_bound: Any, first: int, last: int,
     gradients: Any, inside: Any,
 ) -> None:  # fmt: skip
     tile_rows = labels.shape[1]
     work = np.empty((3 + radius.shape[1], tile_rows), np.float32)
-    near = np.empty((3, coef.shape[1]), np.float32)
+    near = np.empty((2, coef.shape[1]), np.float32)
     for k in range(first, last):
         n = min(tile_rows, n_rows - k * tile_rows)
         tile = values[places[k] : places[k + 1]]
@@ -221,7 +240,7 @@ def _add_tiles(
         for model in range(coef.shape[0]):
             g = n_groups[model]
             inside[model] += _add_tile(
-                tile, stored, constants[k], labels[k], n, coef[model], offset[model],
+                tile, stored, constants[k], fixed[k], labels[k], n, coef[model], offset[model],
                 starts[model, : g + 1], n_sensitive[model], radius[model, :g],
                 clip[model, :g], influence[model, :g], residual_bound[model],
                 gradients[model], work[: 3 + g], near,
@@ -230,14 +249,14 @@ def _add_tiles(
 
 @njit(parallel=True, cache=True)
 def _add_parts(
-    values: Any, columns: Any, places: Any, constants: Any, labels: Any, n_rows: int,
+    values: Any, columns: Any, places: Any, constants: Any, fixed: Any, labels: Any, n_rows: int,
     coef: Any, offset: Any, starts: Any, n_groups: Any, n_sensitive: Any, radius: Any,
     clip: Any, influence: Any, residual_bound: Any, cuts: Any, gradients: Any,
     inside: Any,
 ) -> None:  # fmt: skip
     for part in prange(inside.shape[0]):
         _add_tiles(
-            values, columns, places, constants, labels, n_rows, coef, offset, starts,
+            values, columns, places, constants, fixed, labels, n_rows, coef, offset, starts,
             n_groups, n_sensitive, radius, clip, influence, residual_bound, cuts[part],
             cuts[part + 1], gradients[part], inside[part],
         )  # fmt: skip
@@ -268,22 +287,17 @@ def gradient_sums(
     ---------
     None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
     """
-    most = max(rule.n_groups for rule in rules)
     arguments = (
         rows.values,
         rows.columns,
         rows.starts,
         rows.constants,
+        rows.fixed,
         rows.labels,
         rows.n_rows,
         coefs.astype(np.float32),
         offsets.astype(np.float32),
-        np.array([_padded(rule.starts, most + 1) for rule in rules]),
-        np.array([rule.n_groups for rule in rules]),
-        np.array([rule.n_sensitive for rule in rules]),
-        _finite(np.array([_padded(rule.feature_radius, most) for rule in rules])),
-        _finite(np.array([_padded(rule.clip_norm, most) for rule in rules])),
-        _finite(np.array([_padded(rule.influence_bound, most) for rule in rules])),
+        *_packed(tuple(rules)),
         np.array(residual_bounds, np.float32),
     )
     n_tiles = len(rows.labels)
@@ -319,6 +333,20 @@ def gradient_sum(
         rows, coef[None], offset[None], [rules], residual_bounds=[residual_bound]
     )
     return gradients[0], int(inside[0])
+
+
+@lru_cache(maxsize=16)
+def _packed(rules: tuple[GroupRules, ...]) -> tuple[Any, ...]:
+    """Return the rules of all models as arrays; models with fewer groups are padded."""
+    most = max(rule.n_groups for rule in rules)
+    return (
+        np.array([_padded(rule.starts, most + 1) for rule in rules]),
+        np.array([rule.n_groups for rule in rules]),
+        np.array([rule.n_sensitive for rule in rules]),
+        _finite(np.array([_padded(rule.feature_radius, most) for rule in rules])),
+        _finite(np.array([_padded(rule.clip_norm, most) for rule in rules])),
+        _finite(np.array([_padded(rule.influence_bound, most) for rule in rules])),
+    )
 
 
 def _finite(values: FloatArray) -> Any:

@@ -91,6 +91,8 @@ class RowTiles:
     constants : array of float, shape (n_tiles, n_columns)
         Value of the columns that do not vary, such as the intercept's column of ones;
         0 for the others.
+    fixed : array of float, shape (n_tiles, n_columns)
+        1 for columns that do not vary, 0 for the others.
     labels : array of float, shape (n_tiles, tile_rows)
         One label per row.
     n_rows : int
@@ -101,6 +103,7 @@ class RowTiles:
     columns: IntArray
     starts: IntArray
     constants: NDArray[Any]
+    fixed: NDArray[Any]
     labels: NDArray[Any]
     n_rows: int
 
@@ -136,7 +139,8 @@ class RowTiles:
             constants[k] = np.where(varying[k], 0.0, features[:, 0])
             labels[k, : rows.size] = y[rows]
         columns = np.concatenate([v.nonzero()[0] for v in varying])
-        return cls(values, columns, starts, constants, labels, len(codes))
+        fixed = (~np.array(varying)).astype(np.float32)
+        return cls(values, columns, starts, constants, fixed, labels, len(codes))
 
     def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield all columns of each tile and its labels, without the padding."""
