@@ -46,6 +46,7 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.training import (
+    SVRG_EPOCH_STEPS,
     Loss,
     PublicFacts,
     Solver,
@@ -218,6 +219,12 @@ class PrivateLinearModel(PrivateEstimator):
     def _theorem_plan(
         self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
     ) -> TheoremPlan:
+        loss = self.loss_of(policy)
+        if loss.n_outputs > 1:
+            raise CorrDPError(
+                f"calibration='theorem' is for two labels, got {loss.n_outputs}: the "
+                "paper's formulas are for one score. Choose calibration='certified'."
+            )
         block = leakage.claim.values.get("block")
         return theorem_plan(
             PolicyEncoder(policy).blocks_,
@@ -228,7 +235,7 @@ class PrivateLinearModel(PrivateEstimator):
             budget=budget,
             epsilon_cap=policy.epsilon_cap,
             n_rows=n_rows,
-            loss=self.loss_of(policy),
+            loss=loss,
             method=self.method,
             n_steps=self.n_steps or _THEOREM_STEPS,
             constant=self.theorem_constant,
@@ -253,16 +260,22 @@ class PrivateLinearModel(PrivateEstimator):
             plan = standard_plan(facts)
         else:
             plan = default_plan(facts, whole_record_spending(spending))
-        if isinstance(self.solver, Solver):
-            plan = plan.with_solver(self.solver)
+        plan = plan.with_solver(self._solver())
         return plan.with_steps(self.n_steps)
 
     def _method(self) -> Method:
         method = self._chosen_method(list(Method))
-        if self.solver != "gd" and not isinstance(self.solver, Solver):
+        solver = self._solver()
+        if self.calibration == Calibration.THEOREM and solver.epoch_steps > 1:
             raise CorrDPError(
-                f"solver must be 'gd' or a Solver, got solver={self.solver!r}. Choose "
-                "one."
+                f"solver={self.solver!r} has epochs, and calibration='theorem' is the "
+                "paper's plain descent. Choose solver='gd'."
+            )
+        if self.sampling_rate is not None and solver.epoch_steps > 1:
+            raise CorrDPError(
+                f"sampling_rate must be None with variance reduction (epoch_steps="
+                f"{solver.epoch_steps}), got sampling_rate={self.sampling_rate!r}. Its "
+                "differences are taken over all rows."
             )
         if self.calibration == Calibration.THEOREM and self.sampling_rate is not None:
             raise CorrDPError(
@@ -270,6 +283,17 @@ class PrivateLinearModel(PrivateEstimator):
                 f"sampling_rate={self.sampling_rate!r}. Its formulas are full-batch."
             )
         return method
+
+    def _solver(self) -> Solver:
+        if isinstance(self.solver, Solver):
+            return self.solver
+        named = {"gd": Solver(), "svrg": Solver(epoch_steps=SVRG_EPOCH_STEPS)}
+        if self.solver not in named:
+            raise CorrDPError(
+                f"solver must be 'gd', 'svrg' or a Solver, got solver={self.solver!r}. "
+                "Choose one."
+            )
+        return named[self.solver]
 
     def loss_of(self, policy: Policy) -> Loss:
         raise NotImplementedError
@@ -282,8 +306,11 @@ class PrivateLinearModel(PrivateEstimator):
         return np.asarray(self._encoder.transform(X) @ self._coef + self._intercept)
 
     @property
-    def coef_by_name_(self) -> dict[str, float]:
-        """Weight of every encoded column by its name, such as ``race=White``."""
+    def coef_by_name_(self) -> dict[str, Any]:
+        """Weight of every encoded column by its name, such as ``race=White``.
+
+        With more than two labels, a list: one weight per label.
+        """
         check_is_fitted(self, "policy_")
         names = self._encoder.get_feature_names_out()
         return dict(zip(names.tolist(), self._coef.tolist(), strict=True))
@@ -328,9 +355,10 @@ class PrivateLinearModel(PrivateEstimator):
                 "theorem_constant": self.theorem_constant,
                 "random_state": self.random_state,
                 "research": self.research,
+                **self._own_parameters(),
             },
             "coefficients": self.coef_by_name_,
-            "intercept": self._intercept,
+            "intercept": np.asarray(self._intercept).tolist(),
             "fitted": self._fitted_content(),
         }
         write_model(directory, content, self.policy_, self.certificate_)
@@ -358,9 +386,12 @@ class PrivateLinearModel(PrivateEstimator):
         model.plan_, model.certificate_ = None, certificate
         model._encoder = PolicyEncoder(policy)
         model._coef = coefficients_from_names(policy, content["coefficients"])
-        model._intercept = float(content["intercept"])
+        model._intercept = np.asarray(content["intercept"], dtype=np.float64)
         model._restore_fitted(content["fitted"])
         return model
+
+    def _own_parameters(self) -> JSONObject:
+        return {}
 
     def _fitted_content(self) -> JSONObject:
         return {}

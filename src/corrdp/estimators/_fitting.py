@@ -121,7 +121,7 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     That of `corrdp.training.Descent` (`docs/theory/solvers.md`).
     """
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
-    certificate = rows.certified(plan.spending.components(plan.n_steps, cost))
+    certificate = rows.certified(plan.components(cost))
     model = descend(rows.codes, rows.labels, plan, noise_generator(rows.random_state))
     return PrivateFit(model.coef, model.intercept, certificate, model.path)
 

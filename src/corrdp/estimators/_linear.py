@@ -6,19 +6,31 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, JSONObject
+from corrdp._validate import check_real
+from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
-from corrdp.exceptions import PolicyError
+from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder
-from corrdp.training import SQUARED_LOSS, Loss
+from corrdp.training import SQUARED_LOSS, HuberLoss, Loss, Solver
 
 
 class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    r"""Least squares with clipped residuals, trained under a policy.
+    r"""Least squares or Huber regression, trained under a policy.
 
-    Parameters are those of `LogisticRegression`; the label is a number with declared
-    bounds.
+    The label is a number with declared bounds. Other parameters are those of
+    `LogisticRegression`.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber"}
+        ``squared``: residuals are clipped in the gradient at a bound that adapts to
+        the data, which is paid for. ``huber``: squared up to a threshold and linear
+        beyond, which is the same gradient with a bound that stays, at no cost.
+    huber_threshold : float, optional
+        Size of a residual, in units of the label, at which the Huber loss becomes
+        linear; a public number. Required for ``huber``, refused for ``squared``.
 
     Attributes
     ----------
@@ -35,8 +47,9 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     Guarantee
     ---------
     (epsilon, delta)-CorrDP for `policy`: per class what `certificate_` states. The
-    bound on residuals is adapted from a noisy fraction that is paid for
-    (`docs/theory/solvers.md`). Other proofs as for `LogisticRegression`.
+    bound on residuals is public, or adapted from a noisy fraction that is paid for
+    (`docs/theory/glm_sensitivity.md`, Lemma 2; `docs/theory/solvers.md`). Other
+    proofs as for `LogisticRegression`.
 
     Examples
     --------
@@ -52,6 +65,43 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     """
 
     _numeric_label = True
+
+    def __init__(
+        self,
+        policy: Policy | AllSensitive | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        loss: str = "squared",
+        huber_threshold: float | None = None,
+        leakage: Any = None,
+        method: str = "corr",
+        calibration: str = "certified",
+        solver: str | Solver = "gd",
+        sampling_rate: float | None = None,
+        n_steps: int | None = None,
+        step_size: float | None = None,
+        theorem_constant: float | None = None,
+        random_state: int | None = None,
+        research: bool = False,
+    ) -> None:
+        super().__init__(
+            policy,
+            epsilon=epsilon,
+            delta=delta,
+            leakage=leakage,
+            method=method,
+            calibration=calibration,
+            solver=solver,
+            sampling_rate=sampling_rate,
+            n_steps=n_steps,
+            step_size=step_size,
+            theorem_constant=theorem_constant,
+            random_state=random_state,
+            research=research,
+        )
+        self.loss = loss
+        self.huber_threshold = huber_threshold
 
     def fit(
         self, X: Any, y: Any = None, *, charge: Charge | None = None
@@ -94,7 +144,27 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         return domain.lower / 2 + domain.upper / 2
 
     def loss_of(self, policy: Policy) -> Loss:
-        return SQUARED_LOSS
+        """Return the loss in units of the encoded label, whose range is 1."""
+        if self.loss not in ("squared", "huber"):
+            raise CorrDPError(
+                f"loss must be 'squared' or 'huber', got loss={self.loss!r}. "
+                "Choose one."
+            )
+        threshold = self.huber_threshold
+        if (self.loss == "huber") != (threshold is not None):
+            raise CorrDPError(
+                f"huber_threshold belongs to loss='huber', got loss={self.loss!r} and "
+                f"huber_threshold={threshold!r}. Pass a public number with 'huber', "
+                "and leave it out with 'squared'."
+            )
+        if threshold is None:
+            return SQUARED_LOSS
+        check_real("huber_threshold", threshold, lower=0.0, open_lower=True)
+        domain = _label_domain(policy)
+        return HuberLoss(threshold / (domain.upper - domain.lower))
+
+    def _own_parameters(self) -> JSONObject:
+        return {"loss": self.loss, "huber_threshold": self.huber_threshold}
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         _label_domain(encoder.policy)

@@ -4,20 +4,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
-from corrdp.training import LogisticLoss, Loss
+from corrdp.training import LogisticLoss, Loss, MultinomialLoss
 
 
 class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
-    r"""Binary logistic regression, trained under a policy with a certificate.
+    r"""Logistic regression, trained under a policy with a certificate.
+
+    The label is a boolean or a category; with more than two categories the model is
+    multinomial (softmax).
 
     Parameters
     ----------
@@ -33,8 +36,9 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     calibration : {"certified", "theorem"}
         Proved constants, or the paper's closed forms, whose certificate says what
         they really prove.
-    solver : "gd" or Solver
-        Full-batch gradient descent by the default rule, or with other options.
+    solver : "gd", "svrg" or Solver
+        Full-batch gradient descent by the default rule, with variance reduction, or
+        with other options.
     sampling_rate : float, optional
         Probability with which a record takes part in a step (Poisson sampling); None
         for full batches, which need less noise in all but take longer on large tables.
@@ -56,11 +60,11 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         What is proved; None for methods that protect nothing.
     plan_ : TrainingPlan
         Everything that was decided before data was read.
-    coef_ : array of float, shape (1, n_codes)
+    coef_ : array of float, shape (1, n_codes) or (n_classes, n_codes)
         Weights of the encoded columns; `coef_by_name_` names them.
-    intercept_ : array of float, shape (1,)
+    intercept_ : array of float, shape (1,) or (n_classes,)
         Constant.
-    classes_ : array, shape (2,)
+    classes_ : array, shape (n_classes,)
         Labels, in the policy's order.
     n_clipped_rows_ : int
         Rows with a number outside its bounds; counted if `research` is set.
@@ -106,63 +110,54 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return the log odds of the second class, shape (n_rows,)."""
+        """Return the log odds of the second class, or a score per class.
+
+        Returns
+        -------
+        scores : array of float, shape (n_rows,) or (n_rows, n_classes)
+        """
         return self._scores(X)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return the probability of each class, shape (n_rows, 2)."""
-        second = expit(self._scores(X))
+        """Return the probability of each class, shape (n_rows, n_classes)."""
+        scores = self._scores(X)
+        if scores.ndim == 2:
+            return np.asarray(softmax(scores, axis=1))
+        second = expit(scores)
         return np.column_stack([1.0 - second, second])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the more probable class of every row."""
-        second = self._scores(X) > 0
-        return np.asarray(self.classes_[second.astype(int)])
+        """Return the most probable class of every row."""
+        scores = self._scores(X)
+        best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        return np.asarray(self.classes_[best])
 
     @property
     def coef_(self) -> FloatArray:
-        """Weights of the encoded columns, shape (1, n_codes)."""
-        return self._coef[None, :]
+        """Weights of the encoded columns, one row, or one per class."""
+        return np.atleast_2d(self._coef.T)
 
     @property
     def intercept_(self) -> FloatArray:
-        """Constant, shape (1,)."""
-        return np.array([self._intercept])
+        """Constant, shape (1,) or (n_classes,)."""
+        return np.atleast_1d(self._intercept)
 
     def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
         check_classification_targets(y)
-        n_classes = len(np.unique(y))
-        if n_classes > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"{type_of_target(y)}."
-            )
-        if n_classes < 2:
+        if len(np.unique(y)) < 2:
             raise CorrDPError(
                 "y holds one class; a classifier needs samples of 2 classes. Declare "
-                "a policy whose label has both, or pass both."
+                "a policy whose label has them, or pass more."
             )
         return y
 
     def loss_of(self, policy: Policy) -> Loss:
-        return LogisticLoss()
+        """Return the loss for the policy's label: logistic, or multinomial."""
+        n_classes = len(_levels(policy))
+        return LogisticLoss() if n_classes == 2 else MultinomialLoss(n_classes)
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
-        assert encoder.policy.label is not None  # checked when the policy was resolved
-        domain = encoder.policy.label.domain
-        if isinstance(domain, NumberDomain):
-            raise PolicyError(
-                "label.type is a number, logistic regression needs two categories. "
-                "Declare categories, or use LinearRegression."
-            )
-        levels: list[Any] = [False, True]
-        if isinstance(domain, CategoryDomain):
-            levels = [*domain.levels, *["(other)"] * domain.other]
-        if len(levels) != 2:
-            raise PolicyError(
-                f"label has {len(levels)} levels, logistic regression needs 2. Merge "
-                "categories with groups."
-            )
+        levels = _levels(encoder.policy)
         self.classes_ = _as_given(levels, y)
         return np.asarray(encoder.encode_label(y), dtype=np.float64)
 
@@ -174,10 +169,29 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.non_deterministic = self.random_state is None
         tags.target_tags.required = True
         return tags
+
+
+def _levels(policy: Policy) -> list[Any]:
+    """Return the labels that a policy declares, or raise if it declares numbers."""
+    assert policy.label is not None  # checked when the policy was resolved
+    domain = policy.label.domain
+    if isinstance(domain, NumberDomain):
+        raise PolicyError(
+            "label.type is a number, logistic regression needs categories. Declare "
+            "categories, or use LinearRegression."
+        )
+    if not isinstance(domain, CategoryDomain):
+        return [False, True]
+    levels = [*domain.levels, *["(other)"] * domain.other]
+    if len(levels) < 2:
+        raise PolicyError(
+            f"label has {len(levels)} level, logistic regression needs 2 or more. "
+            "Declare all categories."
+        )
+    return levels
 
 
 def _as_given(levels: list[Any], y: Any) -> NDArray[Any]:

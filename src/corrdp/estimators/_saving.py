@@ -104,15 +104,18 @@ def read_model(
     return document["content"], policy, certificate
 
 
-def coefficients_from_names(policy: Policy, by_name: dict[str, float]) -> Any:
-    """Return saved weights in the encoder's order of columns, or raise."""
+def coefficients_from_names(policy: Policy, by_name: dict[str, Any]) -> Any:
+    """Return saved weights in the encoder's order of columns, or raise.
+
+    One weight per column, or a list of one per output.
+    """
     names = PolicyEncoder(policy).get_feature_names_out().tolist()
     if list(by_name) != names:
         raise GuaranteeVoidError(
             f"the saved weights name {len(by_name)} columns that are not the policy's "
             f"{len(names)}. Ask for the original model."
         )
-    return np.array([float(value) for value in by_name.values()])
+    return np.array(list(by_name.values()), dtype=np.float64)
 
 
 def _refuse_unless(unchanged: bool, name: str) -> None:

@@ -198,8 +198,9 @@ class _Table:
         layout = GradientLayout.by_role(
             blocks, column_scale=standardizing_scale(blocks)
         )
-        prepared = prepare_rows(codes, labels, layout)
         loss = model.loss_of(policy)
+        compiled = loss.n_outputs == 1
+        prepared = prepare_rows(codes, labels, layout, compiled=compiled)
         return cls(codes, labels, prepared, layout.sensitive_columns, loss)
 
     def score(self, coef: FloatArray, intercept: Any) -> float:

@@ -11,8 +11,13 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
-from corrdp.training import GradientSensitivity, TrainingPlan
-from corrdp.training._losses import LogisticLoss
+from corrdp.training import (
+    GradientSensitivity,
+    LogisticLoss,
+    MultinomialLoss,
+    TrainingPlan,
+    nominal_coef,
+)
 
 _RESIDUAL_SLOPE = 0.2  # of a logistic loss, averaged over typical scores
 
@@ -47,7 +52,7 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
     Returns
     -------
     deviation : array of float, shape (n_codes,)
-        Standard deviation per encoded column.
+        Standard deviation per encoded column; with several outputs, of each.
     """
     layout, n_steps = plan.layout, plan.n_steps
     step_noise = _column_noise(plan) * math.sqrt(n_steps)
@@ -68,23 +73,12 @@ def _column_noise(plan: TrainingPlan) -> FloatArray:
     sensitivity = GradientSensitivity(plan.loss, plan.layout, plan.spending.classes)
     allowed = plan.spending.gradient_mu
     scale = allocate_noise(
-        np.array(sensitivity.bounds(_nominal_parameters(plan))),
+        np.array(sensitivity.bounds(nominal_coef(plan.layout.blocks, plan.loss))),
         budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
         sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
     ).noise_scale
     noise: FloatArray = scale[plan.layout.column_groups] / plan.n_rows
     return noise
-
-
-def _nominal_parameters(plan: TrainingPlan) -> FloatArray:
-    """Return parameters of the size that the default rule expects."""
-    features = {block.feature for block in plan.layout.blocks}
-    size = plan.travel / 2 / math.sqrt(len(features))
-    parameters = np.zeros(plan.layout.n_columns)
-    for block in plan.layout.blocks:
-        level = np.arange(block.stop - block.start)
-        parameters[block.columns] = np.where(level % 2 == 0, size, -size)
-    return parameters
 
 
 def _curvatures(plan: TrainingPlan) -> FloatArray:
@@ -94,7 +88,9 @@ def _curvatures(plan: TrainingPlan) -> FloatArray:
         share = 1 / (block.stop - block.start)
         number = block.kind is BlockKind.NUMBER
         variance[block.columns] = 1 / 3 if number else share * max(1 - share, 0.25)
-    slope = _RESIDUAL_SLOPE if isinstance(plan.loss, LogisticLoss) else 1.0
+    slope = 1.0
+    if isinstance(plan.loss, LogisticLoss | MultinomialLoss):
+        slope = _RESIDUAL_SLOPE
     return slope * variance
 
 

@@ -63,7 +63,7 @@ def summarize(
     n_rows: int,
     plan: TrainingPlan | None = None,
     ordinary: TrainingPlan | None = None,
-    coefficients: Mapping[str, float] | None = None,
+    coefficients: Mapping[str, Any] | None = None,
     leakage: LeakageTable | None = None,
     measured: Sequence[Measured] = (),
     curve: Sequence[Measured] = (),
@@ -82,8 +82,8 @@ def summarize(
         Public number of rows.
     plan, ordinary : TrainingPlan, optional
         What was planned, and ordinary DP at the same epsilon, to compare noise.
-    coefficients : mapping of str to float, optional
-        Released weights by encoded column.
+    coefficients : mapping of str to float or list of float, optional
+        Released weights by encoded column; a list has one per label.
     leakage : LeakageTable, optional
         Estimates with bounds and reasons; default: what the policy declares.
     measured : sequence of Measured
@@ -258,7 +258,7 @@ def _noise(
 
 
 def _coefficients(
-    policy: Policy, weights: Mapping[str, float] | None, plan: TrainingPlan | None
+    policy: Policy, weights: Mapping[str, Any] | None, plan: TrainingPlan | None
 ) -> list[JSONObject]:
     if weights is None:
         return []
@@ -270,15 +270,26 @@ def _coefficients(
     if plan is not None:
         deviations = list(coefficient_deviation(plan).tolist())
     return [
-        {"column": text, "feature": feature, "weight": weight, "deviation": deviation}
-        for text, feature, weight, deviation in zip(
+        {"column": name, "feature": feature, "weight": weight, "deviation": deviation}
+        for text, feature, own, deviation in zip(
             encoder.describe_columns(),
             features,
             weights.values(),
             deviations,
             strict=True,
         )
+        for name, weight in _by_output(policy, text, own)
     ]
+
+
+def _by_output(policy: Policy, column: str, weights: Any) -> list[tuple[str, float]]:
+    """Return the weight of a column, or one per label under a name of its own."""
+    if not isinstance(weights, list):
+        return [(column, weights)]
+    domain = policy.label.domain if policy.label is not None else None
+    levels = list(domain.levels) if isinstance(domain, CategoryDomain) else []
+    levels += ["(other)"] * (len(weights) - len(levels))
+    return [(f"{column}, label {n}", w) for n, w in zip(levels, weights, strict=True)]
 
 
 def _span(block: Any) -> tuple[int, int]:

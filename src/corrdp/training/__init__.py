@@ -5,6 +5,7 @@ from corrdp.training._default_rule import (
     default_plan,
     standard_plan,
 )
+from corrdp.training._epochs import SVRG_EPOCH_STEPS, Schedule
 from corrdp.training._gradient_descent import (
     Descent,
     TrainedModel,
@@ -35,6 +36,7 @@ from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_pl
 
 __all__ = [
     "SQUARED_LOSS",
+    "SVRG_EPOCH_STEPS",
     "Descent",
     "GradientLayout",
     "GradientSensitivity",
@@ -46,6 +48,7 @@ __all__ = [
     "PreparedRows",
     "PublicFacts",
     "SampledBudget",
+    "Schedule",
     "Solver",
     "Spending",
     "SquaredLoss",

@@ -12,6 +12,7 @@ from corrdp._typing import FloatArray
 from corrdp.accounting._allocation import step_mu
 from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.exceptions import GuaranteeVoidError
+from corrdp.training._epochs import Epochs
 from corrdp.training._kernels import PreparedRows, gradient_sums, prepare_rows
 from corrdp.training._means import release_means
 from corrdp.training._plan import TrainingPlan
@@ -105,6 +106,7 @@ class Descent:
         solver = plan.solver
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
         self._iterates = Iterates(solver.output, plan.n_steps, rng)
+        self._epochs = Epochs(solver.epoch_steps)
         self.noise_scale = np.zeros(len(layout.groups))
         self._path: list[tuple[int, FloatArray, Any]] = []
 
@@ -113,8 +115,26 @@ class Descent:
         """Whether all planned gradients were released."""
         return self.n_done == self._plan.n_steps
 
+    @property
+    def anchor(self) -> FloatArray | None:
+        """Where the gradient is known, if the next step asks the difference to it."""
+        return self._epochs.anchor
+
+    def exact_gradient(self) -> tuple[FloatArray, int]:
+        """Return what `advance` takes, in one pass over the rows.
+
+        Guarantee
+        ---------
+        None: this is the sum before noise (`docs/theory/solvers.md`, section 1).
+        """
+        return self.rows.gradient_sum(
+            self.coef, residual_bound=self.residual_bound, anchor=self.anchor
+        )
+
     def advance(self, gradient: FloatArray, n_inside: int) -> None:
         """Take the step that follows from the exact gradient at `coef`.
+
+        If there is an `anchor`, from the exact difference to the gradient there.
 
         Guarantee
         ---------
@@ -127,13 +147,17 @@ class Descent:
             )
         plan, rng = self._plan, self._rng
         released, noise_scale = self.noisy_gradient(gradient)
-        noisy = centered(released) / plan.n_rows
+        noisy, variance = self._epochs.gradient(
+            centered(released) / plan.n_rows,
+            self._steps.variance(noise_scale),
+            self.coef,
+        )
         noisy[:-1] += plan.solver.ridge * self.coef[:-1]
-        size = self._steps.size(noise_scale, self.n_done + 1)
+        size = self._steps.size(variance, self.n_done + 1)
         moved = self.coef - size * self._direction.of(noisy)
         self.coef = plan.solver.projected(moved)
         self._iterates.add(self.n_done, self.coef)
-        if self._adapts:
+        if self._adapts and self.anchor is None:  # one bound for a whole epoch
             count = n_inside + self._steps.count_noise * rng.standard_normal()
             excess = count / plan.n_rows - _COVERED_FRACTION
             bound = self.residual_bound * math.exp(-_ADAPTATION_RATE * excess)
@@ -160,7 +184,7 @@ class Descent:
         ---------
         One step's part of ``plan.spending`` per row (`docs/theory/allocation.md`).
         """
-        noise_scale = self._steps.noise(self.coef, self.residual_bound)
+        noise_scale = self._steps.noise(self.coef, self.residual_bound, self.anchor)
         noise = self._rng.standard_normal(gradient.shape)
         noise *= per_column(noise_scale[self.layout.column_groups], self.coef)
         return gradient + noise, noise_scale
@@ -238,12 +262,11 @@ def descend(
     ---------
     That of `Descent` (`docs/theory/solvers.md`).
     """
-    rows = prepare_rows(codes, y, plan.layout, compiled=compiled)
+    plain = plan.loss.n_outputs == 1 and plan.solver.epoch_steps == 1
+    rows = prepare_rows(codes, y, plan.layout, compiled=compiled and plain)
     model = Descent(codes, rows, plan, rng)
     while not model.finished:
-        model.advance(
-            *model.rows.gradient_sum(model.coef, residual_bound=model.residual_bound)
-        )
+        model.advance(*model.exact_gradient())
     return model.result()
 
 
@@ -256,11 +279,14 @@ def descend_together(models: Sequence[Descent]) -> None:
     (`docs/theory/solvers.md`).
     """
     while running := [model for model in models if not model.finished]:
-        sums = gradient_sums(
-            [model.rows for model in running],
-            np.array([model.coef for model in running]),
-            [model.residual_bound for model in running],
-        )
+        if any(model.anchor is not None for model in running):
+            sums = [model.exact_gradient() for model in running]
+        else:
+            sums = gradient_sums(
+                [model.rows for model in running],
+                np.array([model.coef for model in running]),
+                [model.residual_bound for model in running],
+            )
         for model, (gradient, n_inside) in zip(running, sums, strict=True):
             model.advance(gradient, n_inside)
 
@@ -271,13 +297,16 @@ class _Steps:
     def __init__(self, plan: TrainingPlan, sensitivity: GradientSensitivity) -> None:
         self._plan = plan
         self._sensitivity = sensitivity
-        allowed = plan.spending.step_mu(plan.n_steps)
-        self._budget_mu = np.array([allowed[c] for c in sensitivity.row_classes])
-        self._sizes = np.array([group.size for group in sensitivity.groups], float)
-        self._free_sizes = self._sizes * (
-            plan.loss.n_free_outputs / plan.loss.n_outputs
+        sizes = np.array([group.size for group in sensitivity.groups], float)
+        self._free_sizes = sizes * (plan.loss.n_free_outputs / plan.loss.n_outputs)
+        allowed = plan.spending.gradient_mu
+        self._whole, self._difference = (
+            _Query(sizes, np.array([mu[c] for c in sensitivity.row_classes]))
+            for mu in (
+                plan.schedule.snapshot_mu(allowed),
+                plan.schedule.difference_mu(allowed),
+            )
         )
-        self._allocator = OnlineAllocator(self._sizes, budget_mu=self._budget_mu)
         self._adapts = plan.loss.adapts_residual_bound
         self._lipschitz = float(np.linalg.norm(sensitivity.contribution()))
 
@@ -290,13 +319,45 @@ class _Steps:
                 f"the residual bound adapts to a noisy count, and residual_mu={mu!r} "
                 "pays for none. Plan the spending with adapts_residual_bound=True."
             )
-        return math.sqrt(self._plan.n_steps) / mu if mu > 0 else 0.0
+        return math.sqrt(self._plan.schedule.n_snapshots) / mu if mu > 0 else 0.0
 
-    def noise(self, coef: FloatArray, residual_bound: float) -> FloatArray:
+    def noise(
+        self, coef: FloatArray, residual_bound: float, anchor: FloatArray | None
+    ) -> FloatArray:
         """Return this step's noise scale per group, held to the budget exactly."""
         bounds = self._sensitivity.bounds(
-            coef, residual_bound=residual_bound if self._adapts else None
+            coef,
+            anchor=anchor,
+            residual_bound=residual_bound if self._adapts else None,
         )
+        query = self._whole if anchor is None else self._difference
+        return query.noise(bounds)
+
+    def variance(self, noise_scale: FloatArray) -> float:
+        """Return the variance of the noise on the mean gradient, all coordinates."""
+        return float(self._free_sizes @ noise_scale**2) / self._plan.n_rows**2
+
+    def size(self, variance: float, step: int) -> float:
+        """Return the size of a step counted from 1."""
+        plan = self._plan
+        if plan.solver.step_size is not None:
+            return plan.solver.step_size
+        if plan.solver.step_rule is StepRule.PAPER:
+            return plan.travel / math.sqrt((self._lipschitz**2 + variance) * step)
+        limit = 2 / ((1 - plan.momentum) * plan.smoothness)
+        if variance == 0:
+            return limit
+        return min(plan.travel / math.sqrt(plan.n_steps * variance), limit)
+
+
+class _Query:
+    """Noise of one kind of release, every time within the same budget."""
+
+    def __init__(self, sizes: FloatArray, budget_mu: FloatArray) -> None:
+        self._budget_mu = budget_mu
+        self._allocator = OnlineAllocator(sizes, budget_mu=budget_mu)
+
+    def noise(self, bounds: FloatArray) -> FloatArray:
         noise_scale = self._allocator.update(bounds)
         if not (step_mu(bounds, noise_scale) <= self._budget_mu).all():
             raise GuaranteeVoidError(
@@ -304,16 +365,3 @@ class _Steps:
                 "was released; report this as a defect."
             )
         return noise_scale
-
-    def size(self, noise_scale: FloatArray, step: int) -> float:
-        """Return the size of a step counted from 1."""
-        plan = self._plan
-        if plan.solver.step_size is not None:
-            return plan.solver.step_size
-        variance = float(self._free_sizes @ noise_scale**2) / plan.n_rows**2
-        if plan.solver.step_rule is StepRule.PAPER:
-            return plan.travel / math.sqrt((self._lipschitz**2 + variance) * step)
-        limit = 2 / ((1 - plan.momentum) * plan.smoothness)
-        if variance == 0:
-            return limit
-        return min(plan.travel / math.sqrt(plan.n_steps * variance), limit)

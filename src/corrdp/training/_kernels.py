@@ -68,7 +68,11 @@ class GroupedRows:
     offset: FloatArray
 
     def gradient_sum(
-        self, coef: FloatArray, *, residual_bound: float
+        self,
+        coef: FloatArray,
+        *,
+        residual_bound: float,
+        anchor: FloatArray | None = None,
     ) -> tuple[FloatArray, int]:
         """Return the clipped gradient sum in the layout's order; see the kernel.
 
@@ -77,13 +81,16 @@ class GroupedRows:
         None: this is the sum before noise (`docs/theory/solvers.md`, section 1).
         """
         order = self.prepared.order
-        summed, n_inside = _module(self.prepared.compiled).gradient_sum(
-            self.prepared.rows,
-            coef[order],
-            self.offset,
-            self.rules,
-            residual_bound=residual_bound,
-        )
+        rows, bound = self.prepared.rows, residual_bound
+        at = coef[order], self.offset, self.rules
+        if coef.ndim == 2 or anchor is not None:
+            there = None if anchor is None else anchor[order]
+            summed, n_inside = _kernel_numpy.gradient_sum(
+                rows, *at, residual_bound=bound, anchor=there
+            )
+        else:
+            module = _module(self.prepared.compiled)
+            summed, n_inside = module.gradient_sum(rows, *at, residual_bound=bound)
         gradient = np.empty_like(summed)
         gradient[order] = summed
         return gradient, n_inside
@@ -98,7 +105,7 @@ def gradient_sums(
     ----------
     models : sequence of GroupedRows
         All of the same `PreparedRows`.
-    coefs : array of float, shape (n_models, n_columns)
+    coefs : array of float, shape (n_models, n_columns[, n_outputs])
         Parameters of each model.
     residual_bounds : sequence of float
         As for the kernel.
@@ -109,7 +116,7 @@ def gradient_sums(
     """
     prepared = models[0].prepared
     module = _module(prepared.compiled)
-    if not hasattr(module, "gradient_sums"):
+    if not hasattr(module, "gradient_sums") or coefs.ndim == 3:
         return [
             model.gradient_sum(coef, residual_bound=bound)
             for model, coef, bound in zip(models, coefs, residual_bounds, strict=True)

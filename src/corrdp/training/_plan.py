@@ -1,9 +1,12 @@
 """The training plan: every choice that training makes, made before data is read."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from corrdp._validate import check_count
+from corrdp.certificate import Component
+from corrdp.training._epochs import Schedule
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import Loss
 from corrdp.training._solver import Solver
@@ -23,7 +26,7 @@ class TrainingPlan:
         Groups with their clipping norms and bounds; offsets are those of a central
         record until means have been released.
     loss : Loss
-        Logistic, or squared with the residual bound training begins with.
+        The loss; a squared one with the residual bound training begins with.
     spending : Spending
         Budget per class and its split.
     n_rows : int
@@ -83,6 +86,22 @@ class TrainingPlan:
         return replace(self, solver=solver)
 
     @property
+    def schedule(self) -> Schedule:
+        """Whole gradients and differences."""
+        return Schedule(self.n_steps, self.solver.epoch_steps)
+
+    def components(self, means_cost: Mapping[str, float]) -> tuple[Component, ...]:
+        """Return what a certificate of full-batch training is issued on.
+
+        Guarantee
+        ---------
+        Known before training: `docs/theory/solvers.md`, sections 1 and 3.
+        """
+        return self.spending.components(
+            self.n_steps, means_cost, epoch_steps=self.solver.epoch_steps
+        )
+
+    @property
     def noise_to_signal(self) -> float:
         """Predicted excess risk relative to that of a model that knows nothing."""
         return self.predicted_error / self.null_risk
@@ -93,7 +112,9 @@ class TrainingPlan:
         header = f"{'group':<{width}}  {'columns':>7}  {'clip norm':>10}"
         lines = [f"{header}  {'influence':>10}"]
         for group, entry in zip(
-            self.layout.groups, self.layout.table_groups(), strict=True
+            self.layout.groups,
+            self.layout.table_groups(self.loss.n_outputs),
+            strict=True,
         ):
             lines.append(
                 f"{group.name:<{width}}  {entry.size:>7}  {_shown(group.clip_norm)}  "
@@ -108,12 +129,16 @@ class TrainingPlan:
         ]
         lines += [
             "",
-            f"noise {self.noise}, {self.n_steps} full-batch steps over {self.n_rows} "
-            f"rows, momentum {self.momentum:g}",
+            f"noise {self.noise}, {self.n_steps} full-batch steps{self._epochs()} over "
+            f"{self.n_rows} rows, momentum {self.momentum:g}",
             f"predicted excess risk {self.predicted_error:.3g}, noise to signal "
             f"{self.noise_to_signal:.3g}",
         ]
         return "\n".join(lines)
+
+    def _epochs(self) -> str:
+        length = self.solver.epoch_steps
+        return f" in epochs of {length}" if length > 1 else ""
 
 
 def _shown(value: float) -> str:

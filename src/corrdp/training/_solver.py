@@ -10,7 +10,7 @@ import numpy as np
 
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_real
+from corrdp._validate import check_count, check_real
 from corrdp.exceptions import CorrDPError
 
 
@@ -55,12 +55,16 @@ class Solver:
         Coefficients are projected on the ball, then on the box, of this size.
     output : {"average", "last", "random"}
         Average of the last half of the iterates, the last, or one drawn uniformly.
+    epoch_steps : int
+        More than 1 for variance reduction (SVRG): one whole gradient, then
+        ``epoch_steps - 1`` differences to it. ``solver="svrg"`` stands for 10.
 
     Guarantee
     ---------
     Every option is a function of noisy gradients, public numbers and independent
     coins, so that a fit costs the same whatever is chosen: `docs/theory/solvers.md`,
-    section 2.
+    section 2. Differences are queries of their own and paid from the same budget:
+    section 3.
     """
 
     update: Update = Update.MOMENTUM
@@ -70,6 +74,7 @@ class Solver:
     ball_radius: float = math.inf
     box_radius: float = math.inf
     output: Output = Output.AVERAGE
+    epoch_steps: int = 1
 
     def __post_init__(self) -> None:
         for name, choices in (
@@ -84,6 +89,7 @@ class Solver:
                     f"{name}={value!r}. Choose one."
                 )
             object.__setattr__(self, name, choices(value))
+        check_count("epoch_steps", self.epoch_steps)
         check_real("ridge", self.ridge, lower=0.0)
         for name in ("ball_radius", "box_radius"):
             check_real(
@@ -106,6 +112,7 @@ class Solver:
             "ball_radius": encode_number(self.ball_radius),
             "box_radius": encode_number(self.box_radius),
             "output": self.output.value,
+            "epoch_steps": self.epoch_steps,
         }
 
     @classmethod

@@ -9,6 +9,7 @@ from corrdp.accounting import WHOLE_RECORD, GaussianEvent, gaussian_mu
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, UnsupportedEventError
 from corrdp.policy import Budget, NeighborClass, Policy, class_epsilon
+from corrdp.training._epochs import Schedule
 
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03
@@ -72,7 +73,7 @@ class Spending:
         return {name: mu / math.sqrt(n_steps) for name, mu in self.gradient_mu.items()}
 
     def components(
-        self, n_steps: int, means_cost: Mapping[str, float]
+        self, n_steps: int, means_cost: Mapping[str, float], *, epoch_steps: int = 1
     ) -> tuple[Component, ...]:
         """Return what a certificate is issued on.
 
@@ -82,19 +83,25 @@ class Spending:
             Number of gradients released.
         means_cost : mapping of str to float
             Gaussian-DP parameter of the released means, per class.
+        epoch_steps : int
+            Steps per whole gradient; see `Schedule`.
         """
-        per_step = self.step_mu(n_steps)
-        parts = [
-            Component("gradients", events=_events(per_step, count=n_steps)),
-        ]
+        schedule = Schedule(n_steps, epoch_steps)
+        count = schedule.n_snapshots
+        whole = schedule.snapshot_mu(self.gradient_mu)
+        parts = [Component("gradients", events=_events(whole, count=count))]
+        if schedule.n_differences:
+            rest = schedule.difference_mu(self.gradient_mu)
+            events = _events(rest, count=schedule.n_differences)
+            parts.append(Component("gradient differences", events=events))
         if any(means_cost.values()):
             parts.insert(0, Component("column means", events=_events(means_cost)))
         if self.residual_share > 0:
             every = dict.fromkeys(
-                (c.name for c in self.classes), self.residual_mu / math.sqrt(n_steps)
+                (c.name for c in self.classes), self.residual_mu / math.sqrt(count)
             )
             parts.append(
-                Component("residual fractions", events=_events(every, count=n_steps))
+                Component("residual fractions", events=_events(every, count=count))
             )
         return tuple(parts)
 
