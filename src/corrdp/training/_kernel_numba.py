@@ -10,7 +10,7 @@ is infinite or NaN, so the compiler may assume so (`fastmath`).
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import get_num_threads, njit, prange
@@ -26,6 +26,32 @@ _LAMBERT = tuple(
     np.float32(number / 135135)
     for number in (135135, 17325, 378, 1, 135135, 62370, 3150, 28)
 )
+
+
+class _Tiles(NamedTuple):
+    """The arrays of `RowTiles`."""
+
+    values: Any
+    columns: Any
+    places: Any
+    constants: Any
+    fixed: Any
+    labels: Any
+    n_rows: Any
+
+
+class _Models(NamedTuple):
+    """Parameters, offsets and rules of every model; fewer groups are padded."""
+
+    coef: Any
+    offset: Any
+    residual_bound: Any
+    starts: Any
+    n_groups: Any
+    n_sensitive: Any
+    radius: Any
+    clip: Any
+    influence: Any
 
 
 @njit(inline="always", fastmath=True, error_model="numpy")
@@ -161,17 +187,25 @@ def _add_gradient(
 
 @njit(inline="always", fastmath=True, error_model="numpy")
 def _add_tile(
-    values: Any, columns: Any, constants: Any, fixed: Any, labels: Any, n: int, coef: Any,
-    offset: Any, starts: Any, n_sensitive: int, radius: Any, clip: Any, influence: Any,
-    residual_bound: Any, gradient: Any, work: Any, near: Any,
-) -> int:  # fmt: skip
-    n_groups = clip.size
+    tiles: Any, k: int, models: Any, model: int, gradient: Any, work: Any, near: Any
+) -> int:
+    n_groups, n_sensitive = models.n_groups[model], models.n_sensitive[model]
+    coef, offset, starts = (
+        models.coef[model],
+        models.offset[model],
+        models.starts[model],
+    )
+    residual_bound = models.residual_bound[model]
+    values = tiles.values[tiles.places[k] : tiles.places[k + 1]]
+    columns = tiles.columns[tiles.places[k] : tiles.places[k + 1]]
+    constants, fixed, labels = tiles.constants[k], tiles.fixed[k], tiles.labels[k]
+    n = min(labels.size, tiles.n_rows - k * labels.size)
     residual, without, scalar, norms = work[0], work[1], work[2], work[3:]
     near_coef, near_offset = near[0], near[1]
     residual[:] = np.float32(0)
     without[:] = np.float32(0)
-    for k in range(columns.size):
-        near_coef[k], near_offset[k] = coef[columns[k]], offset[columns[k]]
+    for c in range(columns.size):
+        near_coef[c], near_offset[c] = coef[columns[c]], offset[columns[c]]
     hidden, shown = np.float32(0), np.float32(0)
     last = 0
     for g in range(n_groups):
@@ -180,10 +214,10 @@ def _add_tile(
             move = constants[j] - offset[j]
             still += fixed[j] * coef[j] * move
             square += fixed[j] * move * move
-        norms[g, :] = square
         first = last
         while last < columns.size and columns[last] < starts[g + 1]:
             last += 1
+        norms[g, : n if first < last else 1] = square
         if starts[g] < n_sensitive:
             hidden += still
             score = residual
@@ -214,8 +248,8 @@ def _add_tile(
         while last < columns.size and columns[last] < starts[g + 1]:
             last += 1
         total = _set_scalar(
-            n, residual, without, norms[g], first == last, radius[g], clip[g],
-            influence[g], scalar,
+            n, residual, without, norms[g], first == last, models.radius[model, g],
+            models.clip[model, g], models.influence[model, g], scalar,
         )  # fmt: skip
         for j in range(starts[g], starts[g + 1]):
             gradient[j] += total * (constants[j] - offset[j])
@@ -225,41 +259,24 @@ def _add_tile(
 
 @njit(cache=True, fastmath=True, error_model="numpy")
 def _add_tiles(
-    values: Any, columns: Any, places: Any, constants: Any, fixed: Any, labels: Any, n_rows: int,
-    coef: Any, offset: Any, starts: Any, n_groups: Any, n_sensitive: Any, radius: Any,
-    clip: Any, influence: Any, residual_bound: Any, first: int, last: int,
-    gradients: Any, inside: Any,
-) -> None:  # fmt: skip
-    tile_rows = labels.shape[1]
-    work = np.empty((3 + radius.shape[1], tile_rows), np.float32)
-    near = np.empty((2, coef.shape[1]), np.float32)
+    tiles: Any, models: Any, first: int, last: int, gradients: Any, inside: Any
+) -> None:
+    n_models, n_columns = models.coef.shape
+    work = np.empty((3 + models.clip.shape[1], tiles.labels.shape[1]), np.float32)
+    near = np.empty((2, n_columns), np.float32)
     for k in range(first, last):
-        n = min(tile_rows, n_rows - k * tile_rows)
-        tile = values[places[k] : places[k + 1]]
-        stored = columns[places[k] : places[k + 1]]
-        for model in range(coef.shape[0]):
-            g = n_groups[model]
+        for model in range(n_models):
             inside[model] += _add_tile(
-                tile, stored, constants[k], fixed[k], labels[k], n, coef[model], offset[model],
-                starts[model, : g + 1], n_sensitive[model], radius[model, :g],
-                clip[model, :g], influence[model, :g], residual_bound[model],
-                gradients[model], work[: 3 + g], near,
-            )  # fmt: skip
+                tiles, k, models, model, gradients[model], work, near
+            )
 
 
 @njit(parallel=True, cache=True)
-def _add_parts(
-    values: Any, columns: Any, places: Any, constants: Any, fixed: Any, labels: Any, n_rows: int,
-    coef: Any, offset: Any, starts: Any, n_groups: Any, n_sensitive: Any, radius: Any,
-    clip: Any, influence: Any, residual_bound: Any, cuts: Any, gradients: Any,
-    inside: Any,
-) -> None:  # fmt: skip
+def _add_parts(tiles: Any, models: Any, cuts: Any, gradients: Any, inside: Any) -> None:
     for part in prange(inside.shape[0]):
         _add_tiles(
-            values, columns, places, constants, fixed, labels, n_rows, coef, offset, starts,
-            n_groups, n_sensitive, radius, clip, influence, residual_bound, cuts[part],
-            cuts[part + 1], gradients[part], inside[part],
-        )  # fmt: skip
+            tiles, models, cuts[part], cuts[part + 1], gradients[part], inside[part]
+        )
 
 
 def gradient_sums(
@@ -287,7 +304,7 @@ def gradient_sums(
     ---------
     None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
     """
-    arguments = (
+    tiles = _Tiles(
         rows.values,
         rows.columns,
         rows.starts,
@@ -295,20 +312,22 @@ def gradient_sums(
         rows.fixed,
         rows.labels,
         rows.n_rows,
+    )
+    models = _Models(
         coefs.astype(np.float32),
         offsets.astype(np.float32),
-        *_packed(tuple(rules)),
         np.array(residual_bounds, np.float32),
+        *_packed(tuple(rules)),
     )
     n_tiles = len(rows.labels)
     n_parts = max(1, min(get_num_threads(), n_tiles * len(rules) // _TILES_PER_THREAD))
     gradients = np.zeros((n_parts, *coefs.shape))
     inside = np.zeros((n_parts, len(rules)), np.int64)
     if n_parts == 1:
-        _add_tiles(*arguments, 0, n_tiles, gradients[0], inside[0])
+        _add_tiles(tiles, models, 0, n_tiles, gradients[0], inside[0])
     else:
         cuts = np.arange(n_parts + 1) * n_tiles // n_parts
-        _add_parts(*arguments, cuts, gradients, inside)
+        _add_parts(tiles, models, cuts, gradients, inside)
     return gradients.sum(axis=0), inside.sum(axis=0)
 
 
@@ -337,7 +356,7 @@ def gradient_sum(
 
 @lru_cache(maxsize=16)
 def _packed(rules: tuple[GroupRules, ...]) -> tuple[Any, ...]:
-    """Return the rules of all models as arrays; models with fewer groups are padded."""
+    """Return the last fields of `_Models`."""
     most = max(rule.n_groups for rule in rules)
     return (
         np.array([_padded(rule.starts, most + 1) for rule in rules]),
