@@ -22,6 +22,7 @@ from corrdp.cli import (
     _predict,
     _query,
     _report,
+    _reproduce,
     _sweep,
     _train,
 )
@@ -53,6 +54,7 @@ app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_certificate.app, name="certificate")
 app.command("audit")(_audit.audit)
 app.add_typer(_account.app, name="account")
+app.command("reproduce")(_reproduce.reproduce)
 app.command("demo")(_demo.demo)
 
 

@@ -10,6 +10,8 @@ from corrdp.reproduction._experiments import (
     Model,
     experiments,
 )
+from corrdp.reproduction._reproduce import Reproduction, reproduce
+from corrdp.reproduction._results import Results
 
 __all__ = [
     "EXPERIMENTS",
@@ -18,7 +20,10 @@ __all__ = [
     "CellResult",
     "Experiment",
     "Model",
+    "Reproduction",
+    "Results",
     "experiments",
     "load_sepsis_balanced",
+    "reproduce",
     "sepsis_balanced",
 ]

@@ -6,6 +6,7 @@ draws depend on the seed alone, not on which models happen to be trained togethe
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,21 +19,22 @@ _STEPS_DRAWN_TOGETHER = 250
 _ROWS_PER_BLOCK = 512  # scores of a block for some hundred models stay in the cache
 
 
-def descend_on_gram(
-    features: FloatArray,
-    labels: FloatArray,
-    counts: FloatArray,
-    noise_scale: FloatArray,
-    *,
-    ridge: float,
-    step_size: float,
-    n_steps: int,
-    seeds: Sequence[int],
-) -> FloatArray:
-    """Return the last iterates of least squares, whose rows matter by their moments.
+class MeanGradient(Protocol):
+    """Rows, in whatever form yields the mean gradient of many models."""
+
+    @property
+    def dtype(self) -> type[Any]:
+        """Precision of the gradients."""
+
+    def mean_gradient(self, coefs: NDArray[Any]) -> NDArray[Any]:
+        """Return the mean gradient at each column, shape (n_columns, n_models)."""
+
+
+class GramMoments:
+    """Least squares without clipping: rows matter by their moments alone.
 
     The gradient of the mean of ``(y - x . coef)^2 + ridge |coef|^2`` needs the Gram
-    matrix alone: a step costs the square of the number of columns, whatever the rows.
+    matrix: a step costs the square of the number of columns, whatever the rows.
 
     Parameters
     ----------
@@ -40,103 +42,125 @@ def descend_on_gram(
         Rows.
     labels, counts : array of float, shape (n_rows,)
         Labels, and how many rows are equal.
-    noise_scale : array of float, shape (n_columns, n_models)
-        Deviation of the noise on the mean gradient.
-    ridge, step_size, n_steps
-        Of the descent, which starts at 0.
-    seeds : sequence of int, length n_models
-        Seed of each model.
-
-    Returns
-    -------
-    coefs : array of float, shape (n_columns, n_models)
-
-    Guarantee
-    ---------
-    None: gradients are not bounded (`docs/theory/paper_noise.md`).
+    ridge : float
+        Weight of the penalty.
     """
-    weighted = features * (counts / counts.sum())[:, None]
-    curvature = 2.0 * (weighted.T @ features + ridge * np.eye(features.shape[1]))
-    pull = 2.0 * (weighted.T @ labels)[:, None]
-    coefs = np.zeros_like(noise_scale)
-    for noise in _noise(noise_scale, n_steps, seeds):
-        gradient = curvature @ coefs - pull + noise
-        coefs -= step_size * gradient
-    return _finite(coefs)
+
+    dtype = np.float64
+
+    def __init__(
+        self,
+        features: FloatArray,
+        labels: FloatArray,
+        counts: FloatArray,
+        *,
+        ridge: float = 0.0,
+    ) -> None:
+        weighted = features * (counts / counts.sum())[:, None]
+        penalty = ridge * np.eye(features.shape[1])
+        self._curvature = 2.0 * (weighted.T @ features + penalty)
+        self._pull = 2.0 * (weighted.T @ labels)[:, None]
+
+    def mean_gradient(self, coefs: NDArray[Any]) -> NDArray[Any]:
+        """Return the mean gradient at each column, shape (n_columns, n_models)."""
+        return np.asarray(self._curvature @ coefs - self._pull)
 
 
-def descend_on_rows(
-    features: FloatArray,
-    labels: FloatArray,
-    counts: FloatArray,
-    noise_scale: FloatArray,
-    *,
-    residual_bound: float | None,
-    step_size: float,
-    n_steps: int,
-    seeds: Sequence[int],
-    rows_per_block: int = _ROWS_PER_BLOCK,
-) -> FloatArray:
-    """Return the last iterates of logistic regression, or of clipped least squares.
-
-    One pass over the rows serves all models; single precision, blocks of rows.
+class RowBlocks:
+    """Any rows: one pass in blocks serves all models, in single precision.
 
     Parameters
     ----------
-    features, labels, counts, noise_scale, step_size, n_steps, seeds
-        As for `descend_on_gram`.
+    features, labels, counts
+        As for `GramMoments`.
     residual_bound : float, optional
-        Least squares: ``2 (x . coef - y)`` is the residual, clipped to twice this;
-        None for logistic regression, whose residual is below 1 by itself.
-    rows_per_block : int
-        Rows whose scores are held at once.
+        Least squares: ``x . coef - y`` is clipped to this and doubled; None for
+        logistic regression, whose residual is below 1 by itself.
+    """
+
+    dtype = np.float32
+
+    def __init__(
+        self,
+        features: FloatArray,
+        labels: FloatArray,
+        counts: FloatArray,
+        *,
+        residual_bound: float | None,
+    ) -> None:
+        share = (counts / counts.sum())[:, None]
+        self._bound = residual_bound
+        self._blocks = [
+            (
+                np.ascontiguousarray(features[rows], dtype=np.float32),
+                np.ascontiguousarray((features[rows] * share[rows]).T, np.float32),
+                labels[rows, None].astype(np.float32),
+            )
+            for rows in (
+                slice(start, start + _ROWS_PER_BLOCK)
+                for start in range(0, len(features), _ROWS_PER_BLOCK)
+            )
+        ]
+
+    def mean_gradient(self, coefs: NDArray[Any]) -> NDArray[Any]:
+        """Return the mean gradient at each column, shape (n_columns, n_models)."""
+        gradient = np.zeros_like(coefs)
+        for rows, weighted, y in self._blocks:
+            residual = rows @ coefs
+            if self._bound is None:
+                _subtract_label_from_probability(residual, y)
+            else:
+                residual -= y
+                np.clip(residual, -self._bound, self._bound, out=residual)
+                residual *= 2.0
+            gradient += weighted @ residual
+        return gradient
+
+
+def descend(
+    rows: MeanGradient,
+    noise_scale: FloatArray,
+    *,
+    step_size: float,
+    n_steps: int,
+    seeds: Sequence[int],
+) -> FloatArray:
+    """Return the last iterates of models that start at 0.
+
+    Parameters
+    ----------
+    rows : MeanGradient
+        What is descended.
+    noise_scale : array of float, shape (n_columns, n_models)
+        Deviation of the noise on the mean gradient.
+    step_size, n_steps : float, int
+        Constant step, number of steps.
+    seeds : sequence of int, length n_models
+        Seed of each model.
 
     Guarantee
     ---------
-    One record moves the mean gradient as `GradientSensitivity` says; the noise is the
-    caller's (`docs/theory/paper_noise.md`).
+    None by itself: how far one record moves the mean is a matter of `rows`, the noise
+    is the caller's, and seeds make it replayable (`docs/theory/paper_noise.md`).
     """
-    share = (counts / counts.sum()).astype(np.float32)[:, None]
-    X = np.ascontiguousarray(features, dtype=np.float32)
-    y = labels.astype(np.float32)[:, None]
-    transposed = np.ascontiguousarray((X * share).T)
-    coefs = np.zeros_like(noise_scale, dtype=np.float32)
-    blocks = [
-        slice(start, min(start + rows_per_block, len(X)))
-        for start in range(0, len(X), rows_per_block)
-    ]
-    space = np.empty((rows_per_block, coefs.shape[1]), dtype=np.float32)
-    for noise in _noise(noise_scale.astype(np.float32), n_steps, seeds):
-        gradient = noise
-        for block in blocks:
-            residual = space[: block.stop - block.start]
-            np.matmul(X[block], coefs, out=residual)
-            if residual_bound is None:
-                _subtract_label_from_probability(residual, y[block])
-            else:
-                residual -= y[block]
-                np.clip(residual, -residual_bound, residual_bound, out=residual)
-                residual *= 2.0
-            gradient += transposed[:, block] @ residual
-        coefs -= np.float32(step_size) * gradient
-    return _finite(coefs.astype(np.float64))
-
-
-def _subtract_label_from_probability(
-    score: NDArray[np.float32], y: NDArray[np.float32]
-) -> None:
-    """Replace scores by ``expit(score) - y`` in place."""
-    np.clip(score, -30.0, 30.0, out=score)  # exp must not overflow
-    np.negative(score, out=score)
-    np.exp(score, out=score)
-    score += 1.0
-    np.reciprocal(score, out=score)
-    score -= y
+    scale = noise_scale.astype(rows.dtype)
+    coefs = np.zeros_like(scale)
+    for noise in _noise(scale, n_steps, seeds):
+        noise += rows.mean_gradient(coefs)
+        noise *= step_size
+        coefs -= noise
+    if not np.isfinite(coefs).all():
+        raise CorrDPError(
+            f"gradient descent with step_size={step_size!r} left the finite numbers. "
+            "Lower the step size."
+        )
+    last: FloatArray = coefs.astype(np.float64)
+    return last
 
 
 def _noise(
-    noise_scale: NDArray[np.floating], n_steps: int, seeds: Sequence[int]
-) -> Iterator[NDArray[np.floating]]:
+    noise_scale: NDArray[Any], n_steps: int, seeds: Sequence[int]
+) -> Iterator[NDArray[Any]]:
     """Yield the scaled noise of every step, shape (n_columns, n_models)."""
     n_columns = noise_scale.shape[0]
     distinct = sorted(set(seeds))
@@ -155,9 +179,13 @@ def _noise(
             yield step[:, place] * noise_scale
 
 
-def _finite(coefs: FloatArray) -> FloatArray:
-    if not np.isfinite(coefs).all():
-        raise CorrDPError(
-            "gradient descent left the finite numbers. Lower the step size."
-        )
-    return coefs
+def _subtract_label_from_probability(
+    score: NDArray[np.float32], y: NDArray[np.float32]
+) -> None:
+    """Replace scores by ``expit(score) - y`` in place."""
+    np.clip(score, -30.0, 30.0, out=score)  # exp must not overflow
+    np.negative(score, out=score)
+    np.exp(score, out=score)
+    score += 1.0
+    np.reciprocal(score, out=score)
+    score -= y

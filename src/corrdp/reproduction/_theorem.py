@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,12 @@ from corrdp.reproduction._data import (
     paper_rows,
     typical_gradient_norm,
 )
-from corrdp.reproduction._descent import descend_on_gram, descend_on_rows
+from corrdp.reproduction._descent import (
+    GramMoments,
+    MeanGradient,
+    RowBlocks,
+    descend,
+)
 from corrdp.reproduction._experiments import Cell, CellResult, Experiment, Model
 from corrdp.training import GradientSensitivity
 from corrdp.training._losses import LogisticLoss, Loss, SquaredLoss
@@ -128,13 +134,14 @@ def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
         for plan, count in zip(plans, n_models, strict=True)
     ]
     seeds = [seed for count in n_models for seed in range(count)]
-    partial = [cell for cell in cells if cell.method == "partial"]
-    if partial and len(partial) < len(cells):
-        raise AssertionError(
-            "cells without sensitive columns are trained by themselves"
-        )
-    coefs = _descend(
-        experiment, rows, np.hstack(scales), seeds, insensitive_only=bool(partial)
+    without = [cell.method == "partial" for cell in cells]
+    assert all(without) or not any(without)  # `together` keeps them apart
+    coefs = descend(
+        _gradients(experiment, rows, insensitive_only=without[0]),
+        np.hstack(scales),
+        step_size=experiment.step_size,
+        n_steps=experiment.n_steps,
+        seeds=seeds,
     )
     scores = rows.scores(coefs, model=experiment.model)
     results, first = [], 0
@@ -156,41 +163,20 @@ def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
     return results
 
 
-def _descend(
-    experiment: Experiment,
-    rows: PaperRows,
-    noise_scale: FloatArray,
-    seeds: Sequence[int],
-    *,
-    insensitive_only: bool,
-) -> FloatArray:
+def _gradients(
+    experiment: Experiment, rows: PaperRows, *, insensitive_only: bool
+) -> MeanGradient:
+    """Return the rows in the form that is fastest for the model."""
     features = rows.features
     if insensitive_only:
         features = np.where(rows.sensitive_columns, 0.0, features)
-    table = features, rows.labels, rows.counts, noise_scale
+    table = features, rows.labels, rows.counts
     if experiment.data == "synthetic":
-        return descend_on_gram(
-            *table,
-            ridge=1.0 / rows.n_rows,
-            step_size=experiment.step_size,
-            n_steps=experiment.n_steps,
-            seeds=seeds,
-        )
-    linear = experiment.model is Model.LINEAR
-    return descend_on_rows(
-        *table,
-        residual_bound=_RESIDUAL_BOUND if linear else None,
-        step_size=experiment.step_size,
-        n_steps=experiment.n_steps,
-        seeds=seeds,
-    )
+        return GramMoments(*table, ridge=1.0 / rows.n_rows)
+    if experiment.model is Model.LINEAR:
+        return RowBlocks(*table, residual_bound=_RESIDUAL_BOUND)
+    with suppress(ImportError):  # numba comes with the extra "fast"
+        from corrdp.reproduction._logistic_kernel import LogisticRows
 
-
-def least_risk_score(experiment: Experiment) -> float:
-    """Return the score of the linear model of least risk on the paper's columns."""
-    rows = paper_rows(experiment)
-    root = np.sqrt(rows.counts)[:, None]
-    coef = np.linalg.lstsq(
-        rows.features * root, rows.labels[:, None] * root, rcond=None
-    )[0]
-    return float(rows.scores(coef, model=Model.LINEAR)[0])
+        return LogisticRows.of(*table, rows.number_columns)
+    return RowBlocks(*table, residual_bound=None)

@@ -37,7 +37,11 @@ def together(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
     """
     groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in cells:
-        key = (cell.experiment.name, cell.calibration.value, cell.method)
+        key: tuple[str, ...] = (
+            cell.experiment.name,
+            cell.calibration.value,
+            cell.method,
+        )
         if cell.calibration is Calibration.CERTIFIED:
             key = (*key, str(cell.epsilon))
         groups.setdefault(key, []).append(cell)

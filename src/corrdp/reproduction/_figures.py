@@ -1,0 +1,144 @@
+"""Figures like the paper's: the gap against epsilon, its noise beside the certified."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.exceptions import CorrDPError
+from corrdp.reproduction._experiments import PRIVATE_METHODS, Calibration, Model
+from corrdp.reproduction._results import Results
+
+# Okabe and Ito's colors; line and marker differ too, for print and for every eye.
+_STYLES: dict[str, dict[str, Any]] = {
+    "corr": {"color": "#0072B2", "linestyle": "-", "marker": "o", "label": "Corr"},
+    "semi": {"color": "#009E73", "linestyle": "--", "marker": "^", "label": "Semi"},
+    "standard": {
+        "color": "#D55E00",
+        "linestyle": "-.",
+        "marker": "s",
+        "label": "Standard",
+    },
+}
+_FLAT: dict[str, dict[str, Any]] = {
+    "partial": {"color": "#CC79A7", "linestyle": (0, (1, 1)), "label": "Partial"},
+    "nonprivate": {
+        "color": "#555555",
+        "linestyle": (0, (5, 1, 1, 1, 1, 1)),
+        "label": "Descent without noise",
+    },
+}
+_TITLES = {
+    Calibration.THEOREM: "theorem: the paper's noise",
+    Calibration.CERTIFIED: "certified: proved at every epsilon",
+}
+_SMALLEST = 1e-6  # what a logarithmic axis shows for a gap of 0
+
+
+def draw_figure(results: Results, experiment: str, directory: Path) -> list[Path]:
+    """Draw one experiment as SVG and PNG; return the files.
+
+    Parameters
+    ----------
+    results : Results
+        Every cell of the experiment.
+    experiment : str
+        Its name, which the files bear.
+    directory : path
+        Where the files are written.
+    """
+    plt = _pyplot()
+    settings = {"svg.hashsalt": "corrdp", "font.size": 9, "axes.grid": True}
+    settings |= {"grid.color": "#DDDDDD", "grid.linewidth": 0.6}
+    with plt.rc_context(settings):
+        figure, panels = plt.subplots(1, 2, figsize=(8.0, 3.3), sharey=True)
+        for panel, calibration in zip(panels, Calibration, strict=True):
+            _draw_panel(panel, results, experiment, calibration)
+        panels[0].set_ylabel(_axis_title(results, experiment))
+        figure.suptitle(results.experiments[experiment].title, fontsize=10)
+        handles = {
+            label: handle
+            for panel in panels
+            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="lower center",
+            ncols=len(handles),
+            frameon=False,
+        )
+        figure.tight_layout(rect=(0, 0.07, 1, 1))
+        paths = [directory / f"{experiment}.{kind}" for kind in ("svg", "png")]
+        figure.savefig(paths[0], metadata={"Date": None})
+        figure.savefig(paths[1], dpi=150)
+        plt.close(figure)
+    return paths
+
+
+def _draw_panel(
+    panel: Any, results: Results, experiment: str, calibration: Calibration
+) -> None:
+    described = results.experiments[experiment]
+    accuracy = described.metric == "accuracy"
+    unit = 100.0 if accuracy else 1.0
+    baseline = results.baseline(experiment, calibration)
+    epsilons = np.array(results.epsilons(experiment, calibration))
+    for method in PRIVATE_METHODS:
+        scores = [
+            results.scores(experiment, calibration, method, epsilon)
+            for epsilon in epsilons
+        ]
+        mean = unit * np.array([baseline - score.mean() for score in scores])
+        deviation = unit * np.array([_deviation(score) for score in scores])
+        low, high = mean - deviation, mean + deviation
+        if not accuracy:
+            mean, low, high = (np.maximum(v, _SMALLEST) for v in (mean, low, high))
+            low = np.maximum(low, mean / 10)  # a band of a logarithm has no bottom
+        style = _STYLES[method]
+        panel.plot(epsilons, mean, markersize=4, linewidth=1.4, **style)
+        panel.fill_between(epsilons, low, high, color=style["color"], alpha=0.15, lw=0)
+    flat = ["partial"] if described.partial else []
+    if described.model is Model.LINEAR and calibration is Calibration.THEOREM:
+        flat.append("nonprivate")
+    for method in flat:
+        gap = unit * (baseline - results.plain(experiment, calibration, method))
+        panel.axhline(max(gap, _SMALLEST), linewidth=1.2, **_FLAT[method])
+    panel.set_xscale("log")
+    if not accuracy:
+        panel.set_yscale("log")
+    ticks = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
+    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.minorticks_off()
+    panel.set_xlabel("nominal epsilon" if calibration == "theorem" else "epsilon")
+    panel.set_title(_TITLES[calibration], fontsize=9)
+
+
+def _axis_title(results: Results, experiment: str) -> str:
+    if results.experiments[experiment].metric == "accuracy":
+        return "accuracy gap (points)"
+    return "gap in R squared"
+
+
+def _deviation(scores: FloatArray) -> float:
+    return float(scores.std(ddof=1)) if scores.size > 1 else 0.0
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise CorrDPError(
+            "figures need matplotlib, which is not installed. Install "
+            "corrdp[reproduce]."
+        ) from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def require_matplotlib() -> None:
+    """Raise now, not after hours of training, if figures cannot be drawn."""
+    _pyplot()

@@ -1,0 +1,201 @@
+"""Saved results: every score of every cell, and what the findings read off them."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corrdp._json import decode_number, encode_number
+from corrdp._typing import FloatArray, JSONObject
+from corrdp.exceptions import CorrDPError
+from corrdp.reproduction._experiments import (
+    EXPERIMENTS,
+    Calibration,
+    Cell,
+    CellResult,
+    Experiment,
+    Model,
+)
+
+_DIGITS = 6  # of a saved score
+_COLUMNS = (
+    "experiment",
+    "calibration",
+    "method",
+    "epsilon",
+    "seed",
+    "score",
+    "metric",
+    "provable_epsilon",
+    "lipschitz",
+    "constant",
+)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better one method is than another, seed by seed.
+
+    Parameters
+    ----------
+    mean, error : float
+        Mean of the paired differences of scores, and its standard error.
+    """
+
+    mean: float
+    error: float
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the mean exceeds two standard errors."""
+        return self.mean > 2 * self.error
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the mean falls below minus two standard errors."""
+        return self.mean < -2 * self.error
+
+
+class Results:
+    """Results of cells, by experiment, calibration, method and epsilon.
+
+    Parameters
+    ----------
+    cells : mapping of Cell to CellResult
+        What was trained.
+    """
+
+    def __init__(self, cells: Mapping[Cell, CellResult]) -> None:
+        self._cells = {
+            (c.experiment.name, c.calibration, c.method, c.epsilon): result
+            for c, result in cells.items()
+        }
+        self.experiments: dict[str, Experiment] = {
+            cell.experiment.name: cell.experiment for cell in cells
+        }
+
+    def cell(
+        self, experiment: str, calibration: Calibration, method: str, epsilon: float
+    ) -> CellResult:
+        """Return one result, or raise."""
+        try:
+            return self._cells[experiment, calibration, method, epsilon]
+        except KeyError:
+            raise CorrDPError(
+                f"the results hold no cell {experiment}, {calibration.value}, "
+                f"{method}, epsilon {epsilon:g}. Run the experiment again."
+            ) from None
+
+    def scores(
+        self, experiment: str, calibration: Calibration, method: str, epsilon: float
+    ) -> FloatArray:
+        """Return the scores of one cell by seed."""
+        return np.array(self.cell(experiment, calibration, method, epsilon).scores)
+
+    def epsilons(self, experiment: str, calibration: Calibration) -> tuple[float, ...]:
+        """Return the budgets of a curve."""
+        return self.experiments[experiment].budgets(calibration)
+
+    def plain(
+        self, experiment: str, calibration: Calibration, method: str = "nonprivate"
+    ) -> float:
+        """Return the mean score of a method without noise."""
+        return float(self.scores(experiment, calibration, method, math.inf).mean())
+
+    def baseline(self, experiment: str, calibration: Calibration) -> float:
+        """Return the score that gaps are measured from.
+
+        Linear models: the least risk of any model, as the paper defines utility.
+        Otherwise the same training without noise.
+        """
+        linear = self.experiments[experiment].model is Model.LINEAR
+        source = Calibration.CERTIFIED if linear else calibration
+        return self.plain(experiment, source)
+
+    def difference(
+        self,
+        experiment: str,
+        calibration: Calibration,
+        epsilon: float,
+        *,
+        of: str,
+        to: str,
+    ) -> Difference:
+        """Return how much better method `of` scores than method `to`."""
+        better = self.scores(experiment, calibration, of, epsilon)
+        worse = self.scores(experiment, calibration, to, epsilon)
+        paired = better - worse
+        error = paired.std(ddof=1) / math.sqrt(paired.size) if paired.size > 1 else 0.0
+        return Difference(float(paired.mean()), float(error))
+
+    def to_csv(self) -> str:
+        """Return one line per trained model."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        for (name, calibration, method, epsilon), result in self._cells.items():
+            for seed, score in enumerate(result.scores):
+                private = math.isfinite(epsilon)
+                writer.writerow(
+                    [
+                        name,
+                        calibration.value,
+                        method,
+                        epsilon,
+                        seed,
+                        score,
+                        self.experiments[name].metric,
+                        result.provable_epsilon if private else "",
+                        "" if result.lipschitz is None else result.lipschitz,
+                        "" if result.constant is None else result.constant,
+                    ]
+                )
+        return text.getvalue()
+
+    def to_json(self) -> JSONObject:
+        """Return all results in few bytes: one entry per cell."""
+        return {
+            "cells": [
+                {
+                    "experiment": name,
+                    "calibration": calibration.value,
+                    "method": method,
+                    "epsilon": encode_number(epsilon),
+                    "scores": [round(score, _DIGITS) for score in result.scores],
+                    "provable": {
+                        key: encode_number(round(value, 4))
+                        for key, value in result.provable.items()
+                        if not key.startswith("insensitive:x")  # alike by design
+                    },
+                    "provable_epsilon": encode_number(result.provable_epsilon),
+                    "lipschitz": result.lipschitz,
+                    "constant": result.constant,
+                }
+                for (name, calibration, method, epsilon), result in self._cells.items()
+            ]
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Results":
+        """Read what `to_json` wrote of the paper's experiments at full size."""
+        cells = {}
+        for entry in document["cells"]:
+            cell = Cell(
+                EXPERIMENTS[entry["experiment"]],
+                Calibration(entry["calibration"]),
+                entry["method"],
+                decode_number(entry["epsilon"]),
+                len(entry["scores"]),
+            )
+            cells[cell] = CellResult(
+                scores=tuple(entry["scores"]),
+                provable={k: decode_number(v) for k, v in entry["provable"].items()},
+                provable_epsilon=decode_number(entry["provable_epsilon"]),
+                lipschitz=entry["lipschitz"],
+                constant=entry["constant"],
+            )
+        return cls(cells)
