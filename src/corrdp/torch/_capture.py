@@ -63,6 +63,10 @@ class Capture:
         """Return what the layer was given."""
         return self._seen[name].given
 
+    def activations(self) -> dict[str, Tensor]:
+        """Return what every layer was given."""
+        return {name: call.given for name, call in self._seen.items()}
+
     def backprops(
         self, total: Tensor, *, retain_graph: bool = False
     ) -> dict[str, Tensor]:

@@ -1,6 +1,7 @@
 """The sum over examples of gradients that were clipped by group."""
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -41,7 +42,13 @@ class GroupClipper:
 
     def __init__(self, layers: Sequence[Layer], layout: NetworkLayout) -> None:
         self._layers = layers
-        self._groups = layout.parameter_groups
+        self._groups = {
+            layer.name: {
+                key: layout.parameter_groups.get((layer.name, key))
+                for key in layer.parameters
+            }
+            for layer in layers
+        }
         example = next(iter(layers[0].parameters.values()))
         self._whole = sorted(set(layout.parameter_groups.values()))
         self._clip_norms = example.new_tensor(
@@ -77,14 +84,24 @@ class GroupClipper:
             for layer in self._layers
             if not _is_plain(layer, activations[layer.name])
         }
+        with torch.inference_mode():  # nothing in here is differentiated
+            self._write_sum(activations, backprops, reference_backprop, gradients, out)
+
+    def _write_sum(
+        self,
+        activations: Mapping[str, Tensor],
+        backprops: Mapping[str, Tensor],
+        reference_backprop: Tensor | None,
+        gradients: Mapping[str, Mapping[str, Tensor]],
+        out: Parameters,
+    ) -> None:
         factors, broken = self._factors(activations, backprops, gradients)
         for layer in self._layers:
             name = layer.name
             activation = cleared(activations[name], broken)
             backprop = cleared(backprops[name], broken)
-            for key in layer.parameters:
+            for key, group in self._groups[name].items():
                 part = out[name, key]
-                group = self._groups.get((name, key))
                 if group is None:
                     assert self._input is not None
                     self._input.write_sum(
@@ -94,7 +111,7 @@ class GroupClipper:
                     own = cleared(gradients[name][key], broken)
                     part.copy_(torch.tensordot(factors[group], own, 1))
                 elif key == WEIGHT:
-                    part.copy_(_scaled_sum(backprop, activation, factors[group]))
+                    _scaled_sum(backprop, activation, factors[group], part)
                 else:
                     torch.mv(backprop.T, factors[group], out=part)
 
@@ -124,38 +141,33 @@ class GroupClipper:
         parts: dict[int, list[Tensor]] = {group: [] for group in self._whole}
         for layer in self._layers:
             name = layer.name
-            known = {k: self._groups.get((name, k)) for k in layer.parameters}
-            keys = {key: group for key, group in known.items() if group is not None}
-            if name in gradients:
-                for key, group in keys.items():
-                    parts[group].append(row_norms(gradients[name][key].flatten(1)))
-            elif keys:
-                signal = row_norms(backprops[name])
-                for key, group in keys.items():
-                    parts[group].append(
-                        signal * row_norms(activations[name])
-                        if key == WEIGHT
-                        else signal
-                    )
-        joined = [
-            part[0]
-            if len(part) == 1
-            else torch.linalg.vector_norm(torch.stack(part), dim=0)
-            for part in parts.values()
-        ]
-        return torch.stack(joined)
+            signal = None if name in gradients else row_norms(backprops[name])
+            for key, group in self._groups[name].items():
+                if group is None:
+                    continue
+                if signal is None:
+                    norms = row_norms(gradients[name][key].flatten(1))
+                elif key == WEIGHT:
+                    norms = row_norms(activations[name]).mul_(signal)
+                else:
+                    norms = signal
+                parts[group].append(norms)
+        return torch.stack([reduce(torch.hypot, part) for part in parts.values()])
 
 
 def _is_plain(layer: Layer, activation: Tensor) -> bool:
     return layer.is_linear and activation.ndim == 2
 
 
-def _scaled_sum(backprop: Tensor, activation: Tensor, factor: Tensor) -> Tensor:
-    """Return the sum of scaled outer products; the narrower side is scaled."""
+def _scaled_sum(
+    backprop: Tensor, activation: Tensor, factor: Tensor, out: Tensor
+) -> None:
+    """Write the sum of scaled outer products; the narrower side is scaled."""
     factor = factor.unsqueeze(1)
     if backprop.shape[1] <= activation.shape[1]:
-        return outer_sum(backprop * factor, activation)
-    return outer_sum(backprop, activation * factor)
+        outer_sum(backprop * factor, activation, out)
+    else:
+        outer_sum(backprop, activation * factor, out)
 
 
 def _example_gradients(

@@ -80,16 +80,15 @@ class InputWeightClipper:
         if signals.reference is None:
             norms = sizes.code_squares.sqrt() * sizes.backprop
             factor = shrinking_factors(norms, self._clip_norms)
-            out.copy_(outer_sum(signals.backprop, self._scaled(signals.codes, factor)))
+            outer_sum(signals.backprop, self._scaled(signals.codes, factor), out)
         else:
             share, factor = self._factors(signals, sizes)
             moved = self._scaled(signals.codes, factor * share)
             kept = self._scaled(signals.codes, factor - factor * share)
-            torch.add(
-                outer_sum(signals.backprop, moved),
-                outer_sum(signals.reference, kept),
-                out=out,
-            )
+            rest = torch.empty_like(out)
+            outer_sum(signals.backprop, moved, out)
+            outer_sum(signals.reference, kept, rest)
+            out.add_(rest)
 
     def _factors(self, signals: _Signals, sizes: _Sizes) -> tuple[Tensor, Tensor]:
         """Return the share of the influence that is kept, and the factor of the norm.

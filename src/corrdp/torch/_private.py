@@ -1,6 +1,7 @@
 """A module whose gradients are clipped, noised and charged before anyone sees them."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._loader import PoissonLoader
+from corrdp.torch._rows import all_finite
 from corrdp.torch._terms import Terms
 
 
@@ -71,7 +73,9 @@ class PrivateModule(nn.Module):
         self._generator = generator
         self._layout = layout = plan.layout
         self._clipper = GroupClipper(layers, layout)
-        example = next(iter(layers[0].parameters.values()))
+        self._trained = [parameter for parameter, _ in self._parameters_in_order()]
+        self._lengths = [parameter.numel() for parameter in self._trained]
+        example = self._trained[0]
         self._sum = example.new_zeros(sum(layer.size for layer in layers))
         self._views = dict(self._split(self._sum))
         self._scale = torch.empty_like(self._sum)
@@ -120,9 +124,9 @@ class PrivateModule(nn.Module):
         else:
             self._add_clipped(features, labels)
         gradient = self.noisy_sum(self._sum).div_(self._loader.expected_batch)
-        parts = zip(self._parameters_in_order(), self._split(gradient), strict=True)
-        for (parameter, _), (_, part) in parts:
-            parameter.grad = part
+        parts = gradient.split_with_sizes(self._lengths)
+        for parameter, part in zip(self._trained, parts, strict=True):
+            parameter.grad = part.view(parameter.shape)
         self.gradient_is_fresh = True
 
     def noisy_sum(self, total: Tensor) -> Tensor:
@@ -136,7 +140,9 @@ class PrivateModule(nn.Module):
         One step of the plan per row (`docs/theory/networks.md`, section 4).
         """
         noise = self._generator.standard_normal(total.shape, dtype=_numpy(total))
-        return torch.from_numpy(noise).to(total.device).mul_(self._scale).add_(total)
+        return torch.addcmul(
+            total, torch.from_numpy(noise).to(total.device), self._scale
+        )
 
     def certificate(self) -> Certificate:
         """Return what is proved for all planned steps, known before the first one.
@@ -191,22 +197,21 @@ class PrivateModule(nn.Module):
             check_losses(losses, len(features))
             capture.check(len(features))
             total = losses.sum()
-        if not torch.isfinite(total):
+        if not math.isfinite(total.item()):
             raise GuaranteeVoidError(
                 f"the loss of step {self.steps_charged} is not finite; the step is "
                 "charged and training stops. Lower the learning rate, or bound the "
                 "outputs of the module."
             )
-        backprops = capture.backprops(total)
-        entry = self._layout.input_layer
+        activations, backprops = capture.activations(), capture.backprops(total)
         self._check_entry(capture, features)
-        self._clipper.add_sum(
-            {la.name: capture.activation(la.name)[:n_rows] for la in self._layers},
-            {name: backprop[:n_rows] for name, backprop in backprops.items()},
-            backprops[entry][n_rows:] if masks else None,
-            self._views,
-        )
-        if not torch.isfinite(self._sum).all():
+        reference = None
+        if masks:
+            reference = backprops[self._layout.input_layer][n_rows:]
+            activations = {name: rows[:n_rows] for name, rows in activations.items()}
+            backprops = {name: rows[:n_rows] for name, rows in backprops.items()}
+        self._clipper.add_sum(activations, backprops, reference, self._views)
+        if not all_finite(self._sum):
             raise GuaranteeVoidError(
                 f"the clipped sum of step {self.steps_charged} is not finite, so noise "
                 "would not hide it; the step is charged and nothing is released. Lower "

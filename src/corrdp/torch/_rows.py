@@ -24,14 +24,15 @@ def shrinking_factors(norms: Tensor, bounds: Tensor) -> Tensor:
     return (bounds / norms.clamp_min(smallest)).clamp_max_(1.0)
 
 
-def outer_sum(left: Tensor, right: Tensor) -> Tensor:
-    """Return the sum over rows of outer products, ``left.T @ right``.
+def outer_sum(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """Write the sum over rows of outer products, ``left.T @ right``.
 
-    Of the two ways to write it, a wide matrix is computed quicker than a tall one.
+    Of the two ways to compute it, a wide matrix is quicker than a tall one.
     """
     if left.shape[1] <= right.shape[1]:
-        return left.T @ right
-    return (right.T @ left).T
+        torch.mm(left.T, right, out=out)
+    else:
+        out.copy_(torch.mm(right.T, left).T)
 
 
 def all_finite(values: Tensor) -> bool:
