@@ -139,6 +139,9 @@ def check_nonnegative_array(
             f"{name} must have {ndim} dimension(s), got shape {array.shape}. "
             f"Reshape it before the call."
         )
+    # False for NaN too.
+    if array.size and array.min() >= 0 and (allow_infinite or array.max() < np.inf):
+        return array
     wrong = np.isnan(array) | (array < 0) | (np.isinf(array) & (not allow_infinite))
     if wrong.any():
         where = tuple(int(index) for index in np.argwhere(wrong)[0])

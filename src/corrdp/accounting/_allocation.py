@@ -92,6 +92,20 @@ def step_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
     return np.sqrt(_squared_mu(sensitivity, noise_scale))
 
 
+def costs_at_most(
+    sensitivity: FloatArray, noise_scale: FloatArray, budget_mu: FloatArray
+) -> bool:
+    """Return whether `step_mu` is within the budget in every row.
+
+    For use at every step: arrays are not looked at first. With NaN the answer is no.
+
+    Guarantee
+    ---------
+    As `step_mu` (`docs/theory/allocation.md`, section 1).
+    """
+    return bool((np.sqrt(_squared_mu(sensitivity, noise_scale)) <= budget_mu).all())
+
+
 def allocate_noise(
     sensitivity: FloatArray,
     *,
@@ -231,10 +245,13 @@ def isotropic_noise(
 
 
 def _squared_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
-    ratio = np.zeros(sensitivity.shape)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        np.divide(sensitivity, noise_scale, out=ratio, where=sensitivity > 0)
-        return np.asarray(np.sum(ratio**2, axis=1))
+        if noise_scale.all():
+            ratio = sensitivity / noise_scale
+        else:
+            ratio = np.zeros(sensitivity.shape)
+            np.divide(sensitivity, noise_scale, out=ratio, where=sensitivity > 0)
+        return np.asarray(np.add.reduce(ratio * ratio, axis=1))
 
 
 def rounding_margin(n_groups: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
-from corrdp.accounting._allocation import step_mu
+from corrdp.accounting._allocation import costs_at_most
 from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._epochs import Epochs
@@ -152,7 +152,9 @@ class Descent:
             self._steps.variance(noise_scale),
             self.coef,
         )
-        noisy[:-1] += plan.solver.ridge * self.coef[:-1]
+        if plan.solver.ridge > 0:  # on a copy: an epoch keeps what was released
+            noisy = noisy.copy()
+            noisy[:-1] += plan.solver.ridge * self.coef[:-1]
         size = self._steps.size(variance, self.n_done + 1)
         moved = self.coef - size * self._direction.of(noisy)
         self.coef = plan.solver.projected(moved)
@@ -359,7 +361,7 @@ class _Query:
 
     def noise(self, bounds: FloatArray) -> FloatArray:
         noise_scale = self._allocator.update(bounds)
-        if not (step_mu(bounds, noise_scale) <= self._budget_mu).all():
+        if not costs_at_most(bounds, noise_scale, self._budget_mu):
             raise GuaranteeVoidError(
                 "a step of training would cost a class more than its budget. Nothing "
                 "was released; report this as a defect."

@@ -126,6 +126,8 @@ class Solver:
 
     def projected(self, coef: FloatArray) -> FloatArray:
         """Return the coefficients in the ball and the box; the intercept is free."""
+        if math.isinf(self.ball_radius) and math.isinf(self.box_radius):
+            return coef
         slope = coef[:-1]
         norm = float(np.linalg.norm(slope))
         if norm > self.ball_radius:

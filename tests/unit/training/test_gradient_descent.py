@@ -6,68 +6,12 @@ import numpy as np
 import pytest
 
 from corrdp._random import noise_generator
+from corrdp.accounting import step_mu
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.policy import (
-    Budget,
-    CategoryDomain,
-    ColumnRole,
-    Feature,
-    Label,
-    NumberDomain,
-    Policy,
-    PolicyEncoder,
-    neighbor_classes,
-)
-from corrdp.training import (
-    SQUARED_LOSS,
-    GradientSensitivity,
-    LogisticLoss,
-    PublicFacts,
-    default_plan,
-    descend,
-    plan_spending,
-    standard_plan,
-)
+from corrdp.training import GradientSensitivity, default_plan, descend, standard_plan
 from corrdp.training import _gradient_descent as module
 from corrdp.training._means import release_means
-
-
-def example_policy():
-    return Policy(
-        (
-            Feature("a", ColumnRole.SENSITIVE, NumberDomain(0, 1)),
-            Feature("b", ColumnRole.INSENSITIVE, CategoryDomain(tuple("pqr")), 0.3),
-        ),
-        Label("y", CategoryDomain(("no", "yes")), score=0.0),
-    )
-
-
-def example_rows(n_rows=3000, seed=0):
-    rng = np.random.default_rng(seed)
-    a = rng.random(n_rows)
-    b = rng.choice(list("pqr"), n_rows)
-    chance = 1 / (1 + np.exp(-(4 * a - 2 + 2 * (b == "p") - 1)))
-    codes = PolicyEncoder(example_policy()).transform(
-        np.array(list(zip(a, b, strict=True)), dtype=object)
-    )
-    return codes, (rng.random(n_rows) < chance).astype(float)
-
-
-def example_plan(n_rows=3000, *, logistic=True, epsilon=1.0, rule=default_plan):
-    policy = example_policy()
-    spending = plan_spending(
-        policy,
-        neighbor_classes(policy),
-        budget=Budget(epsilon=epsilon, delta=1e-6),
-        adapts_residual_bound=not logistic,
-    )
-    blocks = PolicyEncoder(policy).blocks_
-    loss = LogisticLoss() if logistic else SQUARED_LOSS
-    return rule(PublicFacts(blocks, spending, n_rows, loss))
-
-
-def accuracy(model, codes, y):
-    return np.mean((codes @ model.coef + model.intercept > 0) == (y > 0.5))
+from descent_examples import accuracy, example_plan, example_rows
 
 
 @pytest.mark.parametrize("rule", [default_plan, standard_plan])
@@ -106,13 +50,13 @@ def test_compiled_and_plain_kernels_train_the_same_model():
 
 def test_every_step_stays_within_its_budget(monkeypatch):
     prices = []
-    true_step_mu = module.step_mu
+    true_check = module.costs_at_most
 
-    def recorded(bounds, noise_scale):
-        prices.append(true_step_mu(bounds, noise_scale))
-        return prices[-1]
+    def recorded(bounds, noise_scale, budget_mu):
+        prices.append(step_mu(bounds, noise_scale))
+        return true_check(bounds, noise_scale, budget_mu)
 
-    monkeypatch.setattr(module, "step_mu", recorded)
+    monkeypatch.setattr(module, "costs_at_most", recorded)
     codes, y = example_rows()
     plan = example_plan()
     descend(codes, y, plan, noise_generator(2))
