@@ -33,6 +33,7 @@ _TITLES = {
     Calibration.THEOREM: "theorem: the paper's noise",
     Calibration.CERTIFIED: "certified: proved at every epsilon",
 }
+_LINEAR_BELOW = 0.01
 _SMALLEST = 1e-6  # what a logarithmic axis shows for a gap of 0
 
 
@@ -93,7 +94,7 @@ def _draw_panel(
         mean = unit * np.array([baseline - score.mean() for score in scores])
         deviation = unit * np.array([_deviation(score) for score in scores])
         low, high = mean - deviation, mean + deviation
-        if not accuracy:
+        if described.model is Model.LINEAR:
             mean, low, high = (np.maximum(v, _SMALLEST) for v in (mean, low, high))
             low = np.maximum(low, mean / 10)  # a band of a logarithm has no bottom
         style = _STYLES[method]
@@ -106,11 +107,14 @@ def _draw_panel(
         gap = unit * (baseline - results.plain(experiment, calibration, method))
         panel.axhline(max(gap, _SMALLEST), linewidth=1.2, **_FLAT[method])
     panel.set_xscale("log")
-    if not accuracy:
+    if described.model is Model.LINEAR:
         panel.set_yscale("log")
+    elif not accuracy:  # networks may beat their baseline
+        panel.set_yscale("symlog", linthresh=_LINEAR_BELOW)
     ticks = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    panel.minorticks_off()
+    panel.set_xlim(0.042, 12)
+    panel.xaxis.minorticks_off()
     panel.set_xlabel("nominal epsilon" if calibration == "theorem" else "epsilon")
     panel.set_title(_TITLES[calibration], fontsize=9)
 

@@ -10,6 +10,7 @@ from corrdp._validate import check_count
 from corrdp.reproduction._cache import CellCache
 from corrdp.reproduction._experiments import N_SEEDS, experiments
 from corrdp.reproduction._figures import draw_figure, require_matplotlib
+from corrdp.reproduction._page import findings_page
 from corrdp.reproduction._results import Results
 from corrdp.reproduction._runner import run_cells
 
@@ -80,8 +81,10 @@ def reproduce(
             _written(out / "results.csv", results.to_csv()),
             _written(out / "results.json", saved + "\n"),
         ]
-    for one in chosen:
-        files += draw_figure(results, one.name, out)
+        for one in chosen:
+            files += draw_figure(results, one.name, out)
+        page = findings_page(results, quick=quick)
+        files.append(_written(out / "findings.md", page))
     return Reproduction(results, tuple(files))
 
 
