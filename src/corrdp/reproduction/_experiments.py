@@ -115,7 +115,7 @@ class Experiment:
             n_rows=min(self.n_rows or 2000, 2000),
             n_steps=min(self.n_steps, 300),
             epsilons=(0.3, 3.0),
-            certified_epsilons=(1.0,),
+            certified_epsilons=(0.3,),
         )
 
 

@@ -168,6 +168,8 @@ def gap_below(experiment: str, limit: float, window: tuple[float, float]) -> Che
             for epsilon in results.epsilons(experiment, calibration)
             if window[0] < epsilon < window[1]
         ]
+        if not inside:
+            return Outcome(Verdict.FAILS, "no epsilon of the window was run")
         gaps = [
             baseline
             - float(results.scores(experiment, calibration, "corr", epsilon).mean())

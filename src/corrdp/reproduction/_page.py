@@ -28,8 +28,8 @@ _NOTES = {
     "synthetic": "Features are used as drawn, without intercept, cut at three "
     "deviations (E24); leakage by the recipe of appendix D.1.",
     "adult": "Numbers in [0, 1], 31 columns, no intercept, 45,175 rows.",
-    "credit_card": "The paper does not state how numbers are scaled. In [0, 1] its 2,000 "
-    "steps of 0.005 leave every method at the majority class (77.9 %), so numbers are "
+    "credit_card": "The paper does not state how numbers are scaled. In [0, 1] its "
+    "2,000 steps of 0.005 leave every method at the majority class (77.9 %), so numbers are "
     "in [-1.73, 1.73], unit variance if uniform.",
     "medical_cost": "1,000 rows, the appendix's roles (E22), label cut at 50,000 "
     "dollars.",
@@ -136,8 +136,8 @@ def _section(results: Results, experiment: Experiment, figures: str) -> list[str
         f"![Gap against epsilon, {experiment.title}]({folder}{name}.svg)",
         "",
         f"Step {experiment.step_size:g}, {experiment.n_steps:,} steps, delta "
-        f"{experiment.delta:g}; L = {first.lipschitz:.4g}, C = {first.constant:.3g}. L is "
-        f"{_BOUNDS[kind]}. {_NOTES[experiment.data]} Without noise: "
+        f"{experiment.delta:g}; L = {first.lipschitz:.4g}, C = {first.constant:.3g}. "
+        f"L is {_BOUNDS[kind]}. {_NOTES[experiment.data]} Without noise: "
         f"{experiment.metric} {plain:.4f} by the paper's descent, {best:.4f} by the "
         "library.",
         "",

@@ -17,8 +17,8 @@ _MEDICAL = ("medical-linear", "medical-nn")
 _REAL_LINEAR = ("adult", "credit", "medical-linear")
 _NETWORKS = ("sepsis", "medical-nn")
 _STRAIGHT = (
-    "Under the paper's noise the excess of unclipped least squares is a constant plus C "
-    "/ epsilon^2 times the sum of the noise multipliers, so fewer of them is better "
+    "Under the paper's noise the excess of unclipped least squares is a constant plus "
+    "C / epsilon^2 times the sum of the noise multipliers, so fewer of them is better "
     "whatever C is, and how close two methods look is a choice of C (E4)."
 )
 _SEMI_BARE = (
@@ -50,15 +50,15 @@ FINDINGS = (
         "Where both fail altogether the difference is noise.",
     ),
     Finding(
-        "The performance of [CorrDP] is comparable to that of Semi, especially for more "
-        "reasonable values of epsilon",
+        "The performance of [CorrDP] is comparable to that of Semi, especially for "
+        "more reasonable values of epsilon",
         ("synthetic",),
         stays_close(("synthetic",), "corr", "semi"),
         _SEMI_BARE,
     ),
     Finding(
-        "All three methods that incorporate the sensitive features ([CorrDP], Semi, and "
-        "Standard) outperform Partial",
+        "All three methods that incorporate the sensitive features ([CorrDP], Semi, "
+        "and Standard) outperform Partial",
         ("synthetic",),
         outranks_partial("synthetic", ("corr", "semi", "standard")),
         "At small epsilon the noise costs more than the sensitive columns tell; the "
@@ -94,8 +94,8 @@ FINDINGS = (
         "the baseline accuracy for non-private algorithm is 69% (Sepsis)",
         ("sepsis",),
         baseline_is("sepsis", 0.69),
-        "Which rows SMOTE and ENN leave is not stated well enough to repeat: SMOTE alone "
-        "gives about 65 %, ENN with ties broken at random about 79 % (E23).",
+        "Which rows SMOTE and ENN leave is not stated well enough to repeat: SMOTE "
+        "alone gives about 65 %, ENN with ties broken at random about 79 % (E23).",
         printed_only=True,
     ),
     Finding(
@@ -150,7 +150,7 @@ EQUAL_PROOF = (
         "Networks: corr better than standard at the same proved epsilon",
         _NETWORKS,
         outranks_at_equal_proof(_NETWORKS),
-        "Clipping the whole gradient lets a change of sensitive features land anywhere, "
-        "so the column with the least noise decides what is proved.",
+        "Clipping the whole gradient lets a change of sensitive features land "
+        "anywhere, so the column with the least noise decides what is proved.",
     ),
 )
