@@ -38,6 +38,9 @@ from linear_model_examples import (
 
 GENEROUS = {"epsilon": 1000.0, "delta": 1e-2, "n_steps": 60, "random_state": 0}
 CONFIGURED = [
+    LinearRegression(
+        AllSensitive(-10, 10), loss="huber", huber_threshold=1.0, **GENEROUS
+    ),
     LogisticRegression(AllSensitive(-10, 10), **GENEROUS),
     LinearRegression(AllSensitive(-10, 10), **GENEROUS),
 ]
@@ -274,7 +277,7 @@ def test_bad_tables_are_refused_without_their_values():
         model_of().fit(frame.drop(columns="rich"))
     with pytest.raises(CorrDPError, match="equally many rows"):
         model_of().fit(frame, frame.rich[:-1])
-    with pytest.raises(PolicyError, match="needs two categories"):
+    with pytest.raises(PolicyError, match="needs categories"):
         model_of(regression_policy()).fit(regression_frame())
     with pytest.raises(PolicyError, match="needs bounds"):
         LinearRegression(example_policy(), epsilon=1.0, delta=1e-6).fit(frame)

@@ -17,7 +17,12 @@ from corrdp.policy import (
 )
 from corrdp.training._kernels import gradient_sums, prepare_rows
 from corrdp.training._layout import GradientLayout, standardizing_scale
-from corrdp.training._losses import LogisticLoss, SquaredLoss
+from corrdp.training._losses import (
+    HuberLoss,
+    LogisticLoss,
+    MultinomialLoss,
+    SquaredLoss,
+)
 from corrdp.training._records import record_gradients
 
 N_ROWS = 700  # more than two tiles of the compiled kernel, the last one padded
@@ -122,6 +127,80 @@ def test_the_comparison_catches_a_kernel_with_another_rule(example, mistake, com
     found, _ = rows.gradient_sum(coef, residual_bound=0.0)
     wanted = expected_sum(codes, y, coef, LogisticLoss(), layout)
     assert np.abs(found - wanted).max() > 1e-4 * N_ROWS
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+@pytest.mark.parametrize(
+    "loss", [MultinomialLoss(3), MultinomialLoss(2), LogisticLoss(), HuberLoss(0.3)]
+)
+@pytest.mark.parametrize("shape", LAYOUTS)
+def test_outputs_and_differences_add_up_record_gradients(
+    example, shape, loss, anchored
+):
+    blocks, codes, _, _ = example
+    rng = np.random.default_rng(8)
+    y = rng.integers(max(loss.n_outputs, 2), size=N_ROWS).astype(float)
+    layout = layout_of(blocks, **LAYOUTS[shape])
+    size = (layout.n_columns, *([loss.n_outputs] if loss.n_outputs > 1 else []))
+    coef = rng.normal(size=size)
+    anchor = coef + 0.3 * rng.normal(size=size) if anchored else None
+    rows = prepare_rows(codes, y, layout, compiled=False).grouped(layout)
+    found, _ = rows.gradient_sum(
+        coef, residual_bound=loss.clips_residuals_at, anchor=anchor
+    )
+    reference = layout.column_offset / layout.column_scale
+    wanted = record_gradients(codes, y, coef, loss, layout, reference, anchor=anchor)
+    np.testing.assert_allclose(found, wanted.sum(axis=0), atol=2e-6 * N_ROWS)
+
+
+@pytest.mark.parametrize(
+    "mistake", [{"influence_bound": 0.2}, {"clip_norm": 0.5}, {"feature_radius": 0.3}]
+)
+def test_the_comparison_catches_outputs_under_another_rule(example, mistake):
+    blocks, codes, _, _ = example
+    rng, loss = np.random.default_rng(8), MultinomialLoss(3)
+    y = rng.integers(3, size=N_ROWS).astype(float)
+    layout = layout_of(blocks)
+    race, *others = (g for g in sorted(layout.groups, key=lambda g: g.name != "race"))
+    by_name = {g.name: g for g in (replace(race, **mistake), *others)}
+    wrong = replace(layout, groups=tuple(by_name[g.name] for g in layout.groups))
+    coef = rng.normal(size=(layout.n_columns, 3))
+    rows = prepare_rows(codes, y, wrong, compiled=False).grouped(wrong)
+    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    wanted = expected_sum(codes, y, coef, loss, layout)
+    assert np.abs(found - wanted).max() > 1e-4 * N_ROWS
+
+
+def test_two_outputs_are_the_logistic_gradient_twice(example):
+    """Opposite columns, each the gradient of the difference of the scores."""
+    blocks, codes, y, coef = example
+    layout = layout_of(blocks, **LAYOUTS["plain"])
+    rows = prepare_rows(codes, y, layout, compiled=False).grouped(layout)
+    two, _ = rows.gradient_sum(
+        np.column_stack([-coef / 2, coef / 2]), residual_bound=0.0
+    )
+    one, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    np.testing.assert_allclose(two[:, 1], one, atol=2e-6 * N_ROWS)
+    np.testing.assert_allclose(two[:, 0], -one, atol=2e-6 * N_ROWS)
+
+
+def test_the_softmax_gradient_is_the_derivative_of_the_risk(example):
+    blocks, codes, _, _ = example
+    rng, loss = np.random.default_rng(8), MultinomialLoss(3)
+    y = rng.integers(3, size=N_ROWS)
+    layout = layout_of(blocks, **LAYOUTS["plain"])
+    coef = rng.normal(size=(layout.n_columns, 3))
+    rows = prepare_rows(codes, y, layout, compiled=False).grouped(layout)
+    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    features, step = layout.features(codes), 1e-5
+    for column, output in [(0, 0), (3, 2), (layout.n_columns - 1, 1)]:
+        risks = []
+        for sign in (1, -1):
+            moved = coef.copy()
+            moved[column, output] += sign * step
+            risks.append(loss.value(features @ moved, y).sum())
+        slope = (risks[0] - risks[1]) / (2 * step)
+        assert found[column, output] == pytest.approx(slope, abs=1e-3)
 
 
 def test_flat_layout_clips_everything_together(example):
