@@ -1,19 +1,17 @@
 """The four public tables of the paper's experiments, with their policies.
 
 The files are not shipped. They are read from a directory that the caller names, or
-that the environment variable ``CORRDP_DATA_DIR`` names, and refused if they differ
-from the published bytes by as much as one.
+that the environment variable ``CORRDP_DATA_DIR`` names, or from the user's cache, or
+downloaded; and refused if they differ from the published bytes by as much as one.
 """
 
-import gzip
-import hashlib
 import io
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corrdp.datasets._store import find_table
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import (
     CategoryDomain,
@@ -25,20 +23,8 @@ from corrdp.policy import (
     Policy,
 )
 
-DATA_DIRECTORY_VARIABLE = "CORRDP_DATA_DIR"
 SENSITIVE = ColumnRole.SENSITIVE
 INSENSITIVE = ColumnRole.INSENSITIVE
-
-_SHA256 = {
-    "adult.csv.gz": "e3e3a68dca548ae34c48fb5003dd1e7fc17667e452352fa095bead577890f9ff",
-    "sepsis.csv.gz": "d3e6bab4dfa52fae389c7ed1eef3dd63bcf2f6003ded1d0a2af74eaaf1997cec",
-    "credit_card.csv.gz": (
-        "27795e7ee11c60e64c511c7f28d5b06970c01393e9e0abd5cfe3df43f198cc83"
-    ),
-    "medical_cost.csv.gz": (
-        "e263f4d3f4a2f6159058db591461cbd679c8d6c65ca2e48e2b7801ca637c8310"
-    ),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +50,7 @@ def load_adult(directory: str | Path | None = None) -> PaperTable:
     Rows with a ``?`` and exact duplicates are dropped. That filter looks at private
     rows and is part of the paper's set-up, not of any guarantee (erratum E23).
     """
-    raw = _read("adult.csv.gz", directory)
+    raw = _read("adult", directory)
     complete = raw[~(raw == "?").any(axis=1)].drop_duplicates()
     features = (
         _number("age", SENSITIVE, 17, 90),
@@ -131,7 +117,7 @@ def load_credit_card(directory: str | Path | None = None) -> PaperTable:
         _number("AGE", INSENSITIVE, 21, 79, leakage=1.0),
     )
     label = Label("default payment next month", _categories("0, 1"), score=0.0)
-    return _table(_read("credit_card.csv.gz", directory), Policy(features, label))
+    return _table(_read("credit_card", directory), Policy(features, label))
 
 
 def load_medical_cost(
@@ -171,7 +157,7 @@ def load_medical_cost(
         for name, domain in domains.items()
     )
     label = Label("charges", NumberDomain(0, 50_000), score=0.0)
-    frame = _read("medical_cost.csv.gz", directory).drop_duplicates()
+    frame = _read("medical_cost", directory).drop_duplicates()
     return _table(frame, Policy(features, label))
 
 
@@ -189,7 +175,7 @@ def load_sepsis(directory: str | Path | None = None) -> PaperTable:
         relation=NeighborRelation.ALL_INSENSITIVE,
         block_leakage=0.3,
     )
-    return _table(_read("sepsis.csv.gz", directory), policy)
+    return _table(_read("sepsis", directory), policy)
 
 
 def load_adult_wide(
@@ -209,7 +195,7 @@ def load_adult_wide(
     leakage : mapping of str to float, optional
         Leakage per insensitive feature, for example estimated on public rows.
     """
-    raw = _read("adult.csv.gz", directory)
+    raw = _read("adult", directory)
     complete = raw[~(raw == "?").any(axis=1)].drop_duplicates()
     paper = load_adult(directory).policy
     numbers = {
@@ -286,23 +272,4 @@ def _read(name: str, directory: str | Path | None) -> Any:
             "the paper's tables are read with pandas, which is not installed. "
             "Install pandas."
         ) from None
-    place = directory or os.environ.get(DATA_DIRECTORY_VARIABLE)
-    if place is None:
-        raise CorrDPError(
-            f"no directory holds {name}: {DATA_DIRECTORY_VARIABLE} is not set and "
-            "directory=None. Name the directory of the paper's tables."
-        )
-    path = Path(place) / name
-    if not path.is_file():
-        raise CorrDPError(
-            f"the file {str(path)!r} does not exist. Check directory or "
-            f"{DATA_DIRECTORY_VARIABLE}."
-        )
-    packed = path.read_bytes()
-    found = hashlib.sha256(packed).hexdigest()
-    if found != _SHA256[name]:
-        raise CorrDPError(
-            f"the file {str(path)!r} has sha256 {found[:12]}..., expected "
-            f"{_SHA256[name][:12]}.... Fetch the published file again."
-        )
-    return pd.read_csv(io.BytesIO(gzip.decompress(packed)))
+    return pd.read_csv(io.BytesIO(find_table(name, directory)))

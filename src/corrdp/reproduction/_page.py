@@ -29,8 +29,8 @@ _NOTES = {
     "deviations (E24); leakage by the recipe of appendix D.1.",
     "adult": "Numbers in [0, 1], 31 columns, no intercept, 45,175 rows.",
     "credit_card": "The paper does not state how numbers are scaled. In [0, 1] its "
-    "2,000 steps of 0.005 leave every method at the majority class (77.9 %), so numbers are "
-    "in [-1.73, 1.73], unit variance if uniform.",
+    "2,000 steps of 0.005 leave every method at the majority class (77.9 %), so "
+    "numbers are in [-1.73, 1.73], unit variance if uniform.",
     "medical_cost": "1,000 rows, the appendix's roles (E22), label cut at 50,000 "
     "dollars.",
     "sepsis": "Balanced by SMOTENC and ENN with ties broken at random (E23), then "

@@ -1,0 +1,143 @@
+"""Finding the paper's tables: a directory, the user's cache, or their public origin.
+
+A file is used only if the CSV in it is the published one to the last byte.
+"""
+
+import gzip
+import hashlib
+import http.client
+import os
+import sys
+import tempfile
+import urllib.request
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+from corrdp.datasets._origins import ORIGINS, Origin
+from corrdp.exceptions import CorrDPError, CorrDPWarning
+
+DATA_DIRECTORY_VARIABLE = "CORRDP_DATA_DIR"
+_TIMEOUT_SECONDS = 60
+
+
+def find_table(name: str, directory: str | Path | None = None) -> bytes:
+    """Return the CSV of a table of the paper.
+
+    Parameters
+    ----------
+    name : str
+        ``adult``, ``credit_card``, ``medical_cost`` or ``sepsis``.
+    directory : path, optional
+        Where ``<name>.csv.gz`` or ``<name>.csv`` is. By default the directory that
+        ``CORRDP_DATA_DIR`` names, then the user's cache; what is in neither is
+        downloaded into the cache.
+    """
+    origin = ORIGINS[name]
+    if directory is not None:
+        found = _read(Path(directory), name, origin)
+        if found is None:
+            raise CorrDPError(
+                f"neither {name}.csv.gz nor {name}.csv exists in {str(directory)!r}. "
+                f"Check directory, or leave it out to look in {DATA_DIRECTORY_VARIABLE}"
+                " and to download."
+            )
+        return found
+    named = os.environ.get(DATA_DIRECTORY_VARIABLE)
+    cache = user_cache()
+    for place in (*([Path(named)] if named else []), cache):
+        found = _read(place, name, origin)
+        if found is not None:
+            return found
+    table = _download(name, origin)
+    _keep(cache / f"{name}.csv.gz", table)
+    return table
+
+
+def user_cache() -> Path:
+    """Return the directory in which this user's programs keep what can be fetched."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "corrdp"
+
+
+def _read(directory: Path, name: str, origin: Origin) -> bytes | None:
+    for path in (directory / f"{name}.csv.gz", directory / f"{name}.csv"):
+        if not path.is_file():
+            continue
+        stored = path.read_bytes()
+        try:
+            table = gzip.decompress(stored) if path.suffix == ".gz" else stored
+        except (OSError, EOFError, zlib.error):
+            raise CorrDPError(
+                f"the file {str(path)!r} cannot be unpacked. Remove it and fetch it "
+                "again."
+            ) from None
+        found = hashlib.sha256(table).hexdigest()
+        if found != origin.sha256:
+            raise CorrDPError(
+                f"the table in {str(path)!r} has sha256 {found[:12]}..., expected "
+                f"{origin.sha256[:12]}.... Remove the file and fetch it again."
+            )
+        return table
+    return None
+
+
+def _download(name: str, origin: Origin) -> bytes:
+    by_hand = (
+        f"By hand: download {origin.url}, {origin.steps}, save it as {name}.csv and "
+        f"set {DATA_DIRECTORY_VARIABLE} to its directory."
+    )
+    if origin.convert is None:
+        raise CorrDPError(
+            f"the table {name!r} is in no directory and is published in a form that "
+            f"cannot be read here. {by_hand}"
+        )
+    try:
+        with urllib.request.urlopen(origin.url, timeout=_TIMEOUT_SECONDS) as response:
+            published = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise CorrDPError(
+            f"downloading the table {name!r} failed ({type(error).__name__}). {by_hand}"
+        ) from None
+    try:
+        table = origin.convert(published)
+    except (KeyError, UnicodeDecodeError, zipfile.BadZipFile):
+        raise CorrDPError(
+            f"what {origin.url} publishes is not what was expected. {by_hand}"
+        ) from None
+    found = hashlib.sha256(table).hexdigest()
+    if found != origin.sha256:
+        raise CorrDPError(
+            f"the downloaded table {name!r} has sha256 {found[:12]}..., expected "
+            f"{origin.sha256[:12]}..., and was not kept: its origin has changed. "
+            f"{by_hand}"
+        )
+    return table
+
+
+def _keep(path: Path, table: bytes) -> None:
+    """Write a file whole or not at all; without a cache the table is still there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(gzip.compress(table, mtime=0))
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        warnings.warn(
+            f"the downloaded table cannot be kept in {str(path.parent)!r} "
+            f"({error.strerror}) and will be downloaded again. Set "
+            f"{DATA_DIRECTORY_VARIABLE}, or make the directory writable.",
+            CorrDPWarning,
+            stacklevel=2,
+        )
