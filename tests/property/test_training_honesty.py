@@ -1,5 +1,7 @@
 """Along whole trajectories, no neighbor moves a step further than was paid for."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -85,6 +87,7 @@ def changed(table, y, neighbor, policy, rng, loss):
     return table, y
 
 
+@cache  # plans do not depend on rows
 def plan_of(policy, *, loss, rule, epsilon, epoch_steps):
     spending = plan_spending(
         policy,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from corrdp._random import noise_generator
 from corrdp.accounting import step_mu
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.training import Schedule, Solver, descend
+from corrdp.training import Descent, Schedule, Solver, descend, prepare_rows
 from corrdp.training import _gradient_descent as module
 from corrdp.training._epochs import Epochs
 from descent_examples import example_plan, example_rows
@@ -138,6 +138,21 @@ def test_exact_differences_make_plain_descent(monkeypatch, logistic):
         for m in (1, 8)
     )
     np.testing.assert_allclose(reduced.coef, plain.coef, atol=1e-4)
+
+
+def test_ridge_is_not_added_to_what_an_epoch_remembers():
+    """Else it would pull once more in every step of the epoch."""
+    codes, y = example_rows()
+    solver = Solver(epoch_steps=4, ridge=0.5)
+    rows = prepare_rows(codes, y, example_plan().layout, compiled=False)
+    model = Descent(codes, rows, example_plan().with_solver(solver), noise_generator(1))
+    for _ in range(5):  # parameters are no longer 0 at the second anchor
+        model.advance(*model.exact_gradient())
+    kept = model._epochs._snapshot.copy()
+    model.advance(*model.exact_gradient())
+    np.testing.assert_array_equal(model._epochs._snapshot, kept)
+    released = model.rows.gradient_sum(model.anchor, residual_bound=0.0)[0]
+    assert np.abs(kept - released / len(y)).max() < 0.1
 
 
 def test_sampling_and_the_papers_descent_have_no_epochs():
