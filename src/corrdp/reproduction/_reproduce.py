@@ -13,6 +13,11 @@ from corrdp.reproduction._figures import draw_figure, require_matplotlib
 from corrdp.reproduction._page import findings_page
 from corrdp.reproduction._results import Results
 from corrdp.reproduction._runner import run_cells
+from corrdp.reproduction._tables import (
+    leakage_document,
+    leakage_page,
+    leakage_rows,
+)
 
 QUICK_SEEDS = 2
 
@@ -76,15 +81,18 @@ def reproduce(
     results = Results(trained)
     files = []
     if chosen:
-        saved = json.dumps(results.to_json(), allow_nan=False)
+        compact = json.dumps(results.to_json(), allow_nan=False)
         files += [
             _written(out / "results.csv", results.to_csv()),
-            _written(out / "results.json", saved + "\n"),
+            _written(out / "results.json", compact + "\n"),
         ]
         for one in chosen:
             files += draw_figure(results, one.name, out)
         page = findings_page(results, quick=quick)
         files.append(_written(out / "findings.md", page))
+    if name in ("tables", "all"):
+        saved = leakage_document(leakage_rows())
+        files.append(_written(out / "tables.md", leakage_page(saved)))
     return Reproduction(results, tuple(files))
 
 
