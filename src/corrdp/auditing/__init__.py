@@ -10,6 +10,7 @@ from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._leakage import LeakageAudit, audit_leakage
 from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
+from corrdp.auditing._subjects import estimator_challenges
 from corrdp.auditing.statistics import (
     Claim,
     LikelihoodAttack,
@@ -19,9 +20,13 @@ from corrdp.auditing.statistics import (
 from corrdp.auditing.targets import (
     GradientPath,
     SampledSum,
+    audit_whole_network,
     column_sum_challenges,
+    descent_challenges,
     gradient_challenges,
     model_challenges,
+    network_challenges,
+    theorem_challenges,
     vector_challenges,
 )
 
@@ -40,11 +45,16 @@ __all__ = [
     "audit",
     "audit_leakage",
     "audit_one_run",
+    "audit_whole_network",
     "claims_of",
     "column_sum_challenges",
     "conditional_prior",
+    "descent_challenges",
+    "estimator_challenges",
     "gradient_challenges",
     "infer_attribute",
     "model_challenges",
+    "network_challenges",
+    "theorem_challenges",
     "vector_challenges",
 ]

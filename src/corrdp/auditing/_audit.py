@@ -1,7 +1,6 @@
 """The audit: run on both neighbors, choose the test on one half, prove on the other."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,9 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 from corrdp.auditing._challenge import Challenge, as_rows
+from corrdp.auditing._deadline import Deadline
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
+from corrdp.auditing._subjects import Neighbors, challenges_of
 from corrdp.auditing.statistics import (
     Claim,
     EventBounds,
@@ -26,8 +27,11 @@ Progress = Callable[[str, float], None]
 
 
 def audit(
-    challenges: Sequence[Challenge[Any]],
+    subject: Any,
     *,
+    n_rows: int = 1000,
+    neighbors: Neighbors | None = None,
+    claims: Mapping[str, Claim] | None = None,
     n_runs: int | None = None,
     confidence: float = 0.99,
     n_comparisons: int | None = None,
@@ -35,12 +39,21 @@ def audit(
     random_state: int | None = None,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Attack every challenge and report what was proved against its claim.
+    """Attack a mechanism class by class and report what was proved against its claims.
 
     Parameters
     ----------
-    challenges : sequence of Challenge
-        Pairs of neighbors with a mechanism and its claim.
+    subject : estimator, callable, Challenge or sequence of Challenge
+        An estimator of the library, fitted or not: the code that trains it is attacked
+        on records of the declared domain, no row is read. A callable
+        ``release(data, n_runs, rng)`` that returns one output per row, with `neighbors`
+        and `claims`. Or challenges: pairs of neighbors with a mechanism and its claim.
+    n_rows : int
+        Rows that an estimator is planned for.
+    neighbors : mapping of str to pair, optional
+        For a callable: two neighbors per class, in whatever form it takes.
+    claims : mapping of str to Claim, optional
+        For a callable: what it states per class.
     n_runs : int, optional
         Runs on each neighbor of each challenge; as each challenge says by default.
     confidence : float
@@ -49,7 +62,8 @@ def audit(
         Number of challenges among which the error is shared, if this is one of several
         audits that are read together; the number of challenges by default.
     time_limit : float, optional
-        Seconds after which no further runs begin; each challenge may use its share.
+        Seconds after which no further runs begin; the search for neighbors may use
+        half of them, each challenge its share of the rest.
     random_state : int, optional
         Makes the audit replayable.
     progress : callable, optional
@@ -64,7 +78,8 @@ def audit(
     If all claims are true, no verdict is ``violated`` with probability `confidence`,
     whatever the mechanisms are: attack and threshold are chosen on runs that the bounds
     do not see, binomial bounds are exact, and their errors are added up over
-    challenges. A time limit stops by the clock alone. Proof: `docs/theory/audit.md`.
+    challenges. A time limit stops search and runs by the clock alone. Proof:
+    `docs/theory/audit.md`.
 
     Examples
     --------
@@ -78,6 +93,18 @@ def audit(
     check_real(
         "confidence", confidence, lower=0.0, upper=1.0, open_lower=True, open_upper=True
     )
+    whole = Deadline(time_limit)
+    search = whole.share(0.5)
+    if progress is not None and not isinstance(subject, Sequence):
+        progress("searching for neighbors", 0.0)
+    challenges = challenges_of(
+        subject,
+        n_rows=check_count("n_rows", n_rows),
+        neighbors=neighbors,
+        claims=claims,
+        random_state=random_state,
+        deadline=search,
+    )
     if not challenges:
         raise CorrDPError("challenges is empty. Pass at least one.")
     shared = check_count("n_comparisons", n_comparisons or len(challenges))
@@ -88,41 +115,48 @@ def audit(
         )
     failure = (1.0 - confidence) / shared
     rng = noise_generator(random_state)
-    begin = time.monotonic()
-    results, complete = [], True
+    results = []
+    cut = ["search"] if search.has_cut else []
     for index, challenge in enumerate(challenges):
         if progress is not None:
             label = f"{challenge.target}, {challenge.class_name}"
             progress(label, index / len(challenges))
-        deadline = None
-        if time_limit is not None:
-            left = time_limit - (time.monotonic() - begin)
-            deadline = time.monotonic() + left / (len(challenges) - index)
+        deadline = whole.share(1.0 / (len(challenges) - index))
         wanted = challenge.n_runs if n_runs is None else n_runs
         check_count("n_runs", wanted, lower=_LEAST_RUNS)
         first, second = _run(challenge, wanted, rng, deadline)
-        complete &= len(first) >= wanted
+        if len(first) < wanted and "runs" not in cut:
+            cut.append("runs")
         results.append(_result(challenge, first, second, failure))
     if progress is not None:
         progress("done", 1.0)
     return AuditReport(
-        tuple(results), confidence, time.monotonic() - begin, is_complete=complete
+        tuple(results),
+        confidence,
+        whole.elapsed,
+        cut=tuple(cut),
+        certificate_digest=_certificate_digest(subject),
     )
+
+
+def _certificate_digest(subject: Any) -> str | None:
+    """Return the digest of the certificate that a fitted estimator carries."""
+    certificate = getattr(subject, "certificate_", None)
+    return None if certificate is None else str(certificate.to_dict()["digest"])
 
 
 def _run(
     challenge: Challenge[Any],
     n_runs: int,
     rng: np.random.Generator,
-    deadline: float | None,
+    deadline: Deadline,
 ) -> tuple[FloatArray, FloatArray]:
     """Return outputs on both neighbors, equally many, until runs or time are up."""
     first: list[FloatArray] = []
     second: list[FloatArray] = []
     done = 0
     while done < n_runs:
-        late = deadline is not None and time.monotonic() >= deadline
-        if late and done >= _LEAST_RUNS:
+        if done >= _LEAST_RUNS and deadline.is_over():
             break
         size = min(challenge.batch, n_runs - done)
         first.append(as_rows(challenge.sample(challenge.first, size, rng)))

@@ -11,9 +11,14 @@ class Deadline:
     ----------
     seconds : float, optional
         From now; None for no limit.
+    whole : Deadline, optional
+        The deadline that this one is a share of.
     """
 
-    def __init__(self, seconds: float | None = None) -> None:
+    def __init__(
+        self, seconds: float | None = None, whole: "Deadline | None" = None
+    ) -> None:
+        self._whole = whole
         self._begin = time.monotonic()
         self._end = math.inf if seconds is None else self._begin + seconds
         self.has_cut = False
@@ -30,9 +35,17 @@ class Deadline:
 
     def is_over(self) -> bool:
         """Return whether to stop; whoever asks and is told so has been cut short."""
-        self.has_cut |= time.monotonic() >= self._end
-        return self.has_cut
+        is_late = time.monotonic() >= self._end
+        if is_late:
+            self._mark()
+        return is_late
 
     def share(self, part: float) -> "Deadline":
         """Return a deadline after a part of what is left."""
-        return Deadline(None if math.isinf(self._end) else part * self.left)
+        seconds = None if math.isinf(self._end) else part * self.left
+        return Deadline(seconds, self)
+
+    def _mark(self) -> None:
+        self.has_cut = True
+        if self._whole is not None:
+            self._whole._mark()  # noqa: SLF001

@@ -9,6 +9,12 @@ from typing import Any
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import JSONObject
 
+SCHEMA = "corrdp.audit/1"
+_CUT = {
+    "search": "The time limit cut the search for neighbors: bounds may be weaker.",
+    "runs": "The time limit cut the number of runs: bounds may be weaker.",
+}
+
 
 class Verdict(StrEnum):
     """What an audit found for one class.
@@ -116,14 +122,23 @@ class AuditReport:
         Probability with which every lower bound holds at once.
     seconds : float
         How long the audit took.
-    is_complete : bool
-        False if the time limit cut the number of runs.
+    cut : tuple of str
+        What the time limit cut short: ``search`` (for neighbors) or ``runs``. Verdicts
+        hold either way; less is proved.
+    certificate_digest : str, optional
+        Of the certificate whose claims were attacked.
     """
 
     results: tuple[AuditResult, ...]
     confidence: float
     seconds: float
-    is_complete: bool = True
+    cut: tuple[str, ...] = ()
+    certificate_digest: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the time limit cut nothing."""
+        return not self.cut
 
     @property
     def violations(self) -> tuple[AuditResult, ...]:
@@ -138,10 +153,13 @@ class AuditReport:
     def to_json(self) -> JSONObject:
         """Return a JSON-able description that `from_json` reads back equal."""
         return {
+            "schema": SCHEMA,
+            "certificate_digest": self.certificate_digest,
             "passed": self.passed,
             "confidence": self.confidence,
             "seconds": self.seconds,
             "is_complete": self.is_complete,
+            "cut": list(self.cut),
             "results": [result.to_json() for result in self.results],
         }
 
@@ -152,7 +170,8 @@ class AuditReport:
             results=tuple(AuditResult.from_json(r) for r in document["results"]),
             confidence=document["confidence"],
             seconds=document["seconds"],
-            is_complete=document["is_complete"],
+            cut=tuple(document["cut"]),
+            certificate_digest=document["certificate_digest"],
         )
 
     def to_text(self) -> str:
@@ -177,8 +196,7 @@ class AuditReport:
             f"{self.confidence:.4g}. Epsilons at the delta of each claim; tightness "
             "compares mu where noise is Gaussian.",
         ]
-        if not self.is_complete:
-            lines.append("The time limit cut the number of runs.")
+        lines += [_CUT[what] for what in self.cut]
         return "\n".join(lines)
 
 

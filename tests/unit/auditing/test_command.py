@@ -73,15 +73,15 @@ def test_run_is_audited_white_box_and_black_box(fit, method):
     result = run(fit(method=method), "--time-limit", 4, "--seed", 0, "--json")
     assert result.exit_code == 0, result.output
     targets = {row["target"] for row in json.loads(result.stdout)["results"]}
-    assert targets == {"gradients, white box", "training, black box"}
+    assert targets == {"training steps, white box", "training, black box"}
 
 
 def test_contradicted_claim_is_void(policy_file, monkeypatch):
     challenges = [
         replace(challenge, claim=Claim.gaussian(0.01, delta=1e-6))
-        for challenge in _audit._challenges(policy_file, 1.0, 1e-6, None, 1000)
+        for challenge in _audit._subject(policy_file, 1.0, 1e-6, None, 1000)
     ]
-    monkeypatch.setattr(_audit, "_challenges", lambda *_: challenges)
+    monkeypatch.setattr(_audit, "_subject", lambda *_: challenges)
     result = run(policy_file, "--epsilon", 1, "--delta", 1e-6, "--seed", 0)
     assert isinstance(result.exception, GuaranteeVoidError)
     assert "violated" in result.stdout
@@ -100,17 +100,30 @@ def test_a_policy_needs_a_budget(policy_file, arguments, error, message):
     assert message in str(result.exception)
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
-    [
-        ({"method": "nonprivate", "research": True}, GuaranteeVoidError, "no claim"),
-        ({"calibration": "theorem"}, CorrDPError, "'theorem'"),
-    ],
-)
-def test_a_run_without_certified_claims_is_refused(fit, settings, error, message):
-    result = run(fit(**settings))
-    assert isinstance(result.exception, error)
-    assert message in str(result.exception)
+def test_a_run_without_claims_is_refused(fit):
+    result = run(fit(method="nonprivate", research=True))
+    assert isinstance(result.exception, GuaranteeVoidError)
+    assert "There is no claim" in str(result.exception)
+
+
+def test_theorem_runs_are_void_at_their_nominal_epsilon(fit, tmp_path):
+    directory = fit(calibration="theorem", method="semi", n_steps=20)
+    saved = tmp_path / "audit.json"
+    result = run(directory, "--rows", 300, "--seed", 0, "--out", saved, "--json")
+    assert isinstance(result.exception, GuaranteeVoidError)
+    assert "nominal claims" in str(result.exception)
+    document = json.loads(saved.read_text())
+    assert document == json.loads(result.stdout)
+    certificate = json.loads((directory / "certificate.json").read_text())
+    assert document["certificate_digest"] == certificate["digest"]
+
+
+def test_a_time_limit_covers_the_search_and_is_told(fit):
+    result = run(fit(), "--time-limit", 0.01, "--seed", 0, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["cut"] == ["search", "runs"]
+    assert document["passed"]
 
 
 def test_a_run_has_its_own_budget(fit):

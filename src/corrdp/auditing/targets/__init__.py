@@ -1,19 +1,26 @@
 """Mechanisms of the library as challenges: neighbors crafted, claims attached."""
 
+from corrdp.auditing.targets._descent import descent_challenges, theorem_challenges
 from corrdp.auditing.targets._gradients import GradientPath, gradient_challenges
 from corrdp.auditing.targets._models import EncodedRows, model_challenges
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
+from corrdp.auditing.targets._networks import network_challenges
 from corrdp.auditing.targets._releases import column_sum_challenges, vector_challenges
 from corrdp.auditing.targets._sampling import SampledSum
+from corrdp.auditing.targets._whole_network import audit_whole_network
 
 __all__ = [
     "EncodedRows",
     "GradientPath",
     "RecordPair",
     "SampledSum",
+    "audit_whole_network",
     "column_sum_challenges",
     "craft_pair",
+    "descent_challenges",
     "gradient_challenges",
     "model_challenges",
+    "network_challenges",
+    "theorem_challenges",
     "vector_challenges",
 ]

@@ -10,6 +10,7 @@ from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._deadline import Deadline
 from corrdp.auditing.statistics import Claim
 from corrdp.auditing.statistics._claims import joined_events
+from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._releases import plan_claim
 from corrdp.auditing.targets._steps import central_rows, step_challenges
 from corrdp.policy import Block, NeighborClass
@@ -18,7 +19,8 @@ from corrdp.training._gradient_descent import initial_coef
 from corrdp.training._losses import Loss
 from corrdp.training._records import record_gradients
 
-_THEOREM_RUNS = 2000  # each of them all steps of the plan
+_FEWEST_RUNS, _MOST_RUNS = 2000, 40_000
+_MOST_STEPS = 2_000_000  # of all runs together
 
 
 class DescentSteps:
@@ -71,6 +73,13 @@ class DescentSteps:
         sums = [rows.gradient_sum(c, residual_bound=bound)[0] for c in self._path]
         return np.concatenate([gradient.ravel() for gradient in sums])
 
+    def sharpened(
+        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
+    ) -> "DescentSteps":
+        """Return itself: several candidates are tried from the start."""
+        del pair, rng, deadline
+        return self
+
     def sample(
         self, total: FloatArray, n_runs: int, rng: np.random.Generator
     ) -> FloatArray:
@@ -98,22 +107,24 @@ class DescentSteps:
 
 
 class TheoremSteps:
-    """The mean of all noisy gradients under the paper's noise, at one parameter.
+    """The mean of noisy gradients under the paper's noise, at one parameter.
 
     Parameters
     ----------
     plan : TheoremPlan
         The paper's noise.
     coef : array of float, shape (n_columns,)
-        Where all gradients are taken: their mean then says all that they say.
+        Where gradients are taken: their mean then says all that they say.
+    n_steps : int
+        How many of the plan's gradients the adversary looks at.
     """
 
-    def __init__(self, plan: TheoremPlan, coef: FloatArray) -> None:
-        self._plan, self._coef = plan, coef
+    def __init__(self, plan: TheoremPlan, coef: FloatArray, n_steps: int) -> None:
+        self._plan, self._coef, self._n_steps = plan, coef, n_steps
         self.blocks: tuple[Block, ...] = plan.layout.blocks
         self.labels = label_values(plan.loss)
         per_column = plan.noise.noise_scale[plan.layout.column_groups]
-        self.noise_scale = per_column / np.sqrt(plan.n_steps)
+        self.noise_scale = per_column / np.sqrt(n_steps)
 
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds, by the definition of the gradient."""
@@ -127,15 +138,22 @@ class TheoremSteps:
         bound = self._plan.loss.clips_residuals_at
         return np.asarray(rows.gradient_sum(self._coef, residual_bound=bound)[0])
 
+    def sharpened(
+        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
+    ) -> "TheoremSteps":
+        """Return itself: several candidates are tried from the start."""
+        del pair, rng, deadline
+        return self
+
     def sample(
         self, total: FloatArray, n_runs: int, rng: np.random.Generator
     ) -> FloatArray:
-        """Return means over all steps of `TheoremPlan.noisy`."""
+        """Return means over steps of `TheoremPlan.noisy`."""
         mean = np.zeros((n_runs, total.size))
         repeated = np.broadcast_to(total, mean.shape)
-        for _ in range(self._plan.n_steps):
+        for _ in range(self._n_steps):
             mean += self._plan.noisy(repeated, rng)
-        return mean / self._plan.n_steps
+        return mean / self._n_steps
 
 
 def descent_challenges(
@@ -233,15 +251,17 @@ def theorem_challenges(
     for size in (0.5, 2.0, 8.0):
         end = rng.standard_normal(plan.layout.n_columns)
         ends.append(end * size * plan.travel / np.linalg.norm(end))
+    n_runs = runs_to_refute(nominal)
+    n_steps = min(plan.n_steps, _MOST_STEPS // n_runs)
     return step_challenges(
-        [TheoremSteps(plan, end) for end in ends],
+        [TheoremSteps(plan, end, n_steps) for end in ends],
         classes,
         lambda class_name: both_claims(
             nominal, plan_claim(plan.noise, class_name), class_name
         ),
         name=name,
         n_rows=plan.n_rows,
-        n_runs=_THEOREM_RUNS,
+        n_runs=n_runs,
         rng=rng,
         deadline=deadline or Deadline(),
     )
@@ -257,6 +277,16 @@ def both_claims(
         stated = Claim.approximate(epsilon=epsilon, delta=provable.delta)
         claims = {"nominal": stated} | claims
     return claims
+
+
+def runs_to_refute(nominal: Mapping[str, float]) -> int:
+    """Return how many runs it takes to refute claims of a single epsilon each.
+
+    An event that never happened in n runs has probability up to about 10 / n.
+    """
+    largest = max(nominal.values(), default=0.0)
+    wanted = 20.0 * np.exp(min(largest, 20.0))
+    return int(min(max(wanted, _FEWEST_RUNS), _MOST_RUNS))
 
 
 def candidate_paths(plan: TrainingPlan, rng: np.random.Generator) -> list[FloatArray]:

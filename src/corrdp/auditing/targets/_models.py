@@ -7,12 +7,14 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._deadline import Deadline
 from corrdp.auditing.statistics import Claim, LinearAttack
 from corrdp.auditing.statistics._claims import joined_events
-from corrdp.auditing.targets._gradients import GradientPath
-from corrdp.policy import BlockKind
+from corrdp.auditing.targets._descent import DescentSteps
+from corrdp.auditing.targets._steps import craft, table_with
 from corrdp.training import Descent, TrainingPlan, descend_together, prepare_rows
-from corrdp.training._means import release_means
+from corrdp.training._gradient_descent import initial_coef
+from corrdp.training._means import means_noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,8 @@ def model_challenges(
     n_steps: int = 8,
     n_runs: int = 1000,
     white_box: bool = False,
-    random_state: int = 0,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
 ) -> tuple[Challenge[EncodedRows], ...]:
     """Challenge whole training runs, many models in one pass, class by class.
 
@@ -61,6 +64,8 @@ def model_challenges(
         final model alone.
     random_state : int
         Seed of the search for neighbors.
+    deadline : Deadline, optional
+        Ends the search early.
 
     Guarantee
     ---------
@@ -68,9 +73,9 @@ def model_challenges(
     is that of all releases of training together (`docs/theory/audit.md`).
     """
     plan = replace(plan, n_steps=n_steps)
-    start = np.zeros((n_steps, plan.layout.n_columns))
-    path = GradientPath.along(plan, start, delta=delta)
     rng = np.random.default_rng(random_state)
+    start = initial_coef(plan)
+    steps = DescentSteps(plan, np.zeros((n_steps, *start.shape)), rng)
 
     def sample(table: EncodedRows, n_runs: int, rng: np.random.Generator) -> FloatArray:
         rows = prepare_rows(table.codes, table.y, plan.layout)
@@ -78,16 +83,15 @@ def model_challenges(
         seen = _trained(models) if white_box else []
         descend_together(models)
         results = [model.result() for model in models]
-        final = [np.append(result.coef, result.intercept) for result in results]
+        final = [np.append(result.coef.ravel(), result.intercept) for result in results]
         return np.hstack([*seen, np.stack(final)])
 
-    means = np.zeros((1, plan.layout.blocks[-1].stop))
-    cost = release_means(means, plan.layout.blocks, plan.spending, rng)[1]
+    cost = means_noise(plan.layout.blocks, plan.spending)[1]
     challenges = []
     for neighbor in plan.spending.classes:
-        pair = path.craft(neighbor, rng)
-        first = _table(plan, path, pair.first, pair.first_label)
-        second = _table(plan, path, pair.second, pair.second_label)
+        pair = craft(steps, neighbor, rng, deadline=deadline)
+        first = table_with(pair.first, pair.first_label, steps, plan.n_rows)
+        second = table_with(pair.second, pair.second_label, steps, plan.n_rows)
         parts = plan.spending.components(n_steps, cost)
         events = joined_events(part.events_of(neighbor.name) for part in parts)
         stated = (claims or {}).get(neighbor.name, Claim(events, delta))
@@ -96,8 +100,8 @@ def model_challenges(
                 target=f"training, {'white' if white_box else 'black'} box",
                 class_name=neighbor.name,
                 claim=stated,
-                first=first,
-                second=second,
+                first=EncodedRows(*first),
+                second=EncodedRows(*second),
                 sample=sample,
                 attacks=(LinearAttack(),),
                 n_runs=n_runs,
@@ -114,20 +118,5 @@ def _trained(models: Sequence[Descent]) -> list[FloatArray]:
         for model in models:
             bound = model.residual_bound
             model.advance(*model.rows.gradient_sum(model.coef, residual_bound=bound))
-        seen.append(np.stack([model.coef for model in models]))
+        seen.append(np.stack([model.coef.ravel() for model in models]))
     return seen
-
-
-def _table(
-    plan: TrainingPlan, path: GradientPath, record: FloatArray, label: float
-) -> EncodedRows:
-    """Return the record among others whose means are central and labels balanced."""
-    n_rows = plan.n_rows
-    codes = np.zeros((n_rows, record.size))
-    for block in plan.layout.blocks:
-        if block.kind is BlockKind.ONE_HOT:
-            level = np.arange(n_rows) % (block.stop - block.start)
-            codes[np.arange(n_rows), block.start + level] = 1.0
-    y = np.resize(path.labels, n_rows)
-    codes[0], y[0] = record, label
-    return EncodedRows(codes, y)

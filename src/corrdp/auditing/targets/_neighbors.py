@@ -36,6 +36,11 @@ class RecordPair:
     second_label: float
     movement: float
 
+    def as_array(self) -> FloatArray:
+        """Return both records with their labels last, shape (2, n_codes + 1)."""
+        labels = [self.first_label, self.second_label]
+        return np.column_stack([np.stack([self.first, self.second]), labels])
+
 
 def craft_pair(
     blocks: Sequence[Block],
@@ -46,6 +51,7 @@ def craft_pair(
     rng: np.random.Generator,
     n_restarts: int = 4,
     deadline: Deadline | None = None,
+    start: RecordPair | None = None,
 ) -> RecordPair:
     """Search for the two neighbors of a class that outputs tell apart best.
 
@@ -66,9 +72,13 @@ def craft_pair(
         Random records from which single features are changed while that helps.
     deadline : Deadline, optional
         Ends the search with the best pair so far, which is one of neighbors, too.
+    start : RecordPair, optional
+        Neighbors of the class from which the search goes on, too.
     """
     moves = _moves(blocks, neighbor, labels, rng)
     pairs = _starts(moves, blocks[-1].stop + 1, n_restarts, rng)
+    if start is not None:
+        pairs = np.concatenate([pairs, start.as_array()[None]])
     best = _measure(movement, pairs)
     for _ in range(_MOST_ROUNDS):
         if deadline is not None and deadline.is_over():
@@ -91,6 +101,27 @@ def craft_pair(
         second_label=float(pairs[winner, 1, -1]),
         movement=float(best[winner]),
     )
+
+
+def random_pairs(
+    blocks: Sequence[Block],
+    neighbor: NeighborClass,
+    labels: Sequence[float],
+    count: int,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return pairs of neighbors, shape (count, 2, n_codes + 1), labels last.
+
+    What changes is at corners of the domain; numbers that do not are anywhere in it,
+    so that pairs differ from each other.
+    """
+    moves = _moves(blocks, neighbor, labels, rng)
+    pairs = _starts(moves, blocks[-1].stop + 1, count, rng)
+    for block in blocks:
+        kept = block.feature not in neighbor.features
+        if kept and block.kind is BlockKind.NUMBER:
+            pairs[:, :, block.columns] *= rng.random((count, 1, 1))
+    return pairs
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import Block, BlockKind, NeighborClass
 
-_LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noise
+LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noise
 
 ClaimsOfClass = Callable[[str], Mapping[str, Claim]]
 
@@ -43,6 +43,11 @@ class NoisySteps(Protocol):
 
     def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return the outputs of a table without noise, by the kernels of training."""
+
+    def sharpened(
+        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
+    ) -> "NoisySteps":
+        """Return the steps at parameters that suit a pair better, if known."""
 
     def sample(
         self, total: FloatArray, n_runs: int, rng: np.random.Generator
@@ -91,7 +96,6 @@ def step_challenges(
     for index, neighbor in enumerate(classes):
         own = deadline.share(1.0 / (len(classes) - index))
         steps, pair = _worst(candidates, neighbor, rng, own)
-        deadline.has_cut |= own.has_cut
         first = steps.total(*table_with(pair.first, pair.first_label, steps, n_rows))
         second = steps.total(*table_with(pair.second, pair.second_label, steps, n_rows))
         score = gaussian_score(first, second, steps.noise_scale)
@@ -119,9 +123,10 @@ def craft(
     *,
     n_restarts: int = 4,
     deadline: Deadline | None = None,
+    start: RecordPair | None = None,
 ) -> RecordPair:
     """Search for the neighbors whose outputs are furthest apart."""
-    unit = np.where(steps.noise_scale > 0.0, steps.noise_scale, _LEAST_NOISE)
+    unit = np.where(steps.noise_scale > 0.0, steps.noise_scale, LEAST_NOISE)
 
     def distance(
         first: FloatArray, first_y: FloatArray, second: FloatArray, second_y: FloatArray
@@ -142,6 +147,7 @@ def craft(
         rng=rng,
         n_restarts=n_restarts,
         deadline=deadline,
+        start=start,
     )
 
 
@@ -180,6 +186,6 @@ def _worst(
         found.append((steps, pair))
     steps, best = max(found, key=lambda item: item[1].movement)
     if not deadline.is_over():
-        again = craft(steps, neighbor, rng, deadline=deadline)
-        best = max(best, again, key=lambda pair: pair.movement)
+        steps = steps.sharpened(best, rng, deadline)
+        best = craft(steps, neighbor, rng, deadline=deadline, start=best)
     return steps, best

@@ -1,0 +1,173 @@
+"""What can be audited: challenges, estimators, and any callable with neighbors."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._deadline import Deadline
+from corrdp.auditing.statistics import Claim, claims_of
+from corrdp.auditing.targets import (
+    descent_challenges,
+    model_challenges,
+    network_challenges,
+    theorem_challenges,
+)
+from corrdp.certificate import Calibration
+from corrdp.estimators._mlp_base import PrivateNetwork
+from corrdp.estimators._private import PrivateEstimator
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import class_epsilon, neighbor_classes
+
+Neighbors = Mapping[str, tuple[Any, Any]]
+
+
+def challenges_of(
+    subject: Any,
+    *,
+    n_rows: int,
+    neighbors: Neighbors | None,
+    claims: Mapping[str, Claim] | None,
+    random_state: int | None,
+    deadline: Deadline,
+) -> tuple[Challenge[Any], ...]:
+    """Return the challenges of whatever is audited; parameters as `audit`."""
+    if isinstance(subject, Challenge):
+        return (subject,)
+    if isinstance(subject, PrivateEstimator):
+        return estimator_challenges(
+            subject, n_rows=n_rows, random_state=random_state, deadline=deadline
+        )
+    if isinstance(subject, Sequence) and all(
+        isinstance(part, Challenge) for part in subject
+    ):
+        return tuple(subject)
+    if callable(subject):
+        return _of_callable(subject, neighbors or {}, claims or {})
+    raise CorrDPError(
+        f"an audit takes challenges, an estimator, or a callable with neighbors and "
+        f"claims, got {type(subject).__name__}. Pass one of them."
+    )
+
+
+def estimator_challenges(
+    estimator: PrivateEstimator,
+    *,
+    n_rows: int = 1000,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[Any], ...]:
+    """Challenge the code that trains an estimator, class by class.
+
+    Parameters
+    ----------
+    estimator : estimator of the library
+        Fitted or not; its rows are never read, it is planned anew for `n_rows`.
+    n_rows : int
+        Size of the tables.
+    random_state : int, optional
+        Seed of the search.
+    deadline : Deadline, optional
+        Ends the search for neighbors early.
+
+    Guarantee
+    ---------
+    Neighbors of the class they are named for, for the policy and the budget of the
+    estimator (`docs/theory/audit.md`). Under ``theorem`` there are two claims per
+    class: the nominal epsilon of the paper's formula, and what is provable.
+    """
+    planned: Any = _planned(estimator)
+    deadline = deadline or Deadline()
+    if isinstance(planned, PrivateNetwork):
+        nominal = _nominal(planned) if _is_theorem(planned) else None
+        return network_challenges(
+            planned,
+            n_rows=n_rows,
+            nominal=nominal,
+            random_state=random_state,
+            deadline=deadline,
+        )
+    if planned.sampling_rate is not None:
+        raise CorrDPError(
+            f"sampling_rate={planned.sampling_rate!r}: this audit attacks full "
+            "batches. Audit sampled sums with SampledSum."
+        )
+    if _is_theorem(planned):
+        return theorem_challenges(
+            planned.theorem_plan(n_rows),
+            neighbor_classes(planned.policy, planned.leakage),
+            nominal=_nominal(planned),
+            random_state=random_state,
+            deadline=deadline,
+        )
+    certificate = getattr(estimator, "certificate_", None)
+    delta = float(planned.delta or 0.0)
+    plan = planned.plan(n_rows)
+    steps = descent_challenges(
+        plan, delta=delta, random_state=random_state, deadline=deadline.share(0.7)
+    )
+    whole = model_challenges(
+        plan,
+        delta=delta,
+        claims=None if certificate is None else claims_of(certificate),
+        n_steps=2,
+        n_runs=200,
+        random_state=random_state,
+        deadline=deadline,
+    )
+    return steps + whole
+
+
+def _planned(estimator: PrivateEstimator) -> Any:
+    """Return the estimator before it was fitted, with the leakage that it used."""
+    if not hasattr(estimator, "certificate_"):
+        return estimator
+    certificate = estimator.certificate_
+    if certificate is None:
+        raise GuaranteeVoidError(
+            f"the model protects nothing (method={estimator.method!r}). There is no "
+            "claim to audit."
+        )
+    known = {
+        "policy": estimator.policy_,
+        "leakage": (
+            certificate.leakage.distances() if certificate.leakage.values else None
+        ),
+    }
+    return type(estimator)(**estimator.get_params(deep=False) | known)
+
+
+def _nominal(estimator: Any) -> dict[str, float]:
+    """Return the epsilon that the paper's formula is meant to give each class."""
+    policy = estimator.policy
+    nominal = {
+        c.name: class_epsilon(
+            c.distance, epsilon=estimator.epsilon, epsilon_cap=policy.epsilon_cap
+        )
+        for c in neighbor_classes(policy, estimator.leakage)
+        if c.promised
+    }
+    if estimator.method == "semi":  # speaks of sensitive features alone
+        nominal = {"sensitive": nominal["sensitive"]}
+    return {name: epsilon for name, epsilon in nominal.items() if epsilon < math.inf}
+
+
+def _is_theorem(estimator: Any) -> bool:
+    return bool(estimator.calibration == Calibration.THEOREM)
+
+
+def _of_callable(
+    release: Callable[..., Any], neighbors: Neighbors, claims: Mapping[str, Claim]
+) -> tuple[Challenge[Any], ...]:
+    unknown = sorted(set(neighbors) ^ set(claims))
+    if not neighbors or unknown:
+        raise CorrDPError(
+            "a callable needs a pair of neighbors and a claim per class; without one "
+            f"of them: {', '.join(unknown) or 'all'}. Pass neighbors={{class: (first, "
+            "second)}} and claims={class: Claim(...)}."
+        )
+    name = getattr(release, "__name__", type(release).__name__)
+    return tuple(
+        Challenge(name, class_name, claims[class_name], first, second, release)
+        for class_name, (first, second) in neighbors.items()
+    )
