@@ -49,6 +49,7 @@ class GroupClipper:
             }
             for layer in layers
         }
+        self._linear = {layer.name for layer in layers if layer.is_linear}
         example = next(iter(layers[0].parameters.values()))
         self._whole = sorted(set(layout.parameter_groups.values()))
         self._clip_norms = example.new_tensor(
@@ -82,7 +83,7 @@ class GroupClipper:
                 layer, activations[layer.name], backprops[layer.name]
             )
             for layer in self._layers
-            if not _is_plain(layer, activations[layer.name])
+            if layer.name not in self._linear or activations[layer.name].ndim != 2
         }
         with torch.inference_mode():  # nothing in here is differentiated
             self._write_sum(activations, backprops, reference_backprop, gradients, out)
@@ -153,10 +154,6 @@ class GroupClipper:
                     norms = signal
                 parts[group].append(norms)
         return torch.stack([reduce(torch.hypot, part) for part in parts.values()])
-
-
-def _is_plain(layer: Layer, activation: Tensor) -> bool:
-    return layer.is_linear and activation.ndim == 2
 
 
 def _scaled_sum(

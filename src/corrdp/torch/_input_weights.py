@@ -49,6 +49,7 @@ class InputWeightClipper:
         self._members = members.T.to(like).contiguous()  # (groups, columns)
         self._clip_norms = like.new_tensor([[g.clip_norm] for g in groups])
         self._influence = like.new_tensor([[g.influence_bound] for g in groups])
+        self._smallest = torch.finfo(like.dtype).tiny
         self._limit = math.sqrt(torch.finfo(like.dtype).max) / 8  # of squared norms
 
     def write_sum(
@@ -99,7 +100,8 @@ class InputWeightClipper:
         assert sizes.reference is not None
         lengths = sizes.code_squares.sqrt()
         difference = row_norms(signals.backprop - signals.reference)
-        share = shrinking_factors(lengths * difference, self._influence)
+        influence = (lengths * difference).clamp_min_(self._smallest)  # 0 / 0 is NaN
+        share = shrinking_factors(influence, self._influence)
         rest = 1.0 - share
         # Not from the difference alone: that would lose a small signal to a large one.
         product = (signals.backprop * signals.reference).sum(1)

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,22 @@ from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._rows import all_finite
 from corrdp.torch._terms import Terms
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a training got. By itself: attributes of a module are slow to set.
+
+    Parameters
+    ----------
+    steps_charged : int
+        Number of steps that were paid for.
+    gradient_is_fresh : bool
+        Whether there is a private gradient that no step has used.
+    """
+
+    steps_charged: int = 0
+    gradient_is_fresh: bool = False
 
 
 class PrivateModule(nn.Module):
@@ -65,13 +82,13 @@ class PrivateModule(nn.Module):
         self.module = module
         self.plan = plan
         self.terms = terms
-        self.steps_charged = 0
-        self.gradient_is_fresh = False
+        self.progress = Progress()
         self._layers = layers
         self._loss = loss
         self._loader = loader
         self._generator = generator
         self._layout = layout = plan.layout
+        self._clips_influence = layout.clips_influence
         self._clipper = GroupClipper(layers, layout)
         self._trained = [parameter for parameter, _ in self._parameters_in_order()]
         self._lengths = [parameter.numel() for parameter in self._trained]
@@ -82,6 +99,16 @@ class PrivateModule(nn.Module):
         self._write_scale()
         self._reference = torch.as_tensor(layout.reference).to(example)
         self._sensitive = torch.as_tensor(layout.sensitive, device=example.device)
+
+    @property
+    def steps_charged(self) -> int:
+        """Number of steps that were paid for."""
+        return self.progress.steps_charged
+
+    @property
+    def gradient_is_fresh(self) -> bool:
+        """Whether there is a private gradient that no step has used."""
+        return self.progress.gradient_is_fresh
 
     def forward(self, *inputs: Any) -> Any:
         """Return the output of the module."""
@@ -118,7 +145,7 @@ class PrivateModule(nn.Module):
                 "a longer training from the start; its budget is split among all steps."
             )
         self._loader.take_back(features, labels)
-        self.steps_charged += 1
+        self.progress.steps_charged += 1
         if len(features) == 0:
             self._sum.zero_()
         else:
@@ -127,7 +154,7 @@ class PrivateModule(nn.Module):
         parts = gradient.split_with_sizes(self._lengths)
         for parameter, part in zip(self._trained, parts, strict=True):
             parameter.grad = part.view(parameter.shape)
-        self.gradient_is_fresh = True
+        self.progress.gradient_is_fresh = True
 
     def noisy_sum(self, total: Tensor) -> Tensor:
         """Return flat sums over a batch with the noise of a step, shape (..., n).
@@ -161,8 +188,8 @@ class PrivateModule(nn.Module):
 
     def restore(self, steps_charged: int, generator_state: str | None) -> None:
         """Continue after `steps_charged` steps with noise that was not used yet."""
-        self.steps_charged = steps_charged
-        self.gradient_is_fresh = False
+        self.progress.steps_charged = steps_charged
+        self.progress.gradient_is_fresh = False
         if self.terms.replayable_noise:
             if generator_state is None:
                 raise GuaranteeVoidError(
@@ -186,7 +213,7 @@ class PrivateModule(nn.Module):
 
     def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
         n_rows = len(features)
-        masks = self._layout.clips_influence
+        masks = self._clips_influence
         if masks:
             masked = torch.where(self._sensitive, self._reference, features)
             features = torch.cat([features, masked])
@@ -287,12 +314,12 @@ class PrivateOptimizer:
                 "by loss.backward() has no noise."
             )
         self.optimizer.step()
-        self._module.gradient_is_fresh = False
+        self._module.progress.gradient_is_fresh = False
 
     def zero_grad(self) -> None:
         """Drop gradients; `PrivateModule.backward` does so by itself."""
         self.optimizer.zero_grad()
-        self._module.gradient_is_fresh = False
+        self._module.progress.gradient_is_fresh = False
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:

@@ -13,15 +13,14 @@ def row_norms(rows: Tensor) -> Tensor:
 
 
 def shrinking_factors(norms: Tensor, bounds: Tensor) -> Tensor:
-    """Return ``min(1, bound / norm)``.
+    """Return ``min(1, bound / norm)``, 1 where the norm is 0; bounds are positive.
 
     Guarantee
     ---------
     What has a finite norm is no longer than its bound once multiplied by its factor:
     the projection of `docs/theory/networks.md`, section 2.
     """
-    smallest = torch.finfo(norms.dtype).tiny
-    return (bounds / norms.clamp_min(smallest)).clamp_max_(1.0)
+    return (bounds / norms).clamp_max_(1.0)
 
 
 def outer_sum(left: Tensor, right: Tensor, out: Tensor) -> None:
