@@ -304,9 +304,9 @@ def _opacus_step() -> Callable[[], None]:
 
 
 def _seconds(
-    steps: dict[str, Callable[[], None]], rounds: int = 25, count: int = 20
+    steps: dict[str, Callable[[], None]], rounds: int = 300, count: int = 3
 ) -> dict[str, float]:
-    """Return the least time of every step; rounds alternate, so that load is shared."""
+    """Return the least time of every step; short rounds alternate, to share load."""
     best = dict.fromkeys(steps, math.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
