@@ -182,7 +182,7 @@ class PrivateNetwork(PrivateEstimator):
             "leakage_assumptions": leakage.assumptions,
             "replayable_leakage": leakage.replayable_noise,
             "spent": leakage.spent,
-            "method": "standard" if self.method == Method.STANDARD else "corr",
+            "method": "layered" if self.method == Method.STANDARD else "corr",
             "calibration": self.calibration,
             "fall_back": self.fall_back,
             "reference": np.zeros(PolicyEncoder(policy).blocks_[-1].stop),

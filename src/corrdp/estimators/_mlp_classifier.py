@@ -32,7 +32,7 @@ class MLPClassifier(ClassifierMixin, PrivateNetwork):  # type: ignore[misc]
     calibration : {"certified", "theorem"}
         Proved constants, or Eq. (5) of the paper.
     fall_back : bool
-        Let ``corr`` take plain noise where it predicts less error.
+        Let ``corr`` take noise by layer where it predicts less error.
     hidden_units : sequence of int
         Width of every hidden layer.
     n_steps : int

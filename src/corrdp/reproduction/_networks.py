@@ -13,11 +13,11 @@ from torch import Tensor
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
-from corrdp.datasets import PaperTable, load_medical_cost
+from corrdp.datasets import PaperTable, load_medical_cost, paper_synthetic
 from corrdp.estimators import MLPRegressor
 from corrdp.estimators._methods import Method, protected_policy
 from corrdp.estimators._mlp_base import _scaled as scaled_codes
-from corrdp.policy import Budget, PolicyEncoder, neighbor_classes, policy_blocks
+from corrdp.policy import Budget, Policy, PolicyEncoder, neighbor_classes, policy_blocks
 from corrdp.reproduction._balancing import load_sepsis_balanced
 from corrdp.reproduction._experiments import (
     Calibration,
@@ -68,7 +68,7 @@ def train_network_cells(
     scores are computed from the rows and are not private.
     """
     experiment, calibration = cells[0].experiment, cells[0].calibration
-    plans = [_plan(cell) for cell in cells]
+    plans = [plan_cell(cell) for cell in cells]
     # Cells that add the same noise, having fallen back, are trained once.
     different = {_noise(plan): plan for plan in plans if plan is not None}
     scores: list[list[float]] = [[] for _ in cells]
@@ -115,7 +115,7 @@ def _result(cell: Cell, plan: NetworkPlan | None, scores: list[float]) -> CellRe
 
 def _implied_epsilon(cell: Cell, provable: Mapping[str, float]) -> float:
     """Return the largest distance times epsilon of what is promised."""
-    policy = protected_policy(_declared(cell.experiment).policy, Method(cell.method))
+    policy = protected_policy(_policy(cell.experiment), Method(cell.method))
     distance = {c.name: c.distance for c in neighbor_classes(policy) if c.promised}
     whole = provable.get(WHOLE_RECORD, math.inf)
     return max(
@@ -124,8 +124,13 @@ def _implied_epsilon(cell: Cell, provable: Mapping[str, float]) -> float:
 
 
 @lru_cache(maxsize=256)
-def _plan(cell: Cell) -> NetworkPlan | None:
-    """Return the plan of a cell; None for plain minimization."""
+def plan_cell(cell: Cell) -> NetworkPlan | None:
+    """Return the plan of a cell; None for plain minimization.
+
+    Guarantee
+    ---------
+    See `docs/theory/networks.md`; sections 6 and 7 for the two calibrations.
+    """
     if cell.calibration is Calibration.THEOREM:
         name = cell.method if cell.is_private else "standard"
         epsilon = cell.epsilon if cell.is_private else 1.0
@@ -137,15 +142,15 @@ def _plan(cell: Cell) -> NetworkPlan | None:
     method = Method(cell.method)
     return plan_network(
         _facts(cell.experiment, cell.calibration, method, cell.epsilon),
-        method="standard" if method is Method.STANDARD else "corr",
+        method="layered" if method is Method.STANDARD else "corr",
     )
 
 
 def _facts(
     experiment: Experiment, calibration: Calibration, method: Method, epsilon: float
 ) -> NetworkFacts:
-    """Return what a plan depends on: the paper's settings, or the library's defaults."""
-    policy = protected_policy(_declared(experiment).policy, method)
+    """Return what a plan depends on: the paper's settings, or our defaults."""
+    policy = protected_policy(_policy(experiment), method)
     blocks = policy_blocks(policy)
     n_rows, batch_size = _n_rows(experiment), experiment.batch_size
     by_theorem = calibration is Calibration.THEOREM
@@ -183,7 +188,9 @@ class _Data:
             schedule = _library_schedule(rows.n_rows, _kind(self._experiment))
         return train_together(
             rows,
-            self._shape.start(self._seed),
+            self._shape.start(
+                self._seed, centered=calibration is Calibration.CERTIFIED
+            ),
             plans,
             shape=self._shape,
             schedule=schedule,
@@ -218,7 +225,6 @@ def _flat(weights: Weights) -> Tensor:
 
 def _library_schedule(n_rows: int, kind: str) -> Schedule:
     """Return how the estimators use gradients by default."""
-
     rate = cache(lambda plan: default_rate(plan, n_rows, kind))
 
     def step_size(plan: NetworkPlan, step: int) -> float:
@@ -228,24 +234,30 @@ def _library_schedule(n_rows: int, kind: str) -> Schedule:
     return Schedule(step_size, momentum=MOMENTUM, averages=True)
 
 
-def _declared(experiment: Experiment) -> PaperTable:
-    return _table(experiment, 0)
+@lru_cache(maxsize=16)
+def _policy(experiment: Experiment) -> Policy:
+    """Return the declared policy, which is the same for all seeds."""
+    return _table(experiment, 0).policy
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=4)
 def _table(experiment: Experiment, seed: int) -> PaperTable:
     """Return the rows of a seed with the declared policy."""
     n_rows = _n_rows(experiment)
     if experiment.data == "sepsis":
         source = _QUICK_SOURCE if n_rows < 10_000 else None
         return load_sepsis_balanced(seed, n_rows=n_rows, n_source=source)
+    if experiment.data == "synthetic":
+        return paper_synthetic(
+            n_rows=n_rows, n_sensitive=experiment.n_sensitive, random_state=seed
+        )
     table = load_medical_cost(roles=experiment.roles)
     return PaperTable(table.frame.sample(n_rows, random_state=seed), table.policy)
 
 
 def _encoded(experiment: Experiment, seed: int) -> tuple[FloatArray, NDArray[Any]]:
     table = _table(experiment, seed)
-    assert table.policy.label is not None  # both tables have a target
+    assert table.policy.label is not None  # all tables have a target
     encoder = PolicyEncoder(table.policy).fit(table.frame)
     labels = encoder.encode_label(table.frame[table.policy.label.name])
     kind = np.int64 if _kind(experiment) == "classification" else np.float64
@@ -253,7 +265,7 @@ def _encoded(experiment: Experiment, seed: int) -> tuple[FloatArray, NDArray[Any
 
 
 def _shape(experiment: Experiment) -> NetworkShape:
-    blocks = policy_blocks(_declared(experiment).policy)
+    blocks = policy_blocks(_policy(experiment))
     n_outputs = 2 if _kind(experiment) == "classification" else 1
     return NetworkShape(blocks[-1].stop, experiment.hidden_units, n_outputs)
 
@@ -263,6 +275,6 @@ def _kind(experiment: Experiment) -> str:
 
 
 def _n_rows(experiment: Experiment) -> int:
-    assert experiment.n_rows is not None  # both figures draw rows
-    most = 1000 if experiment.data == "medical_cost" else 10_000
+    assert experiment.n_rows is not None  # experiments with networks draw rows
+    most = {"medical_cost": 1000}.get(experiment.data, experiment.n_rows)
     return min(experiment.n_rows, most)

@@ -85,8 +85,8 @@ class Clipper:
     Parameters
     ----------
     layouts : sequence of NetworkLayout
-        One per model, with the same groups and their own norms: flat clipping, or
-        groups of input columns whose influence may be bounded.
+        One per model, with the same groups and their own norms: flat clipping, one
+        group per layer, or groups of input columns whose influence may be bounded.
     shape : NetworkShape
         Widths of the layers.
     example : Tensor
@@ -132,17 +132,25 @@ class Clipper:
         See the class; `docs/theory/networks.md`.
         """
         if self._layout.input_layer == "":
-            return self._flat_sum(parameters)
+            return self._layer_sum(parameters)
         return self._grouped_sum(parameters)
 
-    def _flat_sum(self, parameters: Tensor) -> Tensor:
+    def _layer_sum(self, parameters: Tensor) -> Tensor:
+        """Return sums of whole layers, clipped together or each by itself."""
         seen = self._run(parameters, self._codes)
-        code_square = _square(self._with_ones, 1)
-        square = code_square * _square(seen.first, 1)
-        square += (1.0 + _square(seen.hidden, 1)) * _square(seen.last, 1)
-        factor = self._weighed(_factor(square, self._norms))
-        first = (seen.first * factor[:, None]) @ self._with_ones
-        last = seen.last * factor[:, None]
+        square = [
+            _square(self._with_ones, 1) * _square(seen.first, 1),
+            (1.0 + _square(seen.hidden, 1)) * _square(seen.last, 1),
+        ]
+        if self._norms.shape[1] == 1:
+            square = [square[0] + square[1]] * 2
+        group = [0, self._norms.shape[1] - 1]
+        factor = [
+            self._weighed(_factor(one, self._norms[:, index, None]))[:, None]
+            for one, index in zip(square, group, strict=True)
+        ]
+        first = (seen.first * factor[0]) @ self._with_ones
+        last = seen.last * factor[1]
         return self._flatten(
             first[:, :, :-1], first[:, :, -1], last @ seen.hidden.mT, last.sum(2)
         )

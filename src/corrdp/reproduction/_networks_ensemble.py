@@ -79,8 +79,9 @@ def train_together(
     What the plans prove (`docs/theory/networks.md`), except that noise is replayable.
     """
     trained = torch.empty(len(plans), start.numel(), dtype=start.dtype)
-    for kind in (False, True):
-        chosen = [i for i, p in enumerate(plans) if p.layout.clips_influence is kind]
+    kinds = [tuple(group.name for group in plan.layout.groups) for plan in plans]
+    for kind in dict.fromkeys(kinds):
+        chosen = [index for index, own in enumerate(kinds) if own == kind]
         for first in range(0, len(chosen), _MODELS_PER_PASS):
             part = chosen[first : first + _MODELS_PER_PASS]
             trained[part] = _train_alike(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, trained_layers
-from corrdp.torch._mlp import build_network
+from corrdp.torch._mlp import build_network, start_at_center
 
 
 class Views(NamedTuple):
@@ -42,7 +42,7 @@ class NetworkShape:
     n_outputs: int
 
     def build(self, random_state: int | None) -> nn.Sequential:
-        """Return the network as the estimators start it."""
+        """Return a network with the initial parameters of torch."""
         return build_network(
             self.n_inputs, (self.n_hidden,), self.n_outputs, random_state
         )
@@ -51,10 +51,12 @@ class NetworkShape:
         """Return its layers, which plans are made of."""
         return trained_layers(self.build(0))
 
-    def start(self, random_state: int) -> Tensor:
-        """Return the initial parameters as one vector."""
-        parts = [p.detach().flatten() for p in self.build(random_state).parameters()]
-        return torch.cat(parts)
+    def start(self, random_state: int, *, centered: bool = False) -> Tensor:
+        """Return the initial parameters as one vector; centered as estimators start."""
+        network = self.build(random_state)
+        if centered:
+            start_at_center(network)
+        return torch.cat([p.detach().flatten() for p in network.parameters()])
 
     def views(self, flat: Tensor) -> Views:
         """Return the parameters of models, shape (n_models, n_parameters)."""

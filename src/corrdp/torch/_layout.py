@@ -144,6 +144,19 @@ def flat_layout(layers: Sequence[Layer]) -> NetworkLayout:
     )
 
 
+def layered_layout(layers: Sequence[Layer]) -> NetworkLayout:
+    """Return one group per layer."""
+    return replace(
+        flat_layout(layers),
+        groups=tuple(ParameterGroup(f"layer:{la.name}", la.size) for la in layers),
+        parameter_groups={
+            (layer.name, key): index
+            for index, layer in enumerate(layers)
+            for key in layer.parameters
+        },
+    )
+
+
 def grouped_layout(
     layers: Sequence[Layer],
     blocks: Sequence[Block],

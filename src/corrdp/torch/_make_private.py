@@ -98,12 +98,12 @@ def make_private(
         Whether it was released with a fixed seed; the certificate says so.
     spent : sequence of Component
         Earlier releases on the same rows that the certificate must include.
-    method : {"corr", "standard"}
-        Noise by groups, or flat clipping with one noise scale.
+    method : {"corr", "layered", "standard"}
+        Noise by groups, by layer, or flat clipping with one noise scale.
     calibration : {"certified", "theorem"}
         Proved constants, or Eq. (5) of the paper.
     fall_back : bool
-        Let ``corr`` take plain noise where it predicts less error.
+        Let ``corr`` take noise by layer where it predicts less error.
     input_layer : str, optional
         Name of the linear layer that reads the encoded columns.
     group_by : {"role", "feature"}

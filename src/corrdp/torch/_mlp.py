@@ -20,7 +20,8 @@ from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._make_private import PrivateTraining, make_private
 
 MOMENTUM = 0.9
-TOLERATED_WALK = 3.0  # how far noise alone may carry the parameters
+# How far noise alone may carry the parameters.
+TOLERATED_WALK = {"classification": 3.0, "regression": 2.0}
 LARGEST_RATE = {"classification": 4.0, "regression": 8.0}
 CLIP_NORM = {"classification": 1.0, "regression": 0.5}
 _PLAIN_ITERATIONS = 200
@@ -127,6 +128,7 @@ def private_network(
     That of `make_private` (`docs/theory/networks.md`).
     """
     network = build_network(features.shape[1], hidden_units, n_outputs, random_state)
+    start_at_center(network)
     norm = CLIP_NORM[kind_of_loss(n_outputs)] if clip_norm is None else clip_norm
     return make_private(
         network,
@@ -174,14 +176,13 @@ def default_rate(plan: NetworkPlan, expected_batch: float, kind: str) -> float:
     r"""Return the first step size, which falls with the noise: a function of the plan.
 
     With :math:`w` the distance that noise alone would carry the parameters at the
-    largest rate :math:`r`: :math:`r / (1 + w / 3)`, so that it never carries them
-    further than 3.
+    largest rate :math:`r`, and :math:`w_0` how far it may: :math:`r / (1 + w / w_0)`.
     """
     noise = plan.noise
     variance = float(np.sum(noise.table.sizes * noise.noise_scale**2))
     largest = LARGEST_RATE[kind]
     walk = largest * math.sqrt(variance * noise.n_steps) / expected_batch
-    return largest / (1.0 + walk / TOLERATED_WALK)
+    return largest / (1.0 + walk / TOLERATED_WALK[kind])
 
 
 def build_network(
@@ -199,6 +200,19 @@ def build_network(
             n_inputs = width
         layers.append(nn.Linear(n_inputs, n_outputs))
     return nn.Sequential(*layers)
+
+
+def start_at_center(network: nn.Sequential) -> None:
+    """Move the last bias so that the center of all codes is mapped to zero.
+
+    That is the middle of the label's range, or equal odds: noise need not first carry
+    the network there.
+    """
+    first, last = network[0], network[-1]
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.bias.sub_(network(torch.zeros(1, first.in_features)).squeeze(0))
 
 
 def as_tensors(

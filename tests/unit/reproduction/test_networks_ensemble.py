@@ -1,6 +1,7 @@
 """Models trained together are the models that would be trained alone."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,6 +68,8 @@ def small_layout(kind, clip_norm=0.5):
     facts = facts_of(network_of(), small_policy(), clip_norm=clip_norm)
     if kind == "flat":
         return flat_layout(facts.layers).with_clip_norm(clip_norm)
+    if kind == "layered":
+        return plan_network(facts, method="layered").layout
     return grouped(facts, 0.1)
 
 
@@ -98,6 +101,9 @@ def equals_brute_force(clipper, kind):
     if kind == "flat":
         gradients = example_gradients(network, data.codes, data.labels)
         return torch.allclose(total, flat_sum(gradients, 0.5), **EXACT)
+    if kind == "layered":  # nothing is put at a reference
+        layout = replace(layout, sensitive=np.zeros(5, dtype=bool), input_layer="0")
+        layout = replace(layout, reference=np.zeros(5))
     expected = brute_force_parts(network, layout, data.codes, data.labels)
     own = group_parts(layout, named(total, network))
     return all(
@@ -105,7 +111,7 @@ def equals_brute_force(clipper, kind):
     )
 
 
-@pytest.mark.parametrize("kind", ["flat", "grouped"])
+@pytest.mark.parametrize("kind", ["flat", "layered", "grouped"])
 def test_sums_equal_brute_force(kind):
     assert equals_brute_force(Clipper, kind)
     assert not equals_brute_force(Unclipped, kind)
@@ -143,7 +149,7 @@ def alone(plan_kind, batch_size, n_steps=7):
     arguments = {"clip_norm": 0.5, "batch_size": batch_size}
     arguments["epochs"] = n_steps if batch_size is None else n_steps * batch_size / 60
     arguments["calibration"] = "theorem" if plan_kind == "theorem" else "certified"
-    arguments["method"] = "standard" if plan_kind == "standard" else "corr"
+    arguments["method"] = plan_kind if plan_kind in ("standard", "layered") else "corr"
     module, optimizer, loader = train(network, data, **arguments)
     if plan_kind == "experiment":
         facts = facts_of(
@@ -171,7 +177,9 @@ def alone(plan_kind, batch_size, n_steps=7):
 
 
 @pytest.mark.parametrize("batch_size", [None, 20])
-@pytest.mark.parametrize("kind", ["standard", "corr", "theorem", "experiment"])
+@pytest.mark.parametrize(
+    "kind", ["standard", "layered", "corr", "theorem", "experiment"]
+)
 def test_training_equals_that_of_make_private(kind, batch_size):
     expected, plan = alone(kind, batch_size)
     trained = train_together(
@@ -250,7 +258,7 @@ def test_repeated_rows_may_be_counted():
     assert counted.n_rows == 80
     assert len(counted.codes) <= 40
     network = SHAPE.build(0)
-    for kind in ("flat", "grouped"):
+    for kind in ("flat", "layered", "grouped"):
         layout = small_layout(kind)
         one = sum_of(Clipper, layout, network, Rows.of(codes, labels))
         other = sum_of(Clipper, layout, network, counted)

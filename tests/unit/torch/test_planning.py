@@ -39,13 +39,27 @@ def test_little_to_gain_falls_back_to_plain_noise():
     # Many rows: there is no noise to speak of, and bounded influence would be biased.
     facts = facts_of(small_network(), small_policy(), n_rows=10**7)
     plan = plan_network(facts)
-    assert plan.method == "standard"
+    assert plan.method == "layered"
     assert plan_network(facts, fall_back=False).method == "corr"
 
 
 def test_nothing_insensitive_leaves_plain_noise():
     facts = facts_of(small_network(), small_policy(n_sensitive=5, n_insensitive=0))
-    assert plan_network(facts).method == "standard"
+    assert plan_network(facts).method == "layered"
+
+
+def test_noise_by_layer_is_ordinary_differential_privacy():
+    facts = facts_of(small_network(), small_policy(), clip_norm=0.7, n_steps=25)
+    plan = plan_network(facts, method="layered")
+    assert [group.name for group in plan.layout.groups] == ["layer:0", "layer:2"]
+    norms = [group.clip_norm for group in plan.layout.groups]
+    assert np.hypot(*norms) == pytest.approx(0.7)
+    # A record may move every layer by twice its norm, all at once.
+    mu = math.sqrt(25 * np.sum((2 * np.array(norms) / plan.noise.noise_scale) ** 2))
+    assert mu <= gaussian_mu(epsilon=1.0, delta=1e-5) * (1 + 1e-9)
+    assert plan.noise.epsilon(WHOLE_RECORD) <= 1.0
+    flat = plan_network(facts, method="standard")
+    assert plan.noise.weighted_variance < flat.noise.weighted_variance
 
 
 def test_groups_of_features_keep_every_class():

@@ -217,7 +217,7 @@ def test_an_optimizer_of_other_parameters_is_refused():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"method": "semi"}, "method must be one of corr, standard"),
+        ({"method": "semi"}, "method must be one of corr, layered, standard"),
         ({"group_by": "color"}, "group_by must be 'role' or 'feature'"),
         ({"epochs": 0}, "epochs must be"),
         ({"batch_size": 0}, "batch_size must be"),
