@@ -138,8 +138,8 @@ def fit_on_samples(
     if rows.leakage.spent:
         raise UnsupportedEventError(
             f"sampling_rate={rate!r} after a leakage table that was paid from the same "
-            "budget is not covered by the proof of sampled steps. Train on full batches (sampling_rate=None), or "
-            "declare the leakage."
+            "budget is not covered by the proof of sampled steps. Train on full "
+            "batches (sampling_rate=None), or declare the leakage."
         )
     check_real("sampling_rate", rate, lower=0.0, upper=1.0, open_lower=True)
     budget, classes = rows.budget, plan.spending.classes
