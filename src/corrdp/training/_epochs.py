@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from corrdp._typing import FloatArray
 
-SNAPSHOT_SHARE = 0.9  # of mu**2, for whole gradients; the rest is for differences
+SNAPSHOT_SHARE = 2 / 3  # of mu**2, for whole gradients; the rest is for differences
 SVRG_EPOCH_STEPS = 10
 
 
