@@ -1,0 +1,277 @@
+"""Networks: utility on the paper's data, by its noise and by proof.
+
+Run as ``python benchmarks/bench_networks_utility.py --measure`` (20 seeds, some minutes
+on one core); rows are saved in ``docs/results/networks_utility.json`` as they come, and
+``--render`` writes the table and the curves of ``docs/networks.md`` from them. Seeds
+start at 1000: nothing was tuned on them. The paper's tables are read from
+``CORRDP_DATA_DIR``.
+"""
+
+import argparse
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from corrdp.reproduction._experiments import (
+    EXPERIMENTS,
+    Calibration,
+    Cell,
+    CellResult,
+    Experiment,
+    Model,
+)
+from corrdp.reproduction._networks import plan_cell, train_network_cells
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+SAVED = RESULTS / "networks_utility.json"
+FIRST_SEED = 1000
+N_SEEDS = 20
+EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+METHODS = ("corr", "standard", "semi")
+SYNTHETIC = Experiment(
+    name="synthetic",
+    title="Synthetic data, network with 20 units",
+    data="synthetic",
+    model=Model.NETWORK,
+    step_size=0.005,
+    n_steps=200,
+    n_rows=20_000,
+    hidden_units=20,
+    epsilons=(),
+    certified_epsilons=(1.0,),
+)
+RUNS = (
+    (replace(EXPERIMENTS["medical-nn"], name="medical"), Calibration.CERTIFIED),
+    (EXPERIMENTS["sepsis"], Calibration.CERTIFIED),
+    (SYNTHETIC, Calibration.CERTIFIED),
+    (EXPERIMENTS["sepsis"], Calibration.THEOREM),
+    (replace(EXPERIMENTS["medical-nn"], name="medical"), Calibration.THEOREM),
+)
+# Colors that color-blind readers can tell apart (Okabe and Ito), and shapes for print.
+LOOKS = {
+    "corr": ("#0072B2", "-", "o"),
+    "standard": ("#D55E00", "--", "s"),
+    "semi": ("#009E73", ":", "^"),
+    "nonprivate": ("#000000", "-.", ""),
+}
+
+
+def run() -> list[dict[str, Any]]:
+    """Return the figures with a target, from the saved rows."""
+    rows = saved_rows()
+    worst = {
+        data: min(
+            100 * (one["score"] - other["score"]) for one, other in _pairs(rows, data)
+        )
+        for data in ("medical", "sepsis")
+    }
+    return [
+        *(
+            {
+                "name": f"{data}: corr - standard, least over epsilon",
+                "value": value,
+                "unit": "points",
+                "target": -0.5,
+                "note": "certified, 20 fresh seeds; at least",
+            }
+            for data, value in worst.items()
+        ),
+        {
+            "name": "synthetic: excess risk of corr / standard",
+            "value": excess_ratio(rows),
+            "unit": "ratio",
+            "target": 0.5,
+            "note": "certified, epsilon 1, 20 fresh seeds; at most",
+        },
+    ]
+
+
+def _pairs(
+    rows: list[dict[str, Any]], data: str
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return certified rows of corr and standard at every epsilon."""
+    own = [r for r in rows if (r["data"], r["calibration"]) == (data, "certified")]
+    by_method = {
+        method: {r["epsilon"]: r for r in own if r["method"] == method}
+        for method in ("corr", "standard")
+    }
+    return [
+        (row, by_method["standard"][epsilon])
+        for epsilon, row in by_method["corr"].items()
+    ]
+
+
+def measure(n_seeds: int) -> None:
+    torch.set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    for experiment, calibration in RUNS:
+        epsilons = (
+            experiment.certified_epsilons if len(experiment.epsilons) == 0 else EPSILONS
+        )
+        cells = [
+            Cell(experiment, calibration, method, epsilon, n_seeds)
+            for epsilon in epsilons
+            for method in METHODS
+        ]
+        cells.append(Cell(experiment, calibration, "nonprivate", math.inf, n_seeds))
+        results = train_network_cells(cells, first_seed=FIRST_SEED)
+        rows += [_row(*pair) for pair in zip(cells, results, strict=True)]
+        SAVED.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        print(experiment.name, calibration.value, flush=True)
+
+
+def _row(cell: Cell, result: CellResult) -> dict[str, Any]:
+    plan = plan_cell(cell)
+    proved = result.provable_epsilon
+    return {
+        "data": cell.experiment.name,
+        "calibration": cell.calibration.value,
+        "epsilon": cell.epsilon if cell.is_private else None,
+        "method": cell.method,
+        "noise": "none" if plan is None else plan.method,
+        "proved_epsilon": proved if math.isfinite(proved) else None,
+        "score": float(np.mean(result.scores)),
+        "deviation": float(np.std(result.scores, ddof=1)),
+        "scores": [round(score, 6) for score in result.scores],
+        "seeds": len(result.scores),
+    }
+
+
+def saved_rows() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(SAVED.read_text(encoding="utf-8"))
+    return rows
+
+
+def render() -> str:
+    """Return the tables of the documentation from the saved rows."""
+    rows = saved_rows()
+    lines = []
+    for calibration in Calibration:
+        own = [row for row in rows if row["calibration"] == calibration.value]
+        lines += [f"**{calibration.value.capitalize()}**", "", *_table(own), ""]
+    return "\n".join([*lines, excess_risk_sentence(rows)]) + "\n"
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    by_theorem = rows[0]["calibration"] == Calibration.THEOREM.value
+    last = "proved for corr, standard" if by_theorem else "noise of corr"
+    lines = [
+        "| data | epsilon | corr | standard | semi | corr − standard, points | "
+        f"{last} |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    keys = dict.fromkeys((r["data"], r["epsilon"]) for r in rows if r["epsilon"])
+    for data, epsilon in keys:
+        own = {
+            r["method"]: r for r in rows if (r["data"], r["epsilon"]) == (data, epsilon)
+        }
+        cells = [_cell(own[method]) for method in METHODS]
+        note = (
+            ", ".join(f"{own[m]['proved_epsilon']:.3g}" for m in METHODS[:2])
+            if by_theorem
+            else own["corr"]["noise"]
+        )
+        cells += [_difference(own["corr"], own["standard"]), note]
+        lines.append(f"| {data} | {epsilon:g} | {' | '.join(cells)} |")
+    lines += [
+        f"| {r['data']} | not private | {_cell(r)} | | | | |"
+        for r in rows
+        if r["method"] == "nonprivate"
+    ]
+    return lines
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if abs(row["score"]) >= 10:
+        return f"{row['score']:.0f} ± {row['deviation']:.0f}"
+    return f"{row['score']:.4f} ± {row['deviation']:.4f}"
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return mean and standard error of the difference by seed, in points."""
+    apart = 100 * (np.array(one["scores"]) - np.array(other["scores"]))
+    if not apart.any():
+        return "0"
+    if abs(apart.mean()) > 100:
+        return "beyond 100"
+    return f"{apart.mean():+.2f} ± {apart.std(ddof=1) / math.sqrt(apart.size):.2f}"
+
+
+def excess_ratio(rows: list[dict[str, Any]]) -> float:
+    """Return the excess risk of corr over that of standard, synthetic data."""
+    score = {r["method"]: r["score"] for r in rows if r["data"] == "synthetic"}
+    plain = score["nonprivate"]
+    return float((plain - score["corr"]) / (plain - score["standard"]))
+
+
+def excess_risk_sentence(rows: list[dict[str, Any]]) -> str:
+    return (
+        "Synthetic data at epsilon 1: the excess risk of `corr` over the network that "
+        f"is not private is {excess_ratio(rows):.2f} of that of `standard` (target: at "
+        "most 0.5)."
+    )
+
+
+def curve() -> None:
+    """Draw the curves of the paper's two networks, both calibrations."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams |= {"svg.hashsalt": "corrdp", "font.size": 9}
+    rows = saved_rows()
+    figure, panels = plt.subplots(2, 2, figsize=(7.5, 6), layout="constrained")
+    measures = {"medical": ("R²", (-0.5, 0.95)), "sepsis": ("accuracy", (0.48, 0.82))}
+    for line, (data, (measure, limits)) in zip(panels, measures.items(), strict=True):
+        for panel, calibration in zip(line, Calibration, strict=True):
+            own = [
+                r
+                for r in rows
+                if (r["data"], r["calibration"]) == (data, calibration.value)
+            ]
+            for method, look in LOOKS.items():
+                _draw(panel, [r for r in own if r["method"] == method], method, look)
+            panel.set(xscale="log", ylim=limits, title=f"{data}, {calibration.value}")
+            panel.set(xlabel="epsilon", ylabel=measure)
+            panel.grid(alpha=0.3)
+    panels[0, 0].legend(fontsize=8)
+    for suffix, options in {"svg": {"metadata": {"Date": None}}, "png": {}}.items():
+        place = RESULTS if suffix == "svg" else Path("/tmp")
+        figure.savefig(place / f"networks_curve.{suffix}", **options)
+
+
+def _draw(
+    panel: Any, rows: list[dict[str, Any]], label: str, look: tuple[str, str, str]
+) -> None:
+    color, style, marker = look
+    if rows[0]["epsilon"] is None:
+        panel.axhline(rows[0]["score"], color=color, linestyle=style, label=label)
+        return
+    epsilon = [r["epsilon"] for r in rows]
+    score = np.array([r["score"] for r in rows])
+    spread = np.array([r["deviation"] for r in rows])
+    panel.plot(epsilon, score, color=color, linestyle=style, marker=marker, label=label)
+    panel.fill_between(epsilon, score - spread, score + spread, color=color, alpha=0.15)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--render", action="store_true")
+    parser.add_argument("--seeds", type=int, default=N_SEEDS)
+    options = parser.parse_args()
+    if options.measure:
+        measure(options.seeds)
+    if options.render:
+        (RESULTS / "networks_utility.inc").write_text(render(), encoding="utf-8")
+        curve()
+
+
+if __name__ == "__main__":
+    main()
