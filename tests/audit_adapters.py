@@ -8,7 +8,7 @@ import torch
 import corrdp.torch._mlp as mlp
 from audit_mutants import DELTA, audited_policy, training_plan
 from corrdp.auditing import descent_challenges, network_challenges
-from corrdp.estimators import LogisticRegression, MLPClassifier, MLPRegressor
+from corrdp.estimators import LogisticRegression, MLPRegressor
 from corrdp.torch import PrivateModule
 from corrdp.training import Descent
 

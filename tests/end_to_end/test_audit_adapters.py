@@ -81,11 +81,11 @@ def test_a_network_that_does_not_clip_is_caught(kind, monkeypatch):
 
 @pytest.mark.statistical
 def test_one_run_of_a_network_is_sound_and_finds_missing_noise(monkeypatch):
-    settings = {"n_rows": 100, "confidence": 1 - 0.01 / N_COMPARISONS}
-    honest = audit_whole_network(network(), random_state=1, **settings)
+    model = network(hidden_units=(40,))
+    honest = audit_whole_network(model, n_rows=100, random_state=1)
     assert honest.verdict is Verdict.CONSISTENT
-    with_less_noise(monkeypatch, 1000)
-    planted = audit_whole_network(network(), random_state=1, **settings)
+    with_less_noise(monkeypatch, 100)
+    planted = audit_whole_network(model, n_rows=100, random_state=1)
     assert planted.verdict is Verdict.VIOLATED
 
 

@@ -1,4 +1,4 @@
-"""``corrdp report``: render a result again, with a sweep or a ledger added."""
+"""``corrdp report``: render a result again, with a sweep, audit or ledger added."""
 
 import json
 from enum import StrEnum
@@ -30,6 +30,10 @@ def report(
     ledger: Annotated[
         Path | None, typer.Option(help="Ledger, to add its accounts and charges.")
     ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(help="Result of corrdp audit --out, of this very directory."),
+    ] = None,
     form: Annotated[
         Format, typer.Option("--format", help="How the report is written.")
     ] = Format.HTML,
@@ -40,11 +44,21 @@ def report(
 ) -> None:
     """Write the report of a result: one file, no network, no private value."""
     from corrdp.cli._describe import read_summary
-    from corrdp.report import render_html, render_markdown, with_ledger, with_sweep
+    from corrdp.report import (
+        render_html,
+        render_markdown,
+        with_audit,
+        with_ledger,
+        with_sweep,
+    )
 
     summary = read_summary(directory)
     if sweep is not None:
-        summary = with_sweep(summary, _read_sweep(sweep))
+        path = sweep / "sweep.json" if sweep.is_dir() else sweep
+        summary = with_sweep(summary, _read_json(path, "sweep", "corrdp sweep"))
+    if audit is not None:
+        document = _read_json(audit, "audit", "corrdp audit --out")
+        summary = with_audit(summary, document)
     if ledger is not None:
         from corrdp.ledger import Ledger
 
@@ -65,12 +79,11 @@ def report(
     )
 
 
-def _read_sweep(directory: Path) -> Any:
-    path = directory / "sweep.json" if directory.is_dir() else directory
+def _read_json(path: Path, what: str, command: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CorrDPError(
-            f"cannot read the sweep {str(path)!r} ({type(error).__name__}). Pass what "
-            "corrdp sweep wrote."
+            f"cannot read the {what} {str(path)!r} ({type(error).__name__}). Pass what "
+            f"{command} wrote."
         ) from None

@@ -1,5 +1,6 @@
 """Reports: a plain summary of a release, then its rendering as HTML or Markdown."""
 
+from corrdp.report._audit import with_audit
 from corrdp.report._html import render_html
 from corrdp.report._markdown import render_markdown
 from corrdp.report._noise import coefficient_deviation, gradient_noise
@@ -17,6 +18,7 @@ __all__ = [
     "render_html",
     "render_markdown",
     "summarize",
+    "with_audit",
     "with_ledger",
     "with_sweep",
 ]

@@ -50,6 +50,7 @@ def charts(summary: JSONObject) -> dict[str, JSONObject]:
         "coefficients": _coefficients(summary["coefficients"]),
         "curve": _curve(summary["curve"]),
         "sweep": _sweep(summary["sweep"]),
+        "audit": _audit(summary.get("audit")),
     }
     return {name: spec for name, spec in made.items() if spec is not None}
 
@@ -252,6 +253,63 @@ def _sweep(sweep: JSONObject | None) -> JSONObject | None:
                     "x": x,
                     "y": _number("mean", sweep["metric"], **y),
                     "color": color,
+                },
+            },
+        ],
+    )
+
+
+def _audit(audit: JSONObject | None) -> JSONObject | None:
+    if audit is None:
+        return None
+    values = [
+        {
+            "what": f"{row['class']}, {row['target'].replace(', white box', '')}",
+            "audited": None
+            if row["audited_epsilon"] == "inf"
+            else row["audited_epsilon"],
+            "certified": None
+            if row["certified_epsilon"] == "inf"
+            else row["certified_epsilon"],
+            "verdict": row["verdict"],
+        }
+        for row in audit["rows"]
+    ]
+    y = _rows("what") | {"axis": {"labelLimit": 260}}
+    title = "epsilon: audited lower bound (bar) and certified (tick)"
+    broken = [value for value in values if value["verdict"] == "violated"]
+    return _chart(
+        values,
+        "Audited lower bound against certified epsilon of every class",
+        layer=[
+            {
+                "mark": {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}},
+                "encoding": {"y": y, "x": _number("audited", title)},
+            },
+            {
+                "data": {"values": [v for v in values if v["certified"] is not None]},
+                "mark": {
+                    "type": "tick",
+                    "color": ORANGE,
+                    "thickness": 3,
+                    "size": 18,
+                    "opacity": 1,
+                },
+                "encoding": {"y": y, "x": _number("certified", title)},
+            },
+            {
+                "data": {"values": broken},
+                "mark": {
+                    "type": "text",
+                    "align": "left",
+                    "dx": 6,
+                    "color": "currentColor",
+                    "fontWeight": "bold",
+                },
+                "encoding": {
+                    "y": y,
+                    "x": _number("audited", title),
+                    "text": {"field": "verdict"},
                 },
             },
         ],

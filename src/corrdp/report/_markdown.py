@@ -49,6 +49,7 @@ def render_markdown(summary: JSONObject) -> str:
         sweep = summary["sweep"]
         lines += [f"## Privacy against utility ({sweep['basis']})", ""]
         lines += _table(sweep["points"], ("method", "epsilon", "mean", "low", "high"))
+    lines += _audit(summary.get("audit"))
     if summary["ledger"] is not None:
         lines += ["## Ledger", ""]
         lines += _table(
@@ -58,6 +59,21 @@ def render_markdown(summary: JSONObject) -> str:
     versions = ", ".join(f"{n} {v}" for n, v in summary["software"].items())
     lines += [f"Policy `{summary['policy_fingerprint']}`; {versions}.", ""]
     return "\n".join(lines)
+
+
+def _audit(audit: JSONObject | None) -> list[str]:
+    if audit is None:
+        return []
+    found = "No attack contradicts the certificate"
+    if not audit["passed"]:
+        found = "**A claim is contradicted**"
+    lines = [f"{found}, at joint confidence {shown_number(audit['confidence'])}."]
+    if audit["cut"]:
+        lines.append(f"A time limit cut {' and '.join(audit['cut'])}.")
+    columns = ("class", "target", "certified_epsilon", "audited_epsilon")
+    rest = ("tightness", "n_runs", "verdict")
+    rows = _table(audit["rows"], (*columns, *rest))
+    return ["## Audit", "", " ".join(lines), "", *rows]
 
 
 def _leakage_line(summary: JSONObject) -> str:

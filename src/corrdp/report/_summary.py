@@ -120,6 +120,8 @@ def summarize(
         "sweep": None,
         "coefficients": _coefficients(policy, coefficients, plan),
         "ledger": None,
+        "audit": None,
+        "certificate_digest": _digest(certificate),
         "software": _software(certificate),
         "policy_fingerprint": policy.fingerprint(),
     }
@@ -294,6 +296,10 @@ def _by_output(policy: Policy, column: str, weights: Any) -> list[tuple[str, flo
 
 def _span(block: Any) -> tuple[int, int]:
     return block.start, block.stop
+
+
+def _digest(certificate: Certificate | None) -> str | None:
+    return None if certificate is None else str(certificate.to_dict()["digest"])
 
 
 def _software(certificate: Certificate | None) -> dict[str, str]:

@@ -57,10 +57,16 @@ def test_every_chart_has_a_static_picture(page):
 
 
 def test_sections_without_content_are_left_out():
-    summary = full_summary() | {"noise": [], "sweep": None, "coefficients": []}
+    summary = full_summary() | {
+        "noise": [],
+        "sweep": None,
+        "coefficients": [],
+        "audit": None,
+    }
     body = without_library(render_html(summary))
     assert 'id="sweep"' not in body
     assert 'id="coefficients"' not in body
+    assert 'id="audit"' not in body
     assert set(charts(summary)) == {"budget", "leakage", "curve"}
 
 

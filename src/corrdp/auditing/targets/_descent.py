@@ -19,7 +19,7 @@ from corrdp.training._gradient_descent import initial_coef
 from corrdp.training._losses import Loss
 from corrdp.training._records import record_gradients
 
-_FEWEST_RUNS, _MOST_RUNS = 2000, 40_000
+_FEWEST_RUNS, _MOST_RUNS = 2000, 100_000
 _MOST_STEPS = 2_000_000  # of all runs together
 
 
