@@ -13,6 +13,7 @@ from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._releases import plan_claim
 from corrdp.auditing.targets._steps import central_rows, step_challenges
+from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, NeighborClass
 from corrdp.training import Descent, TheoremPlan, TrainingPlan, prepare_rows
 from corrdp.training._gradient_descent import initial_coef
@@ -50,6 +51,12 @@ class DescentSteps:
         rng: np.random.Generator,
         descent: type[Descent] = Descent,
     ) -> None:
+        if plan.solver.epoch_steps > 1:
+            raise CorrDPError(
+                f"this audit attacks whole gradients, got epoch_steps="
+                f"{plan.solver.epoch_steps}: most steps release differences, under "
+                "noise of their own. Audit a model with solver='gd'."
+            )
         self._plan, self._path = replace(plan, n_steps=len(path)), path
         codes = central_rows(plan.layout.blocks, plan.n_rows)
         prepared = prepare_rows(codes, np.zeros(plan.n_rows, int), plan.layout)
