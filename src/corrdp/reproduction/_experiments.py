@@ -19,6 +19,7 @@ EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0, 10.0)
 _FEW_EPSILONS = (0.1, 0.3, 1.0, 10.0)  # a plan with many classes takes its time
 PRIVATE_METHODS = ("corr", "semi", "standard")
 N_SEEDS = 20
+_QUICK_ROWS = 500
 
 
 class Calibration(StrEnum):
@@ -113,8 +114,9 @@ class Experiment:
         """Return a small version for tests: fewer rows, steps and budgets."""
         return replace(
             self,
-            n_rows=min(self.n_rows or 2000, 2000),
-            n_steps=min(self.n_steps, 300),
+            n_rows=_QUICK_ROWS,
+            n_steps=min(self.n_steps, 100),
+            batch_size=self.batch_size and min(self.batch_size, _QUICK_ROWS),
             epsilons=(0.3, 3.0),
             certified_epsilons=(0.3,),
         )

@@ -91,7 +91,7 @@ def reproduce(
         page = findings_page(results, quick=quick)
         files.append(_written(out / "findings.md", page))
     if name in ("tables", "all"):
-        saved = leakage_document(leakage_rows())
+        saved = leakage_document(leakage_rows(quick=quick))
         files.append(_written(out / "tables.md", leakage_page(saved)))
     return Reproduction(results, tuple(files))
 

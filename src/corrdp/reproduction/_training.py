@@ -21,12 +21,23 @@ def train(cells: Sequence[Cell]) -> list[CellResult]:
     """
     first = cells[0]
     if first.experiment.model is Model.NETWORK:
-        from corrdp.reproduction._networks import train_network_cells
-
-        return train_network_cells(cells)
+        return _train_networks(cells)
     if first.calibration is Calibration.CERTIFIED:
         return train_certified(cells)
     return train_by_theorem(cells)
+
+
+def _train_networks(cells: Sequence[Cell]) -> list[CellResult]:
+    import torch
+
+    from corrdp.reproduction._networks import train_network_cells
+
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small matrices: threads would only wait for each other
+    try:
+        return train_network_cells(cells)
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def together(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:

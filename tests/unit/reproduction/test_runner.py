@@ -152,6 +152,6 @@ def test_names_of_the_command_line():
     assert len(experiments("all")) == 10
     assert [e.n_sensitive for e in experiments("synthetic-ms")] == [5, 20, 50, 80]
     assert experiments("tables") == ()
-    assert experiments("adult", quick=True)[0].n_rows == 2000
+    assert experiments("adult", quick=True)[0].n_rows == 500
     with pytest.raises(CorrDPError, match="must be one of"):
         experiments("figure-3")
