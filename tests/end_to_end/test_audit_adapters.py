@@ -84,7 +84,7 @@ def test_one_run_of_a_network_is_sound_and_finds_missing_noise(monkeypatch):
     model = network(hidden_units=(40,))
     honest = audit_whole_network(model, n_rows=100, random_state=1)
     assert honest.verdict is Verdict.CONSISTENT
-    with_less_noise(monkeypatch, 100)
+    with_less_noise(monkeypatch, 1000)
     planted = audit_whole_network(model, n_rows=100, random_state=1)
     assert planted.verdict is Verdict.VIOLATED
 

@@ -35,3 +35,11 @@ def test_saved_long_form_is_sound_and_tight():
         assert row["verdict"] == "consistent"
         if row["class"] == "sensitive" and row["target"].startswith("gradients"):
             assert row["tightness"] >= 0.8
+
+
+def test_saved_long_form_refutes_nominal_claims_alone():
+    rows = saved("audit_training")
+    refuted = {row["model"] for row in rows if row["verdict"] == "violated"}
+    assert {"logistic, semi", "logistic, floor dropped", "regressor, semi"} <= refuted
+    for row in rows:
+        assert row["target"].endswith("nominal") or row["verdict"] != "violated"
