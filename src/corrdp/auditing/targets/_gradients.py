@@ -20,7 +20,6 @@ from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import NeighborClass
 from corrdp.training import TrainingPlan
-from corrdp.training._losses import SquaredLoss
 from corrdp.training._records import record_gradients
 from corrdp.training._sensitivity import GradientSensitivity
 
@@ -119,7 +118,8 @@ class GradientPath:
     @property
     def labels(self) -> tuple[float, ...]:
         """Labels that records may have, at their extremes."""
-        return (-0.5, 0.5) if isinstance(self.plan.loss, SquaredLoss) else (0.0, 1.0)
+        numeric = self.plan.loss.clips_residuals_at > 0
+        return (-0.5, 0.5) if numeric else (0.0, 1.0)
 
     @cached_property
     def _unit(self) -> FloatArray:
