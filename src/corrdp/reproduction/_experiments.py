@@ -16,7 +16,7 @@ from corrdp.exceptions import CorrDPError
 # Raise when the same settings would train other models: saved cells are then redone.
 ALGORITHM = 1
 EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0, 10.0)
-_FEW_EPSILONS = (0.1, 0.3, 1.0, 10.0)  # a plan with many classes takes its time
+_FEW_EPSILONS = (0.1, 0.3, 1.0, 10.0)  # where training takes long
 PRIVATE_METHODS = ("corr", "semi", "standard")
 N_SEEDS = 20
 _QUICK_ROWS = 500
@@ -234,6 +234,7 @@ _ALL = (
         batch_size=1024,
         clip_norm=5.0,
         hidden_units=5,
+        certified_epsilons=_FEW_EPSILONS,
     ),
     Experiment(
         name="credit",
@@ -263,6 +264,7 @@ _ALL = (
         batch_size=1000,
         clip_norm=10.0,
         hidden_units=20,
+        certified_epsilons=_FEW_EPSILONS,
     ),
 )
 EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in _ALL}
