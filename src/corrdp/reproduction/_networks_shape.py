@@ -61,13 +61,13 @@ class NetworkShape:
     def views(self, flat: Tensor) -> Views:
         """Return the parameters of models, shape (n_models, n_parameters)."""
         n, h, k = self.n_inputs, self.n_hidden, self.n_outputs
-        first_weight, first_bias, last_weight, last_bias = flat.split(
-            [h * n, h, k * h, k], dim=1
+        first_weight, first_bias, last_weight, last_bias = torch.split(
+            flat, [h * n, h, k * h, k], dim=1
         )
         return Views(
-            first_weight.unflatten(1, (h, n)),
+            first_weight.reshape(-1, h, n),
             first_bias,
-            last_weight.unflatten(1, (k, h)),
+            last_weight.reshape(-1, k, h),
             last_bias,
         )
 
