@@ -68,7 +68,8 @@ def findings_page(results: Results, *, figures: str = "", quick: bool = False) -
         "",
         "Methods are compared seed by seed on the same draws: one is better where the "
         "mean difference exceeds two standard errors. Close means within 0.01 of R "
-        "squared, or within one point of accuracy.",
+        "squared, or within one point of accuracy. Where training takes long the "
+        "certified curves have four points.",
         "",
         "## Findings",
         "",
