@@ -230,7 +230,7 @@ def _add_tile(
         for i in range(n):
             base = without[i] + shown - labels[i]
             raw = residual[i] + hidden + base
-            n_inside += abs(raw) <= residual_bound
+            n_inside += abs(raw) < residual_bound
             residual[i] = min(max(raw, -residual_bound), residual_bound)
             without[i] = min(max(base, -residual_bound), residual_bound)
     elif n_sensitive > 0:
