@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import corrdp
+import corrdp.training._gradient_descent as gradient_descent
 from audit_adapters import (
     HalfTheNoise,
     experiments_constant,
@@ -16,7 +17,14 @@ from audit_adapters import (
     without_clipping,
 )
 from audit_mutants import DELTA, audited_policy
-from corrdp.auditing import Claim, Verdict, audit, audit_whole_network
+from corrdp.auditing import (
+    Claim,
+    Verdict,
+    audit,
+    audit_whole_network,
+    descent_challenges,
+)
+from corrdp.datasets import hospital_policy
 from corrdp.estimators import LogisticRegression, MLPClassifier, MLPRegressor
 from corrdp.exceptions import CorrDPError
 
@@ -116,6 +124,19 @@ def test_a_network_by_the_paper_is_flagged_under_semi_alone():
     assert verdicts(semi, "provable")["sensitive"] is Verdict.NO_CLAIM
     equal = audited(network(method="standard", **settings), n_rows=200)
     assert set(verdicts(equal, "provable").values()) == {Verdict.CONSISTENT}
+
+
+@pytest.mark.statistical
+def test_rounding_of_a_sum_without_noise_is_caught_and_does_not_happen(monkeypatch):
+    """Public features do not move at parameters 0, but their sums are rounded."""
+    plan = LogisticRegression(hospital_policy(), epsilon=2.0, delta=1e-6).plan(1000)
+
+    def report():
+        return audited(descent_challenges(plan, delta=1e-6)[:1], n_runs=2000)
+
+    assert report().passed
+    monkeypatch.setattr(gradient_descent, "_without_gaps", lambda scale: scale)
+    assert not report().passed
 
 
 # --- one door for everything

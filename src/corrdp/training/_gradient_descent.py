@@ -293,6 +293,18 @@ def descend_together(models: Sequence[Descent]) -> None:
             model.advance(gradient, n_inside)
 
 
+def _without_gaps(noise_scale: FloatArray) -> FloatArray:
+    """Return the noise with the least of it where there was none.
+
+    A group that no class moves, such as public features at parameters 0, needs none on
+    paper. Its sum is rounded by an order of rows that private features decide.
+    """
+    moved = noise_scale > 0.0
+    if moved.all() or not moved.any():
+        return noise_scale
+    return np.where(moved, noise_scale, noise_scale[moved].min())
+
+
 class _Steps:
     """Noise and size of every step, from the public iterate alone."""
 
@@ -360,7 +372,7 @@ class _Query:
         self._allocator = OnlineAllocator(sizes, budget_mu=budget_mu)
 
     def noise(self, bounds: FloatArray) -> FloatArray:
-        noise_scale = self._allocator.update(bounds)
+        noise_scale = _without_gaps(self._allocator.update(bounds))
         if not costs_at_most(bounds, noise_scale, self._budget_mu):
             raise GuaranteeVoidError(
                 "a step of training would cost a class more than its budget. Nothing "
