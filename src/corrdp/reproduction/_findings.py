@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.reproduction._experiments import Calibration
+from corrdp.reproduction._experiments import Calibration, Model
 from corrdp.reproduction._results import Results
 
 CLOSE = 0.01
@@ -65,8 +65,8 @@ class Finding:
     printed_only: bool = False
 
 
-def outranks(experiments: Sequence[str], of: str, to: str) -> Check:
-    """Check that one method is better than another at every epsilon."""
+def outranks(experiments: Sequence[str], of: str, to: str, *, by: float = 0.0) -> Check:
+    """Check that one method is better than another at every epsilon, by some lead."""
 
     def check(results: Results, calibration: Calibration) -> Outcome:
         better, worse, total = 0, 0, 0
@@ -76,7 +76,7 @@ def outranks(experiments: Sequence[str], of: str, to: str) -> Check:
                 difference = results.difference(
                     name, calibration, epsilon, of=of, to=to
                 )
-                better += difference.is_better
+                better += difference.is_better and difference.mean >= by
                 worse += difference.is_worse
                 total += 1
                 if abs(difference.mean) > abs(largest):
@@ -84,8 +84,8 @@ def outranks(experiments: Sequence[str], of: str, to: str) -> Check:
         unit = _unit(results, experiments[0])
         return Outcome(
             _verdict(better, total),
-            f"{of} better at {better} of {total} points, worse at {worse}; largest "
-            f"difference {unit(largest)}",
+            f"{of} better {f'by {unit(by)} or more ' if by else ''}at {better} of "
+            f"{total} points, worse at {worse}; largest difference {unit(largest)}",
         )
 
     return check
@@ -201,22 +201,23 @@ def baseline_is(experiment: str, printed: float) -> Check:
 def outranks_at_equal_proof(experiments: Sequence[str]) -> Check:
     """Check that corr beats standard where both prove the same epsilon.
 
-    The score of standard is interpolated in the logarithm of its provable epsilon;
-    points of corr outside its range are left out.
+    The score of standard is interpolated in the logarithm of its provable epsilon, that
+    of linear regression by the logarithm of its gap; points of corr outside its range
+    are left out.
     """
 
     def check(results: Results, calibration: Calibration) -> Outcome:
         better, total, leads = 0, 0, []
         for name in experiments:
             epsilons = results.epsilons(name, calibration)
-            proved, means = _proved_curve(results, name, calibration, "standard")
+            proved, _ = _proved_curve(results, name, calibration)
             for epsilon in epsilons:
                 cell = results.cell(name, calibration, "corr", epsilon)
                 proof = cell.provable_epsilon
                 if not proved.size or not proved[0] <= proof <= proved[-1]:
                     continue
                 scores = np.array(cell.scores)
-                rival = float(np.interp(math.log(proof), np.log(proved), means))
+                rival = _interpolated(results, name, calibration, proof)
                 lead = float(scores.mean()) - rival
                 error = _deviation(scores) * math.sqrt(2.0 / scores.size)
                 better += lead > 2 * error
@@ -234,11 +235,24 @@ def outranks_at_equal_proof(experiments: Sequence[str]) -> Check:
     return check
 
 
+def _interpolated(
+    results: Results, name: str, calibration: Calibration, proof: float
+) -> float:
+    """Return the score that standard would have where it proves an epsilon."""
+    proved, means = _proved_curve(results, name, calibration)
+    if results.experiments[name].model is not Model.LINEAR:
+        return float(np.interp(math.log(proof), np.log(proved), means))
+    best = results.baseline(name, calibration)
+    gap = np.interp(math.log(proof), np.log(proved), np.log(best - means))
+    return best - math.exp(float(gap))
+
+
 def _proved_curve(
-    results: Results, name: str, calibration: Calibration, method: str
+    results: Results, name: str, calibration: Calibration
 ) -> tuple[FloatArray, FloatArray]:
+    """Return what standard proves at each of its points, and its mean scores."""
     cells = [
-        results.cell(name, calibration, method, epsilon)
+        results.cell(name, calibration, "standard", epsilon)
         for epsilon in results.epsilons(name, calibration)
     ]
     finite = [cell for cell in cells if math.isfinite(cell.provable_epsilon)]
