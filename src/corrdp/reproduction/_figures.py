@@ -7,18 +7,34 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
-from corrdp.reproduction._experiments import PRIVATE_METHODS, Calibration, Model
+from corrdp.reproduction._experiments import Calibration, Model
 from corrdp.reproduction._results import Results
 
 # Okabe and Ito's colors; line and marker differ too, for print and for every eye.
+# Hollow and larger below, filled and small on top: curves that coincide stay visible.
 _STYLES: dict[str, dict[str, Any]] = {
-    "corr": {"color": "#0072B2", "linestyle": "-", "marker": "o", "label": "Corr"},
-    "semi": {"color": "#009E73", "linestyle": "--", "marker": "^", "label": "Semi"},
     "standard": {
         "color": "#D55E00",
         "linestyle": "-.",
         "marker": "s",
+        "markersize": 7.5,
+        "markerfacecolor": "none",
         "label": "Standard",
+    },
+    "semi": {
+        "color": "#009E73",
+        "linestyle": "--",
+        "marker": "^",
+        "markersize": 6.5,
+        "markerfacecolor": "none",
+        "label": "Semi",
+    },
+    "corr": {
+        "color": "#0072B2",
+        "linestyle": "-",
+        "marker": "o",
+        "markersize": 3.5,
+        "label": "Corr",
     },
 }
 _FLAT: dict[str, dict[str, Any]] = {
@@ -86,7 +102,7 @@ def _draw_panel(
     unit = 100.0 if accuracy else 1.0
     baseline = results.baseline(experiment, calibration)
     epsilons = np.array(results.epsilons(experiment, calibration))
-    for method in PRIVATE_METHODS:
+    for method, style in _STYLES.items():
         scores = [
             results.scores(experiment, calibration, method, epsilon)
             for epsilon in epsilons
@@ -97,8 +113,7 @@ def _draw_panel(
         if described.model is Model.LINEAR:
             mean, low, high = (np.maximum(v, _SMALLEST) for v in (mean, low, high))
             low = np.maximum(low, mean / 10)  # a band of a logarithm has no bottom
-        style = _STYLES[method]
-        panel.plot(epsilons, mean, markersize=4, linewidth=1.4, **style)
+        panel.plot(epsilons, mean, linewidth=1.4, **style)
         panel.fill_between(epsilons, low, high, color=style["color"], alpha=0.15, lw=0)
     flat = ["partial"] if described.partial else []
     if described.model is Model.LINEAR and calibration is Calibration.THEOREM:

@@ -33,8 +33,9 @@ _MEET = (
     "difference is in the fourth digit."
 )
 _PAID_BACK = (
-    "The noise that the formula saves on insensitive columns is paid back: those columns move when "
-    "sensitive ones change (E3), so corr proves less at the same nominal epsilon."
+    "The noise that the formula saves on insensitive columns is paid back: those "
+    "columns move when sensitive ones change (E3), so corr proves less at the "
+    "same nominal epsilon."
 )
 _ANYWHERE = (
     "Clipping the whole gradient lets a change of sensitive features land anywhere, so "
