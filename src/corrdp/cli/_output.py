@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -82,10 +83,11 @@ def results(directory: Path) -> Iterator[Path]:
 
     An error or an interruption before the end leaves nothing behind.
     """
-    with _explained(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=directory, prefix=".unfinished-"))
+    staging = directory / f".unfinished-{secrets.token_hex(8)}"
     try:
+        with _explained(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            staging.mkdir(mode=0o700)
         yield staging
         with _explained(directory):
             for path in sorted(staging.iterdir()):
