@@ -117,6 +117,14 @@ def test_what_is_proved_for_the_theorem_is_the_worst_group():
     assert plan.noise.event(WHOLE_RECORD).mu * math.sqrt(50) == pytest.approx(worst)
 
 
+def test_sampling_is_priced_by_the_group_of_least_noise():
+    # Flat clipping: all of a record may lie there, and then nothing lies elsewhere.
+    facts = facts_of(small_network(), small_policy(leakage=0.5), rate=0.1)
+    noise = plan_network(facts, calibration=THEOREM).noise
+    assert noise.step_contribution == pytest.approx(1.0 / noise.noise_scale.min())
+    assert noise.step_change(WHOLE_RECORD) == pytest.approx(2 * noise.step_contribution)
+
+
 def test_the_papers_semi_proves_nothing():
     policy = small_policy(n_insensitive=0, n_public=3)
     plan = plan_network(facts_of(small_network(), policy), calibration=THEOREM)
