@@ -151,9 +151,7 @@ def run() -> list[dict]:
             ">= 1.5",
             "passes over the rows",
         ),
-        _row(
-            "memory of prepared rows / data", peak / matrix.nbytes, "times", "<= 1.2"
-        ),
+        _row("memory of prepared rows / data", peak / matrix.nbytes, "times", "<= 1.2"),
     ]
 
 
