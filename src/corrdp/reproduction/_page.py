@@ -31,8 +31,8 @@ _NOTES = {
     "credit_card": "The paper does not state how numbers are scaled. In [0, 1] its "
     "2,000 steps of 0.005 leave every method at the majority class (77.9 %), so "
     "numbers are in [-1.73, 1.73], unit variance if uniform.",
-    "medical_cost": "1,000 rows, the appendix's roles (E22), label cut at 50,000 "
-    "dollars.",
+    "medical_cost": "1,000 rows, the appendix's roles (E22), 11 columns because no "
+    "level of a one-hot code is dropped, label cut at 50,000 dollars.",
     "sepsis": "Balanced by SMOTENC and ENN with ties broken at random (E23), then "
     "10,000 rows, about half of them survivors. Default SMOTEENN breaks ties by row "
     "number and removes nearly all deaths.",
