@@ -103,7 +103,12 @@ def costs_at_most(
     ---------
     As `step_mu` (`docs/theory/allocation.md`, section 1).
     """
-    return bool((np.sqrt(_squared_mu(sensitivity, noise_scale)) <= budget_mu).all())
+    if 0.0 in noise_scale.tolist():
+        squared_mu = _squared_mu(sensitivity, noise_scale)
+    else:
+        ratio = sensitivity / noise_scale
+        squared_mu = np.add.reduce(ratio * ratio, axis=1)
+    return False not in (np.sqrt(squared_mu) <= budget_mu).tolist()
 
 
 def allocate_noise(
@@ -245,12 +250,9 @@ def isotropic_noise(
 
 
 def _squared_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
+    ratio = np.zeros(sensitivity.shape)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        if noise_scale.all():
-            ratio = sensitivity / noise_scale
-        else:
-            ratio = np.zeros(sensitivity.shape)
-            np.divide(sensitivity, noise_scale, out=ratio, where=sensitivity > 0)
+        np.divide(sensitivity, noise_scale, out=ratio, where=sensitivity > 0)
         return np.asarray(np.add.reduce(ratio * ratio, axis=1))
 
 

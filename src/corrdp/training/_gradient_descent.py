@@ -299,9 +299,9 @@ def _without_gaps(noise_scale: FloatArray) -> FloatArray:
     A group that no class moves, such as public features at parameters 0, needs none on
     paper. Its sum is rounded by an order of rows that private features decide.
     """
-    moved = noise_scale > 0.0
-    if moved.all() or not moved.any():
+    if 0.0 not in noise_scale.tolist() or not noise_scale.any():
         return noise_scale
+    moved = noise_scale > 0.0
     return np.where(moved, noise_scale, noise_scale[moved].min())
 
 

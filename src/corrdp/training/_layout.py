@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,7 @@ class GradientLayout:
         """Number of coefficients (per output): encoded columns, then the intercept."""
         return self.blocks[-1].stop + self.has_intercept
 
-    @property
+    @cached_property
     def column_groups(self) -> IntArray:
         """Index of the group of every column, shape (n_columns,)."""
         index = {f: i for i, group in enumerate(self.groups) for f in group.features}
