@@ -277,40 +277,38 @@ def _audit(audit: JSONObject | None) -> JSONObject | None:
     ]
     y = _rows("what") | {"axis": {"labelLimit": 260}}
     title = "epsilon: audited lower bound (bar) and certified (tick)"
-    broken = [value for value in values if value["verdict"] == "violated"]
+    audited = {"y": y, "x": _number("audited", title)}
+    layers: list[JSONObject] = [
+        {
+            "mark": {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}},
+            "encoding": audited,
+        },
+        {
+            "data": {"values": [v for v in values if v["certified"] is not None]},
+            "mark": {
+                "type": "tick",
+                "color": ORANGE,
+                "thickness": 3,
+                "size": 18,
+                "opacity": 1,
+            },
+            "encoding": {"y": y, "x": _number("certified", title)},
+        },
+        {
+            "data": {"values": [v for v in values if v["verdict"] == "violated"]},
+            "mark": {
+                "type": "text",
+                "align": "left",
+                "dx": 6,
+                "color": "currentColor",
+                "fontWeight": "bold",
+            },
+            "encoding": audited | {"text": {"field": "verdict"}},
+        },
+    ]
     return _chart(
         values,
         "Audited lower bound against certified epsilon of every class",
-        layer=[
-            {
-                "mark": {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}},
-                "encoding": {"y": y, "x": _number("audited", title)},
-            },
-            {
-                "data": {"values": [v for v in values if v["certified"] is not None]},
-                "mark": {
-                    "type": "tick",
-                    "color": ORANGE,
-                    "thickness": 3,
-                    "size": 18,
-                    "opacity": 1,
-                },
-                "encoding": {"y": y, "x": _number("certified", title)},
-            },
-            {
-                "data": {"values": broken},
-                "mark": {
-                    "type": "text",
-                    "align": "left",
-                    "dx": 6,
-                    "color": "currentColor",
-                    "fontWeight": "bold",
-                },
-                "encoding": {
-                    "y": y,
-                    "x": _number("audited", title),
-                    "text": {"field": "verdict"},
-                },
-            },
-        ],
+        # A layer without rows has no extent, which browsers complain about.
+        layer=[one for one in layers if one.get("data", {}).get("values", values)],
     )
