@@ -153,11 +153,17 @@ class RowTiles:
 
 
 def _like_rows_together(codes: FloatArray) -> IntArray:
-    """Return an order in which rows that are zero in the same columns are neighbors."""
+    """Return an order in which rows that are zero in the same columns are neighbors.
+
+    Columns that divide the rows most evenly come first, which leaves fewest tiles with
+    rows of both kinds.
+    """
+    share = np.count_nonzero(codes, axis=0) / max(len(codes), 1)
+    evenly = np.argsort(np.abs(share - 0.5), kind="stable")
     nonzero = np.empty((len(codes), -(-codes.shape[1] // 8)), dtype=np.uint8)
     for first in range(0, len(codes), _ROWS_AT_ONCE):
         rows = slice(first, first + _ROWS_AT_ONCE)
-        nonzero[rows] = np.packbits(codes[rows] != 0, axis=1)
+        nonzero[rows] = np.packbits(codes[rows][:, evenly] != 0, axis=1)
     return np.lexsort(nonzero.T[::-1])
 
 
