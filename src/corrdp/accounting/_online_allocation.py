@@ -5,6 +5,9 @@ budget per step stays fixed. A few multiplicative updates of the dual variables 
 the moving optimum; a common factor then makes the noise fit *this* step's table.
 """
 
+import importlib
+import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,6 +48,9 @@ class OnlineAllocator:
     n_iterations : int, default 2
         Multiplicative updates per step. More follow a fast-moving table more closely;
         the guarantee does not depend on it.
+    compiled : bool, default True
+        Whether to use numba where it is installed; the noise is the same but for
+        rounding.
 
     Guarantee
     ---------
@@ -80,8 +86,10 @@ class OnlineAllocator:
         budget_mu: Any,
         weights: Any = None,
         n_iterations: int = 2,
+        compiled: bool = True,
     ) -> None:
         self.n_iterations = check_count("n_iterations", n_iterations)
+        self._follow = _compiled_update() if compiled else None
         self._cost = check_cost(sizes, weights)
         self._budget_mu = check_budget_mu(budget_mu)
         self._shape = (self._budget_mu.size, self._cost.size)
@@ -95,6 +103,7 @@ class OnlineAllocator:
         n_rows, n_groups = budget.size, self._cost.size
         root_cost = np.sqrt(self._cost / self._cost.max())
         self._root_cost = np.maximum(root_cost, SMALLEST_COST_RATIO)
+        self._budget = budget
         self._allowed = largest_price(budget)
         self._margin = (1.0 + rounding_margin(n_groups)) ** 2
         # Constants as full arrays: broadcasting a scalar costs twice the arithmetic.
@@ -134,17 +143,36 @@ class OnlineAllocator:
             self._in_range and smallest >= 1 / _LARGEST and max(totals) <= _LARGEST
         ):
             return self._start_over(sensitivity)
+        noise_scale, fits = self._next(moves, some_still)
+        if not fits:
+            return self._start_over(sensitivity)
+        if some_still:
+            noise_scale[np.equal(totals, 0.0)] = 0.0
+        return noise_scale
+
+    def _next(self, moves: FloatArray, some_still: bool) -> tuple[FloatArray, bool]:
+        """Return the noise that follows, and whether it fits this table."""
+        if self._follow is not None:
+            noise_scale, fits = self._follow(
+                moves,
+                self._budget,
+                self._allowed,
+                self._root_cost,
+                self._dual,
+                self.n_iterations,
+                self._dual_floor,
+                _LOAD_FLOOR if some_still else 0.0,
+                self._margin,
+            )
+            return noise_scale, fits
         self._iterate(moves, some_still)
         peak = max(self._spent.tolist())
         noise_scale = np.sqrt(peak * self._margin / self._precision)
         table = self._table
         np.divide(moves, noise_scale, table)
         np.multiply(table, table, table)
-        if False in (np.add.reduce(table, axis=1) <= self._allowed).tolist():
-            return self._start_over(sensitivity)
-        if some_still:
-            noise_scale[np.equal(totals, 0.0)] = 0.0
-        return noise_scale
+        prices = np.add.reduce(table, axis=1)
+        return noise_scale, False not in (prices <= self._allowed).tolist()
 
     def _iterate(self, moves: FloatArray, some_still: bool) -> None:
         """Update the dual variables, leaving the last precision and what it spends."""
@@ -186,3 +214,12 @@ class OnlineAllocator:
             check_sensitivity(array)
             check_silent_rows(array, self._budget_mu)
         return array
+
+
+def _compiled_update() -> Callable[..., tuple[FloatArray, bool]] | None:
+    """Return the compiled update if numba is there; it comes with the extra "fast"."""
+    if importlib.util.find_spec("numba") is None:
+        return None
+    module = importlib.import_module("corrdp.accounting._online_compiled")
+    update: Callable[..., tuple[FloatArray, bool]] = module.follow
+    return update

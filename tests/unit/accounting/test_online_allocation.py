@@ -3,6 +3,7 @@ import pytest
 
 from corrdp.accounting import (
     OnlineAllocator,
+    _online_allocation,
     allocate_noise,
     step_mu,
 )
@@ -10,6 +11,27 @@ from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 SIZES = np.array([3, 1, 20, 8])
 BUDGET = np.array([0.3, 0.5, 1.0])
+
+
+@pytest.fixture(params=["compiled", "numpy"], autouse=True)
+def arithmetic(request, monkeypatch):
+    """Run every test on both implementations."""
+    if request.param == "numpy":
+        monkeypatch.setattr(_online_allocation, "_compiled_update", lambda: None)
+
+
+def test_both_implementations_give_the_same_noise():
+    one, two = (
+        OnlineAllocator(SIZES, budget_mu=BUDGET, compiled=compiled)
+        for compiled in (True, False)
+    )
+    for seed in range(20):
+        sensitivity = table(seed)
+        if seed == 7:
+            sensitivity[:, 2] = 0.0
+        np.testing.assert_allclose(
+            one.update(sensitivity), two.update(sensitivity), rtol=1e-10
+        )
 
 
 def table(seed, shape=(3, 4)):
