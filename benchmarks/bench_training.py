@@ -28,7 +28,7 @@ from corrdp.training import (
 from corrdp.training._kernels import gradient_sums
 from corrdp.training._layout import GroupRole
 
-N_ROUNDS = 5
+N_ROUNDS = 20
 N_REPEATS = 10
 N_MODELS = 64
 

@@ -264,11 +264,16 @@ def _add_tiles(
     n_models, n_columns = models.coef.shape
     work = np.empty((3 + models.clip.shape[1], tiles.labels.shape[1]), np.float32)
     near = np.empty((2, n_columns), np.float32)
+    # Sums of its own, because threads that write next to each other wait.
+    own_gradients = np.zeros((n_models, n_columns))
+    own_inside = np.zeros(n_models, np.int64)
     for k in range(first, last):
         for model in range(n_models):
-            inside[model] += _add_tile(
-                tiles, k, models, model, gradients[model], work, near
+            own_inside[model] += _add_tile(
+                tiles, k, models, model, own_gradients[model], work, near
             )
+    gradients += own_gradients
+    inside += own_inside
 
 
 @njit(parallel=True, cache=True)
