@@ -24,6 +24,7 @@ from corrdp.auditing import (
     audit_whole_network,
     descent_challenges,
 )
+from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.datasets import hospital_policy
 from corrdp.estimators import LogisticRegression, MLPClassifier, MLPRegressor
 from corrdp.exceptions import CorrDPError
@@ -128,7 +129,17 @@ def test_a_network_by_the_paper_is_flagged_under_semi_alone():
 
 @pytest.mark.statistical
 def test_rounding_of_a_sum_without_noise_is_caught_and_does_not_happen(monkeypatch):
-    """Public features do not move at parameters 0, but their sums are rounded."""
+    """Public features do not move at parameters 0, but their sums are rounded.
+
+    How depends on the machine, so rounding that depends on private rows is planted.
+    """
+    true_total = DescentSteps.total
+
+    def rounded(self, codes, y):
+        private = codes[:, : codes.shape[1] // 2].sum()
+        return true_total(self, codes, y) + 1e-6 * np.sin(1e4 * private)
+
+    monkeypatch.setattr(DescentSteps, "total", rounded)
     plan = LogisticRegression(hospital_policy(), epsilon=2.0, delta=1e-6).plan(1000)
 
     def report():
