@@ -37,8 +37,7 @@ def page(saved: dict) -> str:
         "# Benchmarks",
         "",
         "Written by `make bench` from saved runs on two cores; the machine was not",
-        "otherwise idle-tuned, so read ratios before absolute figures. `rivals` and",
-        "`utility` ran with one BLAS thread.",
+        "otherwise idle-tuned, so read ratios before absolute figures.",
     ]
     for name, run in sorted(saved.items()):
         lines += [
