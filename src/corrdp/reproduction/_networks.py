@@ -86,11 +86,6 @@ def train_network_cells(
     ]
 
 
-def train_network_cell(cell: Cell) -> CellResult:
-    """Train all seeds of one cell; see `train_network_cells`."""
-    return train_network_cells([cell])[0]
-
-
 def _noise(plan: NetworkPlan) -> tuple[Any, ...]:
     """Return all that a model depends on apart from the seed."""
     return plan.layout.groups, plan.noise.noise_scale.tobytes()

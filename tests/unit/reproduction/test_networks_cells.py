@@ -13,7 +13,6 @@ from corrdp.reproduction import _networks
 from corrdp.reproduction._experiments import Calibration, Cell, Experiment, Model
 from corrdp.reproduction._networks import (
     plan_cell,
-    train_network_cell,
     train_network_cells,
 )
 
@@ -32,6 +31,10 @@ SMALL = Experiment(
     batch_size=100,
     hidden_units=4,
 )
+
+
+def trained(one):
+    return train_network_cells([one])[0]
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +56,7 @@ def cell(method, calibration=Calibration.CERTIFIED, epsilon=4.0, n_seeds=2):
 
 @pytest.mark.parametrize("method", ["corr", "standard", "semi"])
 def test_certified_cells_are_the_estimators_own_models(method):
-    result = train_network_cell(cell(method))
+    result = trained(cell(method))
     for seed, score in enumerate(result.scores):
         table = _networks._table(SMALL, seed)
         model = MLPRegressor(
@@ -77,7 +80,7 @@ def test_cells_trained_together_are_those_trained_alone():
     cells = [cell(method, Calibration.THEOREM) for method in methods]
     together = train_network_cells(cells)
     for one, result in zip(cells, together, strict=True):
-        assert train_network_cell(one).scores == pytest.approx(result.scores, abs=1e-5)
+        assert trained(one).scores == pytest.approx(result.scores, abs=1e-5)
     assert len({result.scores for result in together}) == len(cells)
 
 
@@ -91,7 +94,7 @@ def test_other_seeds_are_other_models():
 
 def test_the_papers_noise_is_priced_by_the_accountant():
     result = {
-        method: train_network_cell(cell(method, Calibration.THEOREM, n_seeds=1))
+        method: trained(cell(method, Calibration.THEOREM, n_seeds=1))
         for method in ("corr", "standard", "semi")
     }
     assert result["semi"].provable_epsilon == math.inf
@@ -112,6 +115,6 @@ def test_the_papers_noise_has_its_size():
 
 def test_without_noise_nothing_is_claimed():
     for calibration in Calibration:
-        result = train_network_cell(cell("nonprivate", calibration, n_seeds=1))
+        result = trained(cell("nonprivate", calibration, n_seeds=1))
         assert result.provable == {}
         assert result.provable_epsilon == math.inf
