@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -15,10 +15,67 @@ if TYPE_CHECKING:
 _FORWARD = "forward"
 
 
-class _Call(NamedTuple):
+class _Recorder:
+    """Stands for the ``forward`` of a layer and remembers what went through it.
+
+    By itself, with slots: closures and tuples made anew for every layer and step take
+    several times as long.
+
+    Parameters
+    ----------
+    forward : callable
+        What it stands for.
+    own : callable, optional
+        The same if it is the instance's own attribute; None if it is of the class.
+    """
+
+    __slots__ = ("_forward", "given", "output", "own", "problem", "versions")
+
     given: Tensor
     output: Tensor
     versions: tuple[int, int]
+
+    def __init__(self, forward: Callable[..., Any], own: Any) -> None:
+        self._forward = forward
+        self.own = own
+        self.problem: str | None = (
+            "was not called, although it holds trained parameters. Call it, or "
+            "set requires_grad=False on them"
+        )
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        output = self._forward(*given, **named)
+        if named or len(given) != 1 or not _are_tensors(given[0], output):
+            self.problem = (
+                "does not map one tensor to one tensor, so its gradient per "
+                "example is not known. Build it from layers that do, or freeze it"
+            )
+        elif hasattr(self, "output"):
+            self.problem = (
+                "was called more than once in a forward pass. Use a layer of its "
+                "own for every call"
+            )
+        else:
+            self.given, self.output = given[0].detach(), output
+            self.versions = _versions(self.given, output)
+            self.problem = None
+        return output
+
+    def problem_with(self, n_rows: int) -> str | None:
+        """Return why the gradient per example is not known; None if it is."""
+        if self.problem is not None:
+            return self.problem
+        if _versions(self.given, self.output) != self.versions:
+            return (
+                "had its input or output changed in place. Use operations that "
+                "return a new tensor, for example ReLU(inplace=False)"
+            )
+        if not (self.given.shape[:1] == self.output.shape[:1] == (n_rows,)):
+            return (
+                "does not map one row per example to one row per example. "
+                "Keep the examples on the first axis"
+            )
+        return None
 
 
 class Capture:
@@ -36,15 +93,13 @@ class Capture:
 
     def __init__(self, layers: Sequence["Layer"]) -> None:
         self._layers = layers
-        self._own: list[Any] = []
-        self._seen: dict[str, _Call] = {}
-        self._odd: dict[str, str] = {}
+        self._seen: dict[str, _Recorder] = {}
 
     def __enter__(self) -> Self:
         for layer in self._layers:
             attributes = vars(layer.module)
-            self._own.append(attributes.get(_FORWARD))
-            attributes[_FORWARD] = self._recording(layer.name, layer.module.forward)
+            recorder = _Recorder(layer.module.forward, attributes.get(_FORWARD))
+            self._seen[layer.name] = attributes[_FORWARD] = recorder
         return self
 
     def __exit__(
@@ -53,7 +108,8 @@ class Capture:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for layer, own in zip(self._layers, self._own, strict=True):
+        for layer in self._layers:
+            own = self._seen[layer.name].own
             if own is None:  # that of the class
                 del vars(layer.module)[_FORWARD]
             else:
@@ -71,59 +127,27 @@ class Capture:
         self, total: Tensor, *, retain_graph: bool = False
     ) -> dict[str, Tensor]:
         """Return the gradient of `total` at the output of every layer."""
-        outputs = [self._seen[layer.name].output for layer in self._layers]
-        gradients = torch.autograd.grad(
-            total, outputs, retain_graph=retain_graph, materialize_grads=True
+        outputs = [call.output for call in self._seen.values()]
+        gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
+            total, outputs, retain_graph=retain_graph, allow_unused=True
         )
         return {
-            layer.name: gradient
-            for layer, gradient in zip(self._layers, gradients, strict=True)
+            name: torch.zeros_like(output) if gradient is None else gradient
+            for name, output, gradient in zip(
+                self._seen, outputs, gradients, strict=True
+            )
         }
 
     def check(self, n_rows: int) -> None:
         """Raise unless every layer was called once, on all rows, and left alone."""
-        for layer in self._layers:
-            problem = self._odd.get(layer.name)
-            if layer.name not in self._seen and problem is None:
-                problem = (
-                    "was not called, although it holds trained parameters. Call it, or "
-                    "set requires_grad=False on them"
-                )
-            if problem is None:
-                given, output, versions = self._seen[layer.name]
-                if _versions(given, output) != versions:
-                    problem = (
-                        "had its input or output changed in place. Use operations that "
-                        "return a new tensor, for example ReLU(inplace=False)"
-                    )
-                elif not (len(given) == len(output) == n_rows):
-                    problem = (
-                        "does not map one row per example to one row per example. "
-                        "Keep the examples on the first axis"
-                    )
+        for name, call in self._seen.items():
+            problem = call.problem_with(n_rows)
             if problem is not None:
-                raise GuaranteeVoidError(f"layer {layer.name!r} {problem}.")
+                raise GuaranteeVoidError(f"layer {name!r} {problem}.")
 
-    def _recording(self, name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
-        def record(*given: Any, **named: Any) -> Any:
-            output = forward(*given, **named)
-            tensors = len(given) == 1 and not named and isinstance(given[0], Tensor)
-            if not (tensors and isinstance(output, Tensor)):
-                self._odd[name] = (
-                    "does not map one tensor to one tensor, so its gradient per "
-                    "example is not known. Build it from layers that do, or freeze it"
-                )
-            elif name in self._seen:
-                self._odd[name] = (
-                    "was called more than once in a forward pass. Use a layer of its "
-                    "own for every call"
-                )
-            else:
-                first = given[0].detach()
-                self._seen[name] = _Call(first, output, _versions(first, output))
-            return output
 
-        return record
+def _are_tensors(given: Any, output: Any) -> bool:
+    return isinstance(given, Tensor) and isinstance(output, Tensor)
 
 
 def _versions(given: Tensor, output: Tensor) -> tuple[int, int]:

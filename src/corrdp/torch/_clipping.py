@@ -1,7 +1,6 @@
 """The sum over examples of gradients that were clipped by group."""
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import torch
@@ -51,10 +50,8 @@ class GroupClipper:
         }
         self._linear = {layer.name for layer in layers if layer.is_linear}
         example = next(iter(layers[0].parameters.values()))
-        self._whole = sorted(set(layout.parameter_groups.values()))
-        self._clip_norms = example.new_tensor(
-            [[layout.groups[group].clip_norm] for group in self._whole]
-        )
+        clip_norms = [group.clip_norm for group in layout.groups]
+        self._clip_norms = example.new_tensor(clip_norms).unbind()
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
@@ -97,11 +94,10 @@ class GroupClipper:
         out: Parameters,
     ) -> None:
         factors, broken = self._factors(activations, backprops, gradients)
-        for layer in self._layers:
-            name = layer.name
+        for name, groups in self._groups.items():
             activation = cleared(activations[name], broken)
             backprop = cleared(backprops[name], broken)
-            for key, group in self._groups[name].items():
+            for key, group in groups.items():
                 part = out[name, key]
                 if group is None:
                     assert self._input is not None
@@ -123,37 +119,38 @@ class GroupClipper:
         gradients: Mapping[str, Mapping[str, Tensor]],
     ) -> tuple[dict[int, Tensor], Tensor | None]:
         """Return the factors of every group, and which examples are not finite."""
-        if not self._whole:
-            return {}, None
         norms = self._norms(activations, backprops, gradients)
-        broken = None if all_finite(norms) else ~torch.isfinite(norms).all(0)
-        if broken is not None:
-            norms = norms.masked_fill(broken, 0)
-        factors = shrinking_factors(norms, self._clip_norms).unbind()
-        return dict(zip(self._whole, factors, strict=True)), broken
+        broken = None
+        if not all(map(all_finite, norms.values())):
+            broken = ~torch.isfinite(torch.stack(list(norms.values()))).all(0)
+            norms = {group: n.masked_fill(broken, 0) for group, n in norms.items()}
+        factors = {
+            group: shrinking_factors(n, self._clip_norms[group])
+            for group, n in norms.items()
+        }
+        return factors, broken
 
     def _norms(
         self,
         activations: Mapping[str, Tensor],
         backprops: Mapping[str, Tensor],
         gradients: Mapping[str, Mapping[str, Tensor]],
-    ) -> Tensor:
-        """Return norms of examples' gradients, shape (groups, n)."""
-        parts: dict[int, list[Tensor]] = {group: [] for group in self._whole}
-        for layer in self._layers:
-            name = layer.name
+    ) -> dict[int, Tensor]:
+        """Return the norm of every example's gradient, by group."""
+        norms: dict[int, Tensor] = {}
+        for name, groups in self._groups.items():
             signal = None if name in gradients else row_norms(backprops[name])
-            for key, group in self._groups[name].items():
+            for key, group in groups.items():
                 if group is None:
                     continue
                 if signal is None:
-                    norms = row_norms(gradients[name][key].flatten(1))
+                    own = row_norms(gradients[name][key].flatten(1))
                 elif key == WEIGHT:
-                    norms = row_norms(activations[name]).mul_(signal)
+                    own = row_norms(activations[name]).mul_(signal)
                 else:
-                    norms = signal
-                parts[group].append(norms)
-        return torch.stack([reduce(torch.hypot, part) for part in parts.values()])
+                    own = signal
+                norms[group] = torch.hypot(norms[group], own) if group in norms else own
+        return norms
 
 
 def _scaled_sum(

@@ -97,6 +97,8 @@ class PrivateModule(nn.Module):
         self._views = dict(self._split(self._sum))
         self._scale = torch.empty_like(self._sum)
         self._write_scale()
+        # A tensor: a number would be made one, and cast, in every step.
+        self._expected_batch = example.new_tensor(loader.expected_batch)
         self._reference = torch.as_tensor(layout.reference).to(example)
         self._sensitive = torch.as_tensor(layout.sensitive, device=example.device)
 
@@ -150,10 +152,10 @@ class PrivateModule(nn.Module):
             self._sum.zero_()
         else:
             self._add_clipped(features, labels)
-        gradient = self.noisy_sum(self._sum).div_(self._loader.expected_batch)
+        gradient = self.noisy_sum(self._sum).div_(self._expected_batch)
         parts = gradient.split_with_sizes(self._lengths)
         for parameter, part in zip(self._trained, parts, strict=True):
-            parameter.grad = part.view(parameter.shape)
+            parameter.grad = part.view_as(parameter)
         self.progress.gradient_is_fresh = True
 
     def noisy_sum(self, total: Tensor) -> Tensor:

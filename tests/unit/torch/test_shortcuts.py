@@ -208,6 +208,18 @@ def test_capture_leaves_layers_as_they_were():
     assert vars(network[2])["forward"] is own
 
 
+def test_a_layer_that_the_loss_does_not_use_contributes_zero():
+    network = small_network(n_outputs=2)
+
+    layers = trained_layers(network)
+    with Capture(layers) as capture:
+        hidden = network[0](rows()[0])
+        network[2](hidden)
+    backprops = capture.backprops(hidden.sum())
+    assert torch.equal(backprops["0"], torch.ones_like(hidden))
+    assert torch.equal(backprops["2"], torch.zeros(16, 2).double())
+
+
 def test_hooks_that_change_what_a_layer_returns_are_part_of_the_gradient():
     network, (features, labels) = small_network(), rows(6)
     network[0].register_forward_hook(lambda module, given, output: 3.0 * output)
