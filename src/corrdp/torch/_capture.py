@@ -56,8 +56,8 @@ class _Recorder:
                 "own for every call"
             )
         else:
-            self.given, self.output = given[0].detach(), output
-            self.versions = _versions(self.given, output)
+            self.given, self.output = given[0], output
+            self.versions = _versions(given[0], output)
             self.problem = None
         return output
 

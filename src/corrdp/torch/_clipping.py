@@ -13,8 +13,8 @@ from corrdp.torch._layout import WEIGHT, NetworkLayout
 from corrdp.torch._rows import (
     all_finite,
     cleared,
-    outer_sum,
     row_norms,
+    scaled_outer_sum,
     shrinking_factors,
 )
 
@@ -52,6 +52,7 @@ class GroupClipper:
         example = next(iter(layers[0].parameters.values()))
         clip_norms = [group.clip_norm for group in layout.groups]
         self._clip_norms = example.new_tensor(clip_norms).unbind()
+        self._undifferentiated = torch.inference_mode()  # slow to make, quick to enter
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
@@ -82,7 +83,7 @@ class GroupClipper:
             for layer in self._layers
             if layer.name not in self._linear or activations[layer.name].ndim != 2
         }
-        with torch.inference_mode():  # nothing in here is differentiated
+        with self._undifferentiated:
             self._write_sum(activations, backprops, reference_backprop, gradients, out)
 
     def _write_sum(
@@ -95,8 +96,10 @@ class GroupClipper:
     ) -> None:
         factors, broken = self._factors(activations, backprops, gradients)
         for name, groups in self._groups.items():
-            activation = cleared(activations[name], broken)
-            backprop = cleared(backprops[name], broken)
+            activation, backprop = activations[name], backprops[name]
+            if broken is not None:
+                activation = cleared(activation, broken)
+                backprop = cleared(backprop, broken)
             for key, group in groups.items():
                 part = out[name, key]
                 if group is None:
@@ -105,10 +108,12 @@ class GroupClipper:
                         activations[name], backprops[name], reference_backprop, part
                     )
                 elif name in gradients:
-                    own = cleared(gradients[name][key], broken)
+                    own = gradients[name][key]
+                    if broken is not None:
+                        own = cleared(own, broken)
                     part.copy_(torch.tensordot(factors[group], own, 1))
                 elif key == WEIGHT:
-                    _scaled_sum(backprop, activation, factors[group], part)
+                    scaled_outer_sum(backprop, activation, factors[group], part)
                 else:
                     torch.mv(backprop.T, factors[group], out=part)
 
@@ -153,17 +158,6 @@ class GroupClipper:
         return norms
 
 
-def _scaled_sum(
-    backprop: Tensor, activation: Tensor, factor: Tensor, out: Tensor
-) -> None:
-    """Write the sum of scaled outer products; the narrower side is scaled."""
-    factor = factor.unsqueeze(1)
-    if backprop.shape[1] <= activation.shape[1]:
-        outer_sum(backprop * factor, activation, out)
-    else:
-        outer_sum(backprop, activation * factor, out)
-
-
 def _example_gradients(
     layer: Layer, activation: Tensor, backprop: Tensor
 ) -> dict[str, Tensor]:
@@ -180,5 +174,5 @@ def _example_gradients(
         gradients: dict[str, Tensor] = pull_back(one_backprop)[0]
         return gradients
 
-    gradients: dict[str, Tensor] = vmap(of_one)(activation, backprop)
+    gradients: dict[str, Tensor] = vmap(of_one)(activation.detach(), backprop)
     return gradients

@@ -141,14 +141,15 @@ class PrivateModule(nn.Module):
             number per example, or a layer was called in a way that its gradient per
             example is not known.
         """
-        if self.steps_charged >= self.plan.noise.n_steps:
+        progress = self.progress
+        if progress.steps_charged >= self.plan.noise.n_steps:
             raise BudgetError(
                 f"all n_steps={self.plan.noise.n_steps} planned steps are spent. Plan "
                 "a longer training from the start; its budget is split among all steps."
             )
         self._loader.take_back(features, labels)
-        self.progress.steps_charged += 1
-        if len(features) == 0:
+        progress.steps_charged += 1
+        if features.shape[0] == 0:
             self._sum.zero_()
         else:
             self._add_clipped(features, labels)
@@ -156,7 +157,7 @@ class PrivateModule(nn.Module):
         parts = gradient.split_with_sizes(self._lengths)
         for parameter, part in zip(self._trained, parts, strict=True):
             parameter.grad = part.view_as(parameter)
-        self.progress.gradient_is_fresh = True
+        progress.gradient_is_fresh = True
 
     def noisy_sum(self, total: Tensor) -> Tensor:
         """Return flat sums over a batch with the noise of a step, shape (..., n).
@@ -214,17 +215,18 @@ class PrivateModule(nn.Module):
         }
 
     def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
-        n_rows = len(features)
+        n_rows = n_losses = features.shape[0]
         masks = self._clips_influence
         if masks:
             masked = torch.where(self._sensitive, self._reference, features)
             features = torch.cat([features, masked])
             labels = torch.cat([labels, labels])
+            n_losses = 2 * n_rows
         with torch.enable_grad():
             with Capture(self._layers) as capture:
                 losses = self._loss(self.module(features), labels)
-            check_losses(losses, len(features))
-            capture.check(len(features))
+            check_losses(losses, n_losses)
+            capture.check(n_losses)
             total = losses.sum()
         if not math.isfinite(total.item()):
             raise GuaranteeVoidError(

@@ -34,6 +34,17 @@ def outer_sum(left: Tensor, right: Tensor, out: Tensor) -> None:
         out.copy_(torch.mm(right.T, left).T)
 
 
+def scaled_outer_sum(left: Tensor, right: Tensor, factor: Tensor, out: Tensor) -> None:
+    """Write the sum over rows of outer products times a factor each.
+
+    As `outer_sum`; the narrower side is scaled.
+    """
+    if left.shape[1] <= right.shape[1]:
+        torch.mm(left.T * factor, right, out=out)
+    else:
+        out.copy_(torch.mm(right.T * factor, left).T)
+
+
 def all_finite(values: Tensor) -> bool:
     """Whether no value is infinite or NaN.
 
@@ -43,8 +54,6 @@ def all_finite(values: Tensor) -> bool:
     return math.isfinite(values.sum()) or bool(torch.isfinite(values).all())
 
 
-def cleared(values: Tensor, broken: Tensor | None) -> Tensor:
+def cleared(values: Tensor, broken: Tensor) -> Tensor:
     """Return the values with zeros for the examples that are marked as broken."""
-    if broken is None:
-        return values
     return values.masked_fill(broken.view(-1, *[1] * (values.ndim - 1)), 0)

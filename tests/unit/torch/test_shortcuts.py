@@ -52,6 +52,9 @@ def test_both_ways_to_sum_outer_products_overwrite_with_the_same(n_left, n_right
     out = torch.full((n_left, n_right), math.nan).double()
     _rows.outer_sum(left, right, out)
     assert torch.allclose(out, torch.einsum("ij,ik->jk", left, right))
+    factor = torch.rand(6).double()
+    _rows.scaled_outer_sum(left, right, factor, out)
+    assert torch.allclose(out, torch.einsum("i,ij,ik->jk", factor, left, right))
 
 
 def clipped(layers, layout, activations, backprops):
@@ -135,7 +138,10 @@ def test_what_is_left_of_an_earlier_batch_is_noticed(method, monkeypatch):
     def planted(left, right, out):
         out.add_(left.T @ right)
 
-    monkeypatch.setattr(_clipping, "outer_sum", planted)
+    def planted_and_scaled(left, right, factor, out):
+        out.add_((left.T * factor) @ right)
+
+    monkeypatch.setattr(_clipping, "scaled_outer_sum", planted_and_scaled)
     monkeypatch.setattr(_input_weights, "outer_sum", planted)
     equal = [
         all(torch.equal(shared[name], alone[name]) for name in alone)
