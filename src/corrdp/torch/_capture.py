@@ -29,7 +29,7 @@ class _Recorder:
         The same if it is the instance's own attribute; None if it is of the class.
     """
 
-    __slots__ = ("_forward", "given", "output", "own", "problem", "versions")
+    __slots__ = ("_forward", "calls", "given", "output", "own", "problem", "versions")
 
     given: Tensor
     output: Tensor
@@ -38,6 +38,7 @@ class _Recorder:
     def __init__(self, forward: Callable[..., Any], own: Any) -> None:
         self._forward = forward
         self.own = own
+        self.calls = 0
         self.problem: str | None = (
             "was not called, although it holds trained parameters. Call it, or "
             "set requires_grad=False on them"
@@ -45,12 +46,13 @@ class _Recorder:
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         output = self._forward(*given, **named)
+        self.calls += 1
         if named or len(given) != 1 or not _are_tensors(given[0], output):
             self.problem = (
                 "does not map one tensor to one tensor, so its gradient per "
                 "example is not known. Build it from layers that do, or freeze it"
             )
-        elif hasattr(self, "output"):
+        elif self.calls > 1:
             self.problem = (
                 "was called more than once in a forward pass. Use a layer of its "
                 "own for every call"

@@ -42,11 +42,9 @@ class GroupClipper:
     def __init__(self, layers: Sequence[Layer], layout: NetworkLayout) -> None:
         self._layers = layers
         self._groups = {
-            layer.name: {
-                key: layout.parameter_groups.get((layer.name, key))
-                for key in layer.parameters
-            }
+            (layer.name, key): layout.parameter_groups.get((layer.name, key))
             for layer in layers
+            for key in layer.parameters
         }
         self._linear = {layer.name for layer in layers if layer.is_linear}
         example = next(iter(layers[0].parameters.values()))
@@ -63,6 +61,8 @@ class GroupClipper:
         backprops: Mapping[str, Tensor],
         reference_backprop: Tensor | None,
         out: Parameters,
+        *,
+        looks: bool = True,
     ) -> None:
         """Write the clipped sum of every parameter into `out`.
 
@@ -75,6 +75,9 @@ class GroupClipper:
             reference; needed if influence is clipped.
         out : mapping of (str, str) to Tensor
             One tensor per parameter, by layer and name.
+        looks : bool
+            Whether to look for norms that are not finite. Without a look, what has such
+            a norm may make the sum NaN instead of contributing nothing.
         """
         gradients = {
             layer.name: _example_gradients(
@@ -84,56 +87,33 @@ class GroupClipper:
             if layer.name not in self._linear or activations[layer.name].ndim != 2
         }
         with self._undifferentiated:
-            self._write_sum(activations, backprops, reference_backprop, gradients, out)
-
-    def _write_sum(
-        self,
-        activations: Mapping[str, Tensor],
-        backprops: Mapping[str, Tensor],
-        reference_backprop: Tensor | None,
-        gradients: Mapping[str, Mapping[str, Tensor]],
-        out: Parameters,
-    ) -> None:
-        factors, broken = self._factors(activations, backprops, gradients)
-        for name, groups in self._groups.items():
-            activation, backprop = activations[name], backprops[name]
-            if broken is not None:
-                activation = cleared(activation, broken)
-                backprop = cleared(backprop, broken)
-            for key, group in groups.items():
+            norms = self._norms(activations, backprops, gradients)
+            broken = _not_finite(norms) if looks else {}
+            factors = {
+                group: shrinking_factors(
+                    cleared(norm, broken.get(group)), self._clip_norms[group]
+                )
+                for group, norm in norms.items()
+            }
+            for (name, key), group in self._groups.items():
+                activation, backprop = activations[name], backprops[name]
                 part = out[name, key]
                 if group is None:
                     assert self._input is not None
                     self._input.write_sum(
-                        activations[name], backprops[name], reference_backprop, part
+                        activation, backprop, reference_backprop, part
                     )
-                elif name in gradients:
-                    own = gradients[name][key]
-                    if broken is not None:
-                        own = cleared(own, broken)
-                    part.copy_(torch.tensordot(factors[group], own, 1))
+                    continue
+                factor, rows = factors[group], broken.get(group)
+                if name in gradients:
+                    own = cleared(gradients[name][key], rows)
+                    part.copy_(torch.tensordot(factor, own, 1))
                 elif key == WEIGHT:
-                    scaled_outer_sum(backprop, activation, factors[group], part)
+                    scaled_outer_sum(
+                        cleared(backprop, rows), cleared(activation, rows), factor, part
+                    )
                 else:
-                    torch.mv(backprop.T, factors[group], out=part)
-
-    def _factors(
-        self,
-        activations: Mapping[str, Tensor],
-        backprops: Mapping[str, Tensor],
-        gradients: Mapping[str, Mapping[str, Tensor]],
-    ) -> tuple[dict[int, Tensor], Tensor | None]:
-        """Return the factors of every group, and which examples are not finite."""
-        norms = self._norms(activations, backprops, gradients)
-        broken = None
-        if not all(map(all_finite, norms.values())):
-            broken = ~torch.isfinite(torch.stack(list(norms.values()))).all(0)
-            norms = {group: n.masked_fill(broken, 0) for group, n in norms.items()}
-        factors = {
-            group: shrinking_factors(n, self._clip_norms[group])
-            for group, n in norms.items()
-        }
-        return factors, broken
+                    torch.mv(cleared(backprop, rows).T, factor, out=part)
 
     def _norms(
         self,
@@ -143,19 +123,31 @@ class GroupClipper:
     ) -> dict[int, Tensor]:
         """Return the norm of every example's gradient, by group."""
         norms: dict[int, Tensor] = {}
-        for name, groups in self._groups.items():
-            signal = None if name in gradients else row_norms(backprops[name])
-            for key, group in groups.items():
-                if group is None:
-                    continue
-                if signal is None:
-                    own = row_norms(gradients[name][key].flatten(1))
-                elif key == WEIGHT:
-                    own = row_norms(activations[name]).mul_(signal)
-                else:
-                    own = signal
-                norms[group] = torch.hypot(norms[group], own) if group in norms else own
+        signals = {
+            name: row_norms(backprop)
+            for name, backprop in backprops.items()
+            if name not in gradients
+        }
+        for (name, key), group in self._groups.items():
+            if group is None:
+                continue
+            if name in gradients:
+                own = row_norms(gradients[name][key].flatten(1))
+            elif key == WEIGHT:
+                own = row_norms(activations[name]).mul_(signals[name])
+            else:
+                own = signals[name]
+            norms[group] = torch.hypot(norms[group], own) if group in norms else own
         return norms
+
+
+def _not_finite(norms: Mapping[int, Tensor]) -> dict[int, Tensor]:
+    """Return by group which examples have a norm that is not finite, if any has."""
+    return {
+        group: ~torch.isfinite(norm)
+        for group, norm in norms.items()
+        if not all_finite(norm)
+    }
 
 
 def _example_gradients(

@@ -54,6 +54,8 @@ def all_finite(values: Tensor) -> bool:
     return math.isfinite(values.sum()) or bool(torch.isfinite(values).all())
 
 
-def cleared(values: Tensor, broken: Tensor) -> Tensor:
+def cleared(values: Tensor, broken: Tensor | None) -> Tensor:
     """Return the values with zeros for the examples that are marked as broken."""
+    if broken is None:
+        return values
     return values.masked_fill(broken.view(-1, *[1] * (values.ndim - 1)), 0)

@@ -12,7 +12,7 @@ from corrdp.torch._capture import Capture
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._input_weights import InputWeightClipper
 from corrdp.torch._layers import trained_layers
-from corrdp.torch._layout import flat_layout
+from corrdp.torch._layout import flat_layout, layered_layout
 from corrdp.torch._planning import grouped
 from unit.torch.networks import (
     example_gradients,
@@ -57,13 +57,13 @@ def test_both_ways_to_sum_outer_products_overwrite_with_the_same(n_left, n_right
     assert torch.allclose(out, torch.einsum("i,ij,ik->jk", factor, left, right))
 
 
-def clipped(layers, layout, activations, backprops):
+def clipped(layers, layout, activations, backprops, looks=True):
     out = {
         (la.name, k): torch.full_like(p, math.nan).detach()
         for la in layers
         for k, p in la.parameters.items()
     }
-    GroupClipper(layers, layout).add_sum(activations, backprops, None, out)
+    GroupClipper(layers, layout).add_sum(activations, backprops, None, out, looks=looks)
     return out
 
 
@@ -93,6 +93,53 @@ def test_one_broken_example_among_others_contributes_nothing(place, value):
     bound = 0.7 * (1 + 1e-12)
     moved = torch.cat([(found[key] - without[key]).flatten() for key in found])
     assert moved.norm() <= (bound if value == 1e200 else 1e-12)
+
+
+def looks_that_matter(layouts, value, place):
+    """Whether looking for broken norms changes finite contributions, by layout."""
+    layers = trained_layers(small_network())
+    kind, name = place
+    both = signals()
+    both[kind][name][4, 0] = value
+    for layout in layouts:
+        clipping = layout(layers).with_clip_norm(0.7)
+        blind = clipped(layers, clipping, *both, looks=False)
+        looked = clipped(layers, clipping, *both)
+        assert all(torch.isfinite(part).all() for part in looked.values())
+        yield any(
+            not torch.equal(blind[key], looked[key])
+            for key in blind
+            if torch.isfinite(blind[key]).all()
+        )
+
+
+@pytest.mark.parametrize("value", [*BROKEN, 1e200, 1e-200])
+@pytest.mark.parametrize("place", [(0, "0"), (0, "2"), (1, "0"), (1, "2")])
+def test_a_look_changes_no_contribution_that_was_finite(place, value):
+    # Or else one broken example would change what others contribute.
+    assert not any(looks_that_matter((flat_layout, layered_layout), value, place))
+
+
+def test_a_look_that_changes_finite_contributions_is_noticed(monkeypatch):
+    def planted(norms):
+        """Clear an example in all groups because of one."""
+        rows = ~torch.isfinite(torch.stack(list(norms.values()))).all(0)
+        return dict.fromkeys(norms, rows)
+
+    monkeypatch.setattr(_clipping, "_not_finite", planted)
+    assert any(looks_that_matter((layered_layout,), 1e200, (0, "0")))
+
+
+@pytest.mark.parametrize("method", ["standard", "layered"])
+def test_a_broken_example_leaves_the_contributions_of_others(method):
+    network, (features, labels) = small_network(), rows(6)
+    with torch.no_grad():
+        labels[2] = network(features)[2, 0]
+    module, _, _ = train(network, (features, labels), loss=distance, method=method)
+    found = module.clipped_sum(features, labels)
+    kept = torch.arange(6) != 2
+    wanted = module.clipped_sum(features[kept], labels[kept])
+    assert all(torch.allclose(found[name], wanted[name]) for name in wanted)
 
 
 def distance(outputs, labels):
