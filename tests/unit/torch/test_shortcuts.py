@@ -208,6 +208,29 @@ def test_a_gradient_that_was_released_does_not_change():
     assert not any(map(torch.equal, before, (p.grad for p in network.parameters())))
 
 
+def sums_behind_gradients(network, module):
+    """Whether the memory of a gradient is that of the sum without noise."""
+    hidden = module._sum.untyped_storage().data_ptr()
+    return {p.grad.untyped_storage().data_ptr() == hidden for p in network.parameters()}
+
+
+def test_every_gradient_is_its_part_of_the_noisy_sum_and_no_way_to_the_other():
+    network = nn.Sequential(
+        nn.Unflatten(1, (1, 5)), nn.Conv1d(1, 3, 2), nn.Flatten(), nn.Linear(12, 1)
+    ).double()
+    module, _, loader = train(network, rows(), method="standard")
+    noisy = torch.arange(float(module._sum.numel())).double()
+    module.noisy_sum = lambda total: noisy.clone()
+    module.backward(*loader.draw())
+    found = torch.cat([p.grad.flatten() for p in network.parameters()])
+    assert torch.equal(found * loader.expected_batch, noisy)
+    assert all(p.grad.is_contiguous() for p in network.parameters())
+    assert sums_behind_gradients(network, module) == {False}
+    module.noisy_sum = lambda total: total  # planted
+    module.backward(*loader.draw())
+    assert sums_behind_gradients(network, module) == {True}
+
+
 def test_an_empty_batch_forgets_the_one_before():
     network = small_network()
     module, _, loader = train(network, rows(), epsilon=1e6)
