@@ -101,6 +101,9 @@ class PrivateModule(nn.Module):
         ]
         self._scale = torch.empty_like(self._sum)
         self._write_scale()
+        self._noise_type: Any = (
+            np.float64 if example.dtype == torch.float64 else np.float32
+        )
         # A tensor: a number would be made one, and cast, in every step.
         self._expected_batch = example.new_tensor(loader.expected_batch)
         self._reference = torch.as_tensor(layout.reference).to(example)
@@ -172,10 +175,11 @@ class PrivateModule(nn.Module):
         ---------
         One step of the plan per row (`docs/theory/networks.md`, section 4).
         """
-        noise = self._generator.standard_normal(total.shape, dtype=_numpy(total))
-        return torch.addcmul(
-            total, torch.from_numpy(noise).to(total.device), self._scale
-        )
+        drawn = self._generator.standard_normal(total.shape, dtype=self._noise_type)
+        noise = torch.from_numpy(drawn)
+        if not total.is_cpu:
+            noise = noise.to(total.device)
+        return torch.addcmul(total, noise, self._scale)
 
     def certificate(self) -> Certificate:
         """Return what is proved for all planned steps, known before the first one.
@@ -345,7 +349,3 @@ class PrivateOptimizer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.optimizer.load_state_dict(state)
-
-
-def _numpy(tensor: Tensor) -> Any:
-    return np.float64 if tensor.dtype == torch.float64 else np.float32
