@@ -50,7 +50,6 @@ class GroupClipper:
         example = next(iter(layers[0].parameters.values()))
         clip_norms = [group.clip_norm for group in layout.groups]
         self._clip_norms = example.new_tensor(clip_norms).unbind()
-        self._undifferentiated = torch.inference_mode()  # slow to make, quick to enter
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
@@ -86,7 +85,7 @@ class GroupClipper:
             for layer in self._layers
             if layer.name not in self._linear or activations[layer.name].ndim != 2
         }
-        with self._undifferentiated:
+        with torch.inference_mode():  # nothing in here is differentiated
             norms = self._norms(activations, backprops, gradients)
             broken = _not_finite(norms) if looks else {}
             factors = {
