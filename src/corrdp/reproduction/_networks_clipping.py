@@ -184,11 +184,13 @@ class Clipper:
         self, reference: Tensor, difference: Tensor, code_square: Tensor, group: int
     ) -> Tensor:
         """Return the backprop signal that a group of input columns is given."""
-        # Influence first, then the norm: docs/theory/networks.md, section 3.
-        share = _factor(
-            code_square * _square(difference, 1), self._influence[:, group, None]
-        )
-        signal = torch.addcmul(reference, share[:, None], difference)
+        # Anchor, influence, then the norm: docs/theory/networks.md, section 3.
+        bound = self._influence[:, group, None]
+        cut = _factor(code_square * _square(reference, 1), bound)
+        apart = torch.addcmul(difference, cut[:, None], reference)
+        share = _factor(code_square * _square(apart, 1), bound)
+        anchor = reference * (1.0 - cut)[:, None]
+        signal = anchor.addcmul_(share[:, None], apart)
         factor = _factor(code_square * _square(signal, 1), self._norms[:, group, None])
         return signal.mul_(factor[:, None])
 

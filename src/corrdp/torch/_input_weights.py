@@ -36,7 +36,7 @@ class InputWeightClipper:
 
     Guarantee
     ---------
-    First influence is bounded, then the norm: Proposition 2 of
+    First influence around an anchor is bounded, then the norm: Proposition 2 of
     `docs/theory/networks.md`. Signals that are not finite are replaced as its section 3
     says.
     """
@@ -83,33 +83,42 @@ class InputWeightClipper:
             factor = shrinking_factors(norms, self._clip_norms)
             outer_sum(signals.backprop, self._scaled(signals.codes, factor), out)
         else:
-            share, factor = self._factors(signals, sizes)
+            share, rest, factor = self._factors(signals, sizes)
             moved = self._scaled(signals.codes, factor * share)
-            kept = self._scaled(signals.codes, factor - factor * share)
-            rest = torch.empty_like(out)
+            kept = self._scaled(signals.codes, factor * rest)
+            other = torch.empty_like(out)
             outer_sum(signals.backprop, moved, out)
-            outer_sum(signals.reference, kept, rest)
-            out.add_(rest)
+            outer_sum(signals.reference, kept, other)
+            out.add_(other)
 
-    def _factors(self, signals: _Signals, sizes: _Sizes) -> tuple[Tensor, Tensor]:
-        """Return the share of the influence that is kept, and the factor of the norm.
+    def _factors(
+        self, signals: _Signals, sizes: _Sizes
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the shares of signal and reference, and the factor of the norm.
 
-        Influence first, then the norm: `docs/theory/networks.md`, section 3.
+        The anchor, influence, then the norm: `docs/theory/networks.md`, section 3.
         """
         assert signals.reference is not None
         assert sizes.reference is not None
         lengths = sizes.code_squares.sqrt()
-        difference = row_norms(signals.backprop - signals.reference)
-        influence = (lengths * difference).clamp_min_(self._smallest)  # 0 / 0 is NaN
-        share = shrinking_factors(influence, self._influence)
-        rest = 1.0 - share
+        cut = self._within_influence(lengths * sizes.reference)
+        difference = signals.backprop - signals.reference
+        # Cut parts are no longer than the bound: no small term is lost to a large one.
+        square = (cut * sizes.reference).square_().add_(row_norms(difference).square_())
+        square += cut.mul((difference * signals.reference).sum(1)).mul_(2.0)
+        share = self._within_influence(square.clamp_min_(0.0).sqrt_().mul_(lengths))
+        rest = (1.0 - share).mul_(1.0 - cut)
         # Not from the difference alone: that would lose a small signal to a large one.
         product = (signals.backprop * signals.reference).sum(1)
         square = (rest * share).mul_(product).mul_(2.0)
         square += (rest * sizes.reference).square_()
         square += (share * sizes.backprop).square_()
         norms = square.clamp_min_(0.0).sqrt_().mul_(lengths)
-        return share, shrinking_factors(norms, self._clip_norms)
+        return share, rest, shrinking_factors(norms, self._clip_norms)
+
+    def _within_influence(self, norms: Tensor) -> Tensor:
+        # Not 0 / 0, which is NaN.
+        return shrinking_factors(norms.clamp_min_(self._smallest), self._influence)
 
     def _scaled(self, codes: Tensor, factor: Tensor) -> Tensor:
         """Return the codes times the factor of their example and group."""

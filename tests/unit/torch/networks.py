@@ -185,6 +185,7 @@ def brute_force_parts(network, layout, features, labels, loss=squared):
         own, reference = group_parts(layout, gradient), group_parts(layout, replaced)
         for group, v, a in zip(layout.groups, own, reference, strict=True):
             if math.isfinite(group.influence_bound):
+                a = a - shrink(a, group.influence_bound)  # the anchor
                 v = a + shrink(v - a, group.influence_bound)
             parts.append(shrink(v, group.clip_norm))
         totals = (

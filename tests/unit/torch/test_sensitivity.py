@@ -45,6 +45,9 @@ def wrong_parts(network, layout, row, label, order):
         bound, norm = group.influence_bound, group.clip_norm
         if order == "clip the true one, then influence":
             part = a + shrink(shrink(b, norm) - a, bound)
+        elif order == "anchor by the true one":
+            a = a * (1.0 - min(1.0, bound / float(b.norm())))
+            part = shrink(a + shrink(b - a, bound), norm)
         else:  # the norm first, the influence not at all
             part = shrink(b, norm)
         parts.append((index, part))
@@ -118,6 +121,7 @@ def test_no_group_moves_beyond_its_bound(influence):
     ("order", "class_name"),
     [
         ("clip the true one, then influence", "insensitive:x2"),
+        ("anchor by the true one", "sensitive"),
         ("clip alone", "sensitive"),
     ],
 )
