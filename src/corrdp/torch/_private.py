@@ -181,6 +181,14 @@ class PrivateModule(nn.Module):
             noise = noise.to(total.device)
         return torch.addcmul(total, noise, self._scale)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse copies: they would repeat the noise, and every step of the budget."""
+        raise GuaranteeVoidError(
+            "a private module is not copied or pickled: the copy would draw the same "
+            "noise and take the same steps once more. Copy module.module, or use "
+            "save_checkpoint and load_checkpoint."
+        )
+
     def certificate(self) -> Certificate:
         """Return what is proved for all planned steps, known before the first one.
 

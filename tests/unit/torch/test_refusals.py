@@ -1,6 +1,8 @@
 """What would void the guarantee is refused, with the remedy."""
 
+import copy
 import math
+import pickle
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
+from corrdp.torch._private import PrivateModule
 from unit.torch.networks import (
     rows,
     small_network,
@@ -228,3 +231,23 @@ def test_an_optimizer_of_other_parameters_is_refused():
 def test_arguments_out_of_range_are_named(change, message):
     with pytest.raises(CorrDPError, match=message):
         train(small_network(), rows(), **change)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_would_repeat_noise_and_are_refused(copied):
+    training = train(small_network(), rows())
+    for part in (training.module, training.optimizer):
+        if (copied, part) == (copy.copy, training.optimizer):
+            continue  # shares the module, and so its noise and its steps
+        with pytest.raises(GuaranteeVoidError, match=r"Copy module\.module"):
+            copied(part)
+    assert copied(training.module.module) is not None
+
+
+def test_what_a_copy_would_have_repeated(monkeypatch):
+    monkeypatch.delattr(PrivateModule, "__reduce_ex__")  # planted
+    training = train(small_network(), rows())
+    other = copy.deepcopy(training.module)
+    size = sum(p.numel() for p in training.module.parameters())
+    nothing = torch.zeros(size).double()
+    assert torch.equal(other.noisy_sum(nothing), training.module.noisy_sum(nothing))
