@@ -183,9 +183,7 @@ class _Data:
             schedule = _library_schedule(rows.n_rows, _kind(self._experiment))
         return train_together(
             rows,
-            self._shape.start(
-                self._seed, centered=calibration is Calibration.CERTIFIED
-            ),
+            self._shape.start(self._seed, calm=calibration is Calibration.CERTIFIED),
             plans,
             shape=self._shape,
             schedule=schedule,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, trained_layers
-from corrdp.torch._mlp import build_network, start_at_center
+from corrdp.torch._mlp import build_network, start_calmly
 
 
 class Views(NamedTuple):
@@ -51,11 +51,11 @@ class NetworkShape:
         """Return its layers, which plans are made of."""
         return trained_layers(self.build(0))
 
-    def start(self, random_state: int, *, centered: bool = False) -> Tensor:
-        """Return the initial parameters as one vector; centered as estimators start."""
+    def start(self, random_state: int, *, calm: bool = False) -> Tensor:
+        """Return the initial parameters as one vector; calm as estimators start."""
         network = self.build(random_state)
-        if centered:
-            start_at_center(network)
+        if calm:
+            start_calmly(network)
         return torch.cat([p.detach().flatten() for p in network.parameters()])
 
     def views(self, flat: Tensor) -> Views:

@@ -21,6 +21,8 @@ from corrdp.policy import Block, Budget, NeighborClass, Policy, class_epsilon
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import NetworkLayout
 
+INFLUENCE = 0.2
+
 
 @dataclass(frozen=True, eq=False)
 class NetworkFacts:
@@ -46,6 +48,8 @@ class NetworkFacts:
         Poisson sampling rate; None for full batches.
     clip_norm : float
         Norm to which the whole gradient of an example is clipped; groups share it.
+    influence : float
+        Influence bound of a group in units of its clipping norm.
     input_layer : str, optional
         Name of the linear layer that reads the encoded columns.
     by_feature : bool
@@ -64,6 +68,7 @@ class NetworkFacts:
     n_steps: int
     rate: float | None
     clip_norm: float
+    influence: float = INFLUENCE
     input_layer: str | None = None
     by_feature: bool = False
     spent: tuple[Component, ...] = ()

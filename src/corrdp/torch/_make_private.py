@@ -16,8 +16,9 @@ from corrdp.policy import Budget, Policy, neighbor_classes, policy_blocks
 from corrdp.torch._facts import NetworkFacts
 from corrdp.torch._layers import LossFunction, trained_layers
 from corrdp.torch._loader import PoissonLoader
+from corrdp.torch._optimizer import PrivateOptimizer
 from corrdp.torch._planning import plan_network
-from corrdp.torch._private import PrivateModule, PrivateOptimizer
+from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
 from corrdp.torch._terms import Terms
 from corrdp.training._layout import central_reference

@@ -20,10 +20,11 @@ from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._make_private import PrivateTraining, make_private
 
 MOMENTUM = 0.9
-# How far noise alone may carry the parameters.
-TOLERATED_WALK = {"classification": 3.0, "regression": 2.0}
-LARGEST_RATE = {"classification": 4.0, "regression": 8.0}
-CLIP_NORM = {"classification": 1.0, "regression": 0.5}
+START_SCALE = 0.1  # of the first layer, in units of torch's own start
+CLIP_NORM = {"classification": 1.0, "regression": 0.12}
+# Of one step, and of all noise together, in units of the clipping norm.
+LARGEST_STEP = {"classification": 1.0, "regression": 1.0}
+TOLERATED_WALK = {"classification": 10.0, "regression": 4.0}
 _PLAIN_ITERATIONS = 200
 
 Weights = tuple[tuple[FloatArray, FloatArray], ...]
@@ -128,7 +129,7 @@ def private_network(
     That of `make_private` (`docs/theory/networks.md`).
     """
     network = build_network(features.shape[1], hidden_units, n_outputs, random_state)
-    start_at_center(network)
+    start_calmly(network)
     norm = CLIP_NORM[kind_of_loss(n_outputs)] if clip_norm is None else clip_norm
     return make_private(
         network,
@@ -176,13 +177,20 @@ def default_rate(plan: NetworkPlan, expected_batch: float, kind: str) -> float:
     r"""Return the first step size, which falls with the noise: a function of the plan.
 
     With :math:`w` the distance that noise alone would carry the parameters at the
-    largest rate :math:`r`, and :math:`w_0` how far it may: :math:`r / (1 + w / w_0)`.
+    largest step :math:`r`, and :math:`w_0` how far it may: :math:`r / (1 + w / w_0)`.
     """
+    norm = math.hypot(*(group.clip_norm for group in plan.layout.groups))
+    step = LARGEST_STEP[kind]
+    walk = step * noise_walk(plan, expected_batch)
+    return step / norm / (1.0 + walk / TOLERATED_WALK[kind])
+
+
+def noise_walk(plan: NetworkPlan, expected_batch: float) -> float:
+    """Return how far all noise carries the parameters, per step and clipping norm."""
     noise = plan.noise
+    norm = math.hypot(*(group.clip_norm for group in plan.layout.groups))
     variance = float(np.sum(noise.table.sizes * noise.noise_scale**2))
-    largest = LARGEST_RATE[kind]
-    walk = largest * math.sqrt(variance * noise.n_steps) / expected_batch
-    return largest / (1.0 + walk / TOLERATED_WALK[kind])
+    return math.sqrt(variance * noise.n_steps) / expected_batch / norm
 
 
 def build_network(
@@ -202,16 +210,19 @@ def build_network(
     return nn.Sequential(*layers)
 
 
-def start_at_center(network: nn.Sequential) -> None:
-    """Move the last bias so that the center of all codes is mapped to zero.
+def start_calmly(network: nn.Sequential) -> None:
+    """Make the network nearly constant, with the center of all codes mapped to zero.
 
     That is the middle of the label's range, or equal odds: noise need not first carry
-    the network there.
+    the network there. Small weights are where softplus is nearly linear; curvature
+    that torch's start brings along takes many steps to unlearn.
     """
     first, last = network[0], network[-1]
     assert isinstance(first, nn.Linear)
     assert isinstance(last, nn.Linear)
     with torch.no_grad():
+        first.weight.mul_(START_SCALE)
+        first.bias.mul_(START_SCALE)
         last.bias.sub_(network(torch.zeros(1, first.in_features)).squeeze(0))
 
 

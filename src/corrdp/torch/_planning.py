@@ -22,7 +22,6 @@ from corrdp.torch._layout import (
 from corrdp.torch._theorem import theorem_plan
 
 METHODS = ("corr", "layered", "standard")
-INFLUENCE = 0.1  # influence bound in units of a group's clipping norm
 INPUT_SHARE = 2.0  # how much more room first-layer gradients are given
 BIAS_CONSTANT = 0.1
 
@@ -68,7 +67,7 @@ def plan_network(
         name = "standard" if method == "standard" else "layered"
         candidates.append((_deviation(facts, plain), name, plain))
     if method == "corr" and not (fall_back and _nothing_to_bound(facts)):
-        layout = grouped(facts, INFLUENCE)
+        layout = grouped(facts, facts.influence)
         error = _deviation(facts, layout) + _influence_bias(facts)
         candidates.append((error, "corr", layout))
     error, chosen, layout = min(candidates, key=lambda candidate: candidate[0])

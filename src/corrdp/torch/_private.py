@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from corrdp.certificate import Certificate
-from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.torch._capture import Capture
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._facts import NetworkPlan
@@ -300,60 +300,3 @@ class PrivateModule(nn.Module):
                 view[:] = scale[torch.as_tensor(self.plan.noise_layout.column_groups)]
             else:
                 view.fill_(scale[group])
-
-
-class PrivateOptimizer:
-    """An optimizer that steps on fresh private gradients only.
-
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        Any optimizer over parameters of the module.
-    module : PrivateModule
-        Where gradients come from.
-
-    Guarantee
-    ---------
-    Post-processing: it reads released gradients and its own state
-    (`docs/theory/networks.md`, section 4).
-    """
-
-    def __init__(self, optimizer: torch.optim.Optimizer, module: PrivateModule) -> None:
-        known = {id(parameter) for parameter in module.parameters()}
-        held = [p for group in optimizer.param_groups for p in group["params"]]
-        if any(id(parameter) not in known for parameter in held):
-            raise CorrDPError(
-                "optimizer holds parameters that are not the module's, whose gradients "
-                "would not be private. Build it from module.parameters()."
-            )
-        self.optimizer = optimizer
-        self._module = module
-
-    def step(self) -> None:
-        """Step on the gradient of the last `PrivateModule.backward`, once."""
-        if not self._module.gradient_is_fresh:
-            raise GuaranteeVoidError(
-                "there is no private gradient to step on: module.backward(features, "
-                "labels) was not called since the last step. Call it; a gradient made "
-                "by loss.backward() has no noise."
-            )
-        self.optimizer.step()
-        self._module.progress.gradient_is_fresh = False
-
-    def zero_grad(self) -> None:
-        """Drop gradients; `PrivateModule.backward` does so by itself."""
-        self.optimizer.zero_grad()
-        self._module.progress.gradient_is_fresh = False
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """Parameter groups of the optimizer, for schedulers."""
-        return self.optimizer.param_groups
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the optimizer."""
-        return self.optimizer.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
-        self.optimizer.load_state_dict(state)
