@@ -95,6 +95,11 @@ class NetworkLayout:
         """Whether a second pass is needed."""
         return any(math.isfinite(group.influence_bound) for group in self.groups)
 
+    @property
+    def clip_norm(self) -> float:
+        """Largest norm of one example's whole gradient."""
+        return math.hypot(*(group.clip_norm for group in self.groups))
+
     def with_clip_norm(self, clip_norm: float) -> "NetworkLayout":
         """Return the layout with one clipping norm for every group."""
         groups = tuple(replace(g, clip_norm=clip_norm) for g in self.groups)

@@ -21,10 +21,10 @@ from corrdp.torch._make_private import PrivateTraining, make_private
 
 MOMENTUM = 0.9
 START_SCALE = 0.1  # of the first layer, in units of torch's own start
-CLIP_NORM = {"classification": 1.0, "regression": 0.12}
+CLIP_NORM = {"classification": 2.0, "regression": 0.12}
 # Of one step, and of all noise together, in units of the clipping norm.
-LARGEST_STEP = {"classification": 1.0, "regression": 1.0}
-TOLERATED_WALK = {"classification": 10.0, "regression": 4.0}
+LARGEST_STEP = {"classification": 1.5, "regression": 1.0}
+TOLERATED_WALK = {"classification": 16.0, "regression": 4.0}
 _PLAIN_ITERATIONS = 200
 
 Weights = tuple[tuple[FloatArray, FloatArray], ...]
@@ -179,18 +179,16 @@ def default_rate(plan: NetworkPlan, expected_batch: float, kind: str) -> float:
     With :math:`w` the distance that noise alone would carry the parameters at the
     largest step :math:`r`, and :math:`w_0` how far it may: :math:`r / (1 + w / w_0)`.
     """
-    norm = math.hypot(*(group.clip_norm for group in plan.layout.groups))
     step = LARGEST_STEP[kind]
     walk = step * noise_walk(plan, expected_batch)
-    return step / norm / (1.0 + walk / TOLERATED_WALK[kind])
+    return step / plan.layout.clip_norm / (1.0 + walk / TOLERATED_WALK[kind])
 
 
 def noise_walk(plan: NetworkPlan, expected_batch: float) -> float:
     """Return how far all noise carries the parameters, per step and clipping norm."""
     noise = plan.noise
-    norm = math.hypot(*(group.clip_norm for group in plan.layout.groups))
     variance = float(np.sum(noise.table.sizes * noise.noise_scale**2))
-    return math.sqrt(variance * noise.n_steps) / expected_batch / norm
+    return math.sqrt(variance * noise.n_steps) / expected_batch / plan.layout.clip_norm
 
 
 def build_network(
