@@ -47,6 +47,7 @@ from corrdp.torch._mlp import (
     noise_walk,
 )
 from corrdp.torch._planning import plan_network
+from corrdp.training._layout import standardizing_scale
 
 SAVED = Path(__file__).parents[1] / "docs" / "results" / "networks_tuning.json"
 N_STEPS = 200
@@ -125,6 +126,27 @@ def mixed_table(
     return _labeled(frame, features, label, bounds, 0.3, rng, classes=classes)
 
 
+def dominated_table(seed: int, n_rows: int, *, classes: bool = False) -> Frame:
+    """One sensitive number decides nearly everything, far from the middle of its range.
+
+    Two insensitive categories, most rows in one category each, know little of it.
+    """
+    rng = np.random.default_rng(7000 + seed)
+    age = (1.0 + 0.9 * rng.normal(size=n_rows)).clip(-3, 3)
+    side = (rng.random(n_rows) < 0.3 + 0.05 * (age > 1)).astype(int)
+    times = rng.choice(4, size=n_rows, p=[0.7, 0.2, 0.06, 0.04])
+    label = _standard(np.exp(0.5 * age) + 0.2 * side + 0.1 * times)
+    frame = pd.DataFrame({"age": age, "side": side, "times": times}).astype(
+        {"side": str, "times": str}
+    )
+    features = (
+        _feature("age", NumberDomain(-3, 3), True, 0.3),
+        _feature("side", CategoryDomain(tuple("01")), False, 0.3),
+        _feature("times", CategoryDomain(tuple("0123")), False, 0.3),
+    )
+    return _labeled(frame, features, label, (-2.5, 5.0), 0.3, rng, classes=classes)
+
+
 def _standard(values: np.ndarray) -> np.ndarray:
     return (values - values.mean()) / values.std()
 
@@ -185,6 +207,12 @@ PROBLEMS = {
     "skewed": Problem(
         lambda seed: mixed_table(seed, 2000, skew=True), 1000, (0.3, 1.0, 4.0)
     ),
+    "dominated": Problem(
+        lambda seed: dominated_table(seed, 2000), 1000, (0.3, 1.0, 4.0)
+    ),
+    "dominated classes": Problem(
+        lambda seed: dominated_table(seed, 6000, classes=True), 3000, (0.1, 0.5), 5
+    ),
     "wide classes": Problem(
         lambda seed: wide_table(seed, 8000, 40, classes=True), 4000, (0.5, 2.0)
     ),
@@ -224,6 +252,7 @@ class Trial:
             layers=self.shape.layers(),
             blocks=blocks,
             reference=np.zeros(blocks[-1].stop),
+            code_scale=standardizing_scale(blocks),
             policy=self.policy,
             classes=neighbor_classes(self.policy),
             budget=Budget(epsilon=epsilon, delta=DELTA),

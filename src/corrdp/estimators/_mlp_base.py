@@ -170,6 +170,7 @@ class PrivateNetwork(PrivateEstimator):
         """Return what decides the plan and the certificate, for `make_private`."""
         budget = self._budget()
         leakage = self._leakage(policy, declared)
+        blocks = PolicyEncoder(policy).blocks_
         return {
             "clip_norm": self.clip_norm,
             "policy": policy,
@@ -185,7 +186,8 @@ class PrivateNetwork(PrivateEstimator):
             "method": "layered" if self.method == Method.STANDARD else "corr",
             "calibration": self.calibration,
             "fall_back": self.fall_back,
-            "reference": np.zeros(PolicyEncoder(policy).blocks_[-1].stop),
+            "reference": np.zeros(blocks[-1].stop),
+            "code_scale": standardizing_scale(blocks),
         }
 
     def _epochs(self, n_steps: int, n_rows: int) -> float:

@@ -43,6 +43,7 @@ from corrdp.torch._mlp import (
 )
 from corrdp.torch._planning import plan_network
 from corrdp.torch._theorem import experiment_plan
+from corrdp.training._layout import standardizing_scale
 
 _QUICK_SOURCE = 20_000  # admissions that a small balanced table starts from
 
@@ -96,7 +97,7 @@ def _result(cell: Cell, plan: NetworkPlan | None, scores: list[float]) -> CellRe
         return CellResult(tuple(scores))
     by_theorem = cell.calibration is Calibration.THEOREM
     experiment = cell.experiment
-    provable = {name: plan.noise.epsilon(name) for name in plan.noise.table.class_names}
+    provable = {name: plan.epsilon(name) for name in plan.noise.table.class_names}
     clip_norm = plan.layout.groups[0].clip_norm
     constant = clip_norm**2 * plan.noise.n_steps / _n_rows(experiment) ** 2
     return CellResult(
@@ -154,6 +155,7 @@ def _facts(
         layers=_shape(experiment).layers(),
         blocks=blocks,
         reference=np.zeros(blocks[-1].stop),
+        code_scale=None if by_theorem else standardizing_scale(blocks),
         policy=policy,
         classes=neighbor_classes(policy),
         budget=Budget(epsilon=epsilon, delta=experiment.delta),

@@ -56,6 +56,12 @@ class Rows:
         """Number of records."""
         return len(self.codes) if self.counts is None else int(self.counts.sum())
 
+    def repeated(self) -> Tensor:
+        """Return the codes of every record."""
+        if self.counts is None:
+            return self.codes
+        return self.codes.repeat_interleave(self.counts.long(), 0)
+
     def draw(self, rate: float, generator: np.random.Generator) -> "Rows":
         """Return a Poisson sample, drawn as `corrdp.torch.PoissonLoader` draws it.
 
@@ -110,6 +116,10 @@ class Clipper:
         self._influence = example.new_tensor(
             [[g.influence_bound for g in own] for own in groups]
         )
+        self._sensitive = torch.as_tensor(layouts[0].sensitive)
+        self._references = example.new_tensor(
+            np.stack([layout.reference for layout in layouts])
+        )
 
     def read(self, rows: Rows) -> None:
         """Take the rows of the next sums."""
@@ -118,11 +128,7 @@ class Clipper:
         self._labels = rows.labels
         self._counts = rows.counts
         if self._layout.clips_influence:
-            self._masked = torch.where(
-                torch.as_tensor(self._layout.sensitive),
-                torch.as_tensor(self._layout.reference).to(self._codes),
-                self._codes,
-            )
+            self._masked = self._codes.masked_fill(self._sensitive, 0.0)
 
     def clipped_sum(self, parameters: Tensor) -> Tensor:
         """Return the clipped sums, shape (n_models, n_parameters).
@@ -161,7 +167,7 @@ class Clipper:
         bias, last_layer = n_column_groups, n_column_groups + 1
         weight = torch.empty_like(self._shape.views(parameters).first_weight)
         reference = (
-            self._run(parameters, self._masked).first
+            self._run(parameters, self._masked, self._references).first
             if self._layout.clips_influence
             else seen.first
         )
@@ -194,11 +200,19 @@ class Clipper:
         factor = _factor(code_square * _square(signal, 1), self._norms[:, group, None])
         return signal.mul_(factor[:, None])
 
-    def _run(self, parameters: Tensor, codes: Tensor) -> _Pass:
+    def _run(
+        self, parameters: Tensor, codes: Tensor, references: Tensor | None = None
+    ) -> _Pass:
+        """Run all models; sensitive codes that were left out have their references."""
         views = self._shape.views(parameters)
         n_models, n_hidden, _ = views.first_weight.shape
+        bias = views.first_bias
+        if references is not None:
+            own = self._sensitive
+            left_out = views.first_weight[:, :, own] @ references[:, own, None]
+            bias = bias + left_out.squeeze(2)
         inputs = torch.addmm(
-            views.first_bias.reshape(-1, 1),
+            bias.reshape(-1, 1),
             views.first_weight.reshape(n_models * n_hidden, -1),
             codes.T,
         ).view(n_models, n_hidden, -1)

@@ -13,6 +13,7 @@ from corrdp.exceptions import CorrDPError
 from corrdp.reproduction._networks_clipping import Clipper, Rows
 from corrdp.reproduction._networks_shape import NetworkShape
 from corrdp.torch._facts import NetworkPlan
+from corrdp.torch._layout import NetworkLayout
 
 StepSize: TypeAlias = Callable[[NetworkPlan, int], float]
 _MODELS_PER_PASS = 10  # activations of so many models stay in the cache
@@ -108,9 +109,12 @@ def _train_alike(
     expected_batch = rows.n_rows * (1.0 if rate is None else rate)
     parameters = start.repeat(len(plans), 1)
     scale = torch.stack([shape.noise_scale(plan).to(start) for plan in plans])
-    clipper = Clipper([plan.layout for plan in plans], shape, start)
-    clipper.read(rows)
     generator = noise_generator(random_state)
+    layouts = [plan.layout for plan in plans]
+    if plans[0].reference is not None:
+        layouts = _with_references(plans, rows, generator)
+    clipper = Clipper(layouts, shape, start)
+    clipper.read(rows)
     dtype = np.float64 if start.dtype == torch.float64 else np.float32
     direction = torch.zeros_like(parameters)
     total, n_averaged = torch.zeros_like(parameters), 0
@@ -127,6 +131,19 @@ def _train_alike(
             total += parameters
             n_averaged += 1
     return total / n_averaged if n_averaged else parameters
+
+
+def _with_references(
+    plans: Sequence[NetworkPlan], rows: Rows, generator: np.random.Generator
+) -> list[NetworkLayout]:
+    """Return layouts with released references, all with the same standard noise."""
+    state, layouts = generator.bit_generator.state, []
+    for plan in plans:
+        assert plan.reference is not None
+        generator.bit_generator.state = state
+        reference = plan.reference.release(rows.repeated(), generator)
+        layouts.append(replace(plan.layout, reference=reference))
+    return layouts
 
 
 def constant_steps(size: float) -> StepSize:

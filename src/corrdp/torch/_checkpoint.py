@@ -8,11 +8,11 @@ from corrdp._json import digest
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.torch._make_private import PrivateTraining
 
-SCHEMA = "corrdp.checkpoint/1"
+SCHEMA = "corrdp.checkpoint/2"
 
 
 def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
-    """Write parameters, optimizer state and the steps that were charged.
+    """Write parameters, optimizer state, reference and the steps that were charged.
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
 
     Guarantee
     ---------
-    Everything written is post-processing of released gradients. With replayable noise
+    Everything written is post-processing of what was released. With replayable noise
     the state of the generator is written too, so that no noise is ever used twice
     (`docs/theory/networks.md`, section 4).
     """
@@ -36,6 +36,7 @@ def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
         "module": module.module.state_dict(),
         "optimizer": optimizer.state_dict(),
         "generator": module.generator_state(),
+        "reference": module.reference,
     }
     place = Path(path)
     draft = place.with_name(place.name + ".draft")
@@ -79,5 +80,7 @@ def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
         )
     module.module.load_state_dict(document["module"])
     optimizer.load_state_dict(document["optimizer"])
-    module.restore(document["steps_charged"], document["generator"])
+    module.restore(
+        document["steps_charged"], document["generator"], document["reference"]
+    )
     loader.steps_taken = document["steps_drawn"]

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.accounting import (
@@ -20,6 +21,9 @@ from corrdp.exceptions import (
 from corrdp.policy import Block, Budget, NeighborClass, Policy, class_epsilon
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import NetworkLayout
+
+if TYPE_CHECKING:
+    from corrdp.torch._reference import ReferencePlan
 
 INFLUENCE = 0.2
 
@@ -54,6 +58,9 @@ class NetworkFacts:
         Name of the linear layer that reads the encoded columns.
     by_feature : bool
         Group input columns by raw feature instead of by role.
+    code_scale : array of float, shape (n_columns,), optional
+        What one unit of a code became. Given, the mean of sensitive codes is released
+        before a full-batch training whose influence is bounded, to be the reference.
     spent : tuple of Component
         Earlier releases on the same rows that count against the budget.
     """
@@ -71,6 +78,7 @@ class NetworkFacts:
     influence: float = INFLUENCE
     input_layer: str | None = None
     by_feature: bool = False
+    code_scale: FloatArray | None = None
     spent: tuple[Component, ...] = ()
 
     @property
@@ -151,6 +159,8 @@ class NetworkPlan:
         Noise per group, steps, sampling rate, and its price per class.
     predicted_error : float
         What the default rule compared; lower is better.
+    reference : ReferencePlan, optional
+        How the reference is released before the first step; None if it is public.
     """
 
     method: str
@@ -159,6 +169,30 @@ class NetworkPlan:
     noise_layout: NetworkLayout
     noise: NoisePlan
     predicted_error: float = math.nan
+    reference: "ReferencePlan | None" = None
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """Everything that is released under the plan, with its price."""
+        training = Component("training", plan=self.noise)
+        if self.reference is None:
+            return (training,)
+        return Component("reference", plan=self.reference.noise), training
+
+    def epsilon(self, class_name: str) -> float:
+        """Return the epsilon proved for a class by all releases; infinite if none is.
+
+        Guarantee
+        ---------
+        Squares of Gaussian-DP parameters add up (`docs/theory/gaussian.md`).
+        """
+        if self.reference is None or not self.noise.covers(class_name):
+            return self.noise.epsilon(class_name)
+        mu = math.hypot(
+            math.sqrt(self.noise.n_steps) * self.noise.step_change(class_name),
+            self.reference.noise.step_change(class_name),
+        )
+        return gaussian_epsilon(mu=mu, delta=self.noise.delta)
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
@@ -179,6 +213,9 @@ class NetworkPlan:
                 for group in self.layout.groups
             ],
             "noise": self.noise.to_json(),
+            "reference": (
+                None if self.reference is None else self.reference.noise.to_json()
+            ),
         }
 
     def to_text(self) -> str:
@@ -192,4 +229,7 @@ class NetworkPlan:
                 f"{group.name:<{width}}  {group.clip_norm:>10.4g}  {shown:>10}"
             )
         head = f"method {self.method}, calibration {self.calibration}"
-        return "\n".join([head, "", *lines, "", self.noise.to_text()])
+        text = [head, "", *lines, "", self.noise.to_text()]
+        if self.reference is not None:
+            text += ["", "mean of sensitive codes", self.reference.noise.to_text()]
+        return "\n".join(text)

@@ -65,6 +65,7 @@ def make_private(
     input_layer: str | None = None,
     group_by: str = "role",
     reference: FloatArray | None = None,
+    code_scale: FloatArray | None = None,
     random_state: int | None = None,
 ) -> PrivateTraining:
     """Return a module, an optimizer and a loader that train under a policy.
@@ -112,6 +113,11 @@ def make_private(
     reference : array of float, shape (n_columns,), optional
         Public values that stand for sensitive columns in the second pass; the center
         of their codes.
+    code_scale : array of float, shape (n_columns,), optional
+        Says that features are codes of `PolicyEncoder`, moved so that their center is
+        `reference` and multiplied by this. The mean of sensitive codes is then
+        released before the first step, if influence is bounded and batches are full,
+        and is the reference.
     random_state : int, optional
         Replayable noise, for research; the certificate says so.
 
@@ -177,6 +183,7 @@ def make_private(
         clip_norm=check_real("clip_norm", clip_norm, lower=0.0, open_lower=True),
         input_layer=input_layer,
         by_feature=group_by == "feature",
+        code_scale=code_scale,
         spent=tuple(spent),
     )
     plan = plan_network(

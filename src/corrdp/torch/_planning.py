@@ -7,7 +7,7 @@ from dataclasses import replace
 from torch import nn
 
 from corrdp.accounting import WHOLE_RECORD, plan_noise
-from corrdp.certificate import Calibration
+from corrdp.certificate import Calibration, Component
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.torch._facts import NetworkFacts, NetworkPlan
@@ -19,6 +19,7 @@ from corrdp.torch._layout import (
     grouped_layout,
     layered_layout,
 )
+from corrdp.torch._reference import plan_reference
 from corrdp.torch._theorem import theorem_plan
 
 METHODS = ("corr", "layered", "standard")
@@ -71,6 +72,12 @@ def plan_network(
         error = _deviation(facts, layout) + _influence_bias(facts)
         candidates.append((error, "corr", layout))
     error, chosen, layout = min(candidates, key=lambda candidate: candidate[0])
+    reference = None
+    known = facts.code_scale is not None
+    if known and layout.clips_influence and facts.rate is None:
+        reference = plan_reference(facts)
+        release = Component("reference", plan=reference.noise)
+        facts = replace(facts, spent=(*facts.spent, release))
     allowed = facts.allowed_epsilon
     if chosen != "corr":
         allowed |= {WHOLE_RECORD: facts.left(WHOLE_RECORD, facts.budget.epsilon)}
@@ -81,7 +88,7 @@ def plan_network(
         n_steps=facts.n_steps,
         rate=facts.rate,
     )
-    return NetworkPlan(chosen, calibration, layout, layout, noise, error)
+    return NetworkPlan(chosen, calibration, layout, layout, noise, error, reference)
 
 
 def _nothing_to_bound(facts: NetworkFacts) -> bool:

@@ -31,10 +31,13 @@ class Progress:
         Number of steps that were paid for.
     gradient_is_fresh : bool
         Whether there is a private gradient that no step has used.
+    reference_is_known : bool
+        Whether what stands for sensitive codes was released, or is public.
     """
 
     steps_charged: int = 0
     gradient_is_fresh: bool = False
+    reference_is_known: bool = False
 
 
 class PrivateModule(nn.Module):
@@ -82,7 +85,7 @@ class PrivateModule(nn.Module):
         self.module = module
         self.plan = plan
         self.terms = terms
-        self.progress = Progress()
+        self.progress = Progress(reference_is_known=plan.reference is None)
         self._layers = layers
         self._loss = loss
         self._loader = loader
@@ -156,6 +159,8 @@ class PrivateModule(nn.Module):
             )
         self._loader.take_back(features, labels)
         progress.steps_charged += 1
+        if not progress.reference_is_known:
+            self._release_reference()
         if features.shape[0] == 0:
             self._sum.zero_()
         else:
@@ -204,10 +209,23 @@ class PrivateModule(nn.Module):
             return None
         return json.dumps(self._generator.bit_generator.state)
 
-    def restore(self, steps_charged: int, generator_state: str | None) -> None:
+    @property
+    def reference(self) -> Tensor | None:
+        """What stands for sensitive codes; None if it is not released yet."""
+        return self._reference if self.progress.reference_is_known else None
+
+    def restore(
+        self,
+        steps_charged: int,
+        generator_state: str | None,
+        reference: Tensor | None,
+    ) -> None:
         """Continue after `steps_charged` steps with noise that was not used yet."""
         self.progress.steps_charged = steps_charged
         self.progress.gradient_is_fresh = False
+        if reference is not None:
+            self._reference = reference.to(self._reference)
+            self.progress.reference_is_known = True
         if self.terms.replayable_noise:
             if generator_state is None:
                 raise GuaranteeVoidError(
@@ -228,6 +246,12 @@ class PrivateModule(nn.Module):
             ".".join(part for part in name if part): view.clone()
             for name, view in self._views.items()
         }
+
+    def _release_reference(self) -> None:
+        assert self.plan.reference is not None
+        released = self.plan.reference.release(self._loader.features, self._generator)
+        self._reference = torch.as_tensor(released).to(self._reference)
+        self.progress.reference_is_known = True
 
     def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
         n_rows = n_losses = features.shape[0]

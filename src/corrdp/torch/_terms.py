@@ -63,7 +63,7 @@ class Terms:
         """
         return certify(
             self.policy,
-            (*self.spent, Component("training", plan=plan.noise)),
+            (*self.spent, *plan.components),
             budget=self.budget,
             leakage=self.leakage,
             calibration=plan.calibration,
