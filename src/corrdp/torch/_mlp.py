@@ -224,6 +224,14 @@ def start_calmly(network: nn.Sequential) -> None:
         last.bias.sub_(network(torch.zeros(1, first.in_features)).squeeze(0))
 
 
+def start_wildly(network: nn.Module) -> None:
+    """Undo what `start_calmly` did to the first layer: for audits."""
+    first = next(part for part in network.modules() if isinstance(part, nn.Linear))
+    with torch.no_grad():
+        first.weight.div_(START_SCALE)
+        first.bias.div_(START_SCALE)
+
+
 def as_tensors(
     features: FloatArray, labels: NDArray[Any], n_outputs: int
 ) -> tuple[Tensor, Tensor]:

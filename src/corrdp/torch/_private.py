@@ -214,6 +214,17 @@ class PrivateModule(nn.Module):
         """What stands for sensitive codes; None if it is not released yet."""
         return self._reference if self.progress.reference_is_known else None
 
+    def use_reference(self, reference: Tensor) -> None:
+        """Let values that were released, or are public, stand for sensitive codes.
+
+        Guarantee
+        ---------
+        None of its own: the caller vouches for them (`docs/theory/networks.md`,
+        section 3).
+        """
+        self._reference = reference.to(self._reference)
+        self.progress.reference_is_known = True
+
     def restore(
         self,
         steps_charged: int,
@@ -224,8 +235,7 @@ class PrivateModule(nn.Module):
         self.progress.steps_charged = steps_charged
         self.progress.gradient_is_fresh = False
         if reference is not None:
-            self._reference = reference.to(self._reference)
-            self.progress.reference_is_known = True
+            self.use_reference(reference)
         if self.terms.replayable_noise:
             if generator_state is None:
                 raise GuaranteeVoidError(
@@ -250,8 +260,7 @@ class PrivateModule(nn.Module):
     def _release_reference(self) -> None:
         assert self.plan.reference is not None
         released = self.plan.reference.release(self._loader.features, self._generator)
-        self._reference = torch.as_tensor(released).to(self._reference)
-        self.progress.reference_is_known = True
+        self.use_reference(torch.as_tensor(released))
 
     def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
         n_rows = n_losses = features.shape[0]

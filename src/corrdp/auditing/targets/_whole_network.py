@@ -24,7 +24,7 @@ from corrdp.policy import policy_blocks
 if TYPE_CHECKING:
     from corrdp.torch import PrivateOptimizer
 
-_LEARNING_RATE = 1.0
+_STEP = 2.0  # in units of the clipping norm: far enough for gradients to differ
 
 
 class _Recording:
@@ -36,6 +36,7 @@ class _Recording:
         self._optimizer, self._parameters = optimizer, parameters
         self.param_groups = optimizer.param_groups
         self.steps: list[tuple[list[Any], FloatArray]] = []
+        self.reference: Any = None  # released, too
 
     def step(self) -> None:
         weights = [parameter.detach().clone() for parameter in self._parameters]
@@ -92,7 +93,7 @@ def audit_whole_network(
 
     def run(coins: NDArray[np.bool_], rng: np.random.Generator) -> _Recording:
         del rng  # training has its own
-        from corrdp.torch._mlp import run_training
+        from corrdp.torch._mlp import run_training, start_wildly
 
         chosen = pairs[np.arange(n_canaries), coins.astype(int)]
         rows = np.concatenate([chosen[:, :-1], codes[n_canaries:]])
@@ -100,14 +101,19 @@ def audit_whole_network(
         training, _ = network_training(
             estimator, n_rows, n_steps=n_steps, rows=(rows, own_y)
         )
+        # Any start is covered; canaries look alike to a network that is nearly linear.
+        start_wildly(training.module.module)
         parameters = list(training.module.module.parameters())
         recording = _Recording(training.optimizer, parameters)
-        run_training(training._replace(optimizer=recording), _LEARNING_RATE)
+        rate = _STEP / training.module.plan.layout.clip_norm
+        run_training(training._replace(optimizer=recording), rate)
+        recording.reference = training.module.reference
         return recording
 
     def score(recording: _Recording) -> FloatArray:
         """Return the mean of every coin, +-1, given all gradients, as if normal."""
         precision, evidence = np.eye(n_canaries), np.zeros(n_canaries)
+        known.module.use_reference(recording.reference)
         for weights, gradient in recording.steps:
             step = NetworkSteps(known, blocks, labels, weights)
             first, second = (
