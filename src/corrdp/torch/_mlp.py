@@ -213,7 +213,8 @@ def start_calmly(network: nn.Sequential) -> None:
 
     That is the middle of the label's range, or equal odds: noise need not first carry
     the network there. Small weights are where softplus is nearly linear; curvature
-    that torch's start brings along takes many steps to unlearn.
+    that torch's start brings along takes many steps to unlearn. The last weights keep
+    their signs and get one size, so that no start is unlucky.
     """
     first, last = network[0], network[-1]
     assert isinstance(first, nn.Linear)
@@ -221,6 +222,8 @@ def start_calmly(network: nn.Sequential) -> None:
     with torch.no_grad():
         first.weight.mul_(START_SCALE)
         first.bias.mul_(START_SCALE)
+        size = 1.0 / math.sqrt(3.0 * last.in_features)  # their usual deviation
+        last.weight.copy_(torch.where(last.weight < 0, -size, size))
         last.bias.sub_(network(torch.zeros(1, first.in_features)).squeeze(0))
 
 
