@@ -43,12 +43,13 @@ def test_the_rule_falls_back_where_there_is_little_to_gain():
 
 
 def test_many_insensitive_features_pay():
-    # The target is half of the excess risk; against noise by layer it is missed.
     rows = by_method("synthetic")
-    plain = rows[None]["nonprivate"]["score"]
-    excess = {name: plain - row["score"] for name, row in rows[1.0].items()}
+    plain = rows[None]["nonprivate"]
+    assert plain["seeds"] == 20  # the same rows as the others
+    excess = {name: plain["score"] - row["score"] for name, row in rows[1.0].items()}
     assert rows[1.0]["corr"]["noise"] == "corr"
-    assert excess["corr"] <= 0.6 * excess["standard"]
+    assert excess["corr"] <= 0.5 * excess["standard"]
+    assert excess["corr"] <= 0.5 * excess["flat"]
 
 
 def test_certified_runs_prove_what_they_were_asked_for():
@@ -61,7 +62,7 @@ def test_certified_runs_prove_what_they_were_asked_for():
 def test_the_page_says_which_targets_are_met():
     page = (RESULTS / "networks_utility.inc").read_text(encoding="utf-8")
     verdicts = [line for line in page.splitlines() if line.startswith("- ")]
-    assert [line.endswith(", met.") for line in verdicts] == [True, True, False]
+    assert [line.endswith(", met.") for line in verdicts] == [True] * 4
 
 
 def test_a_small_run_agrees():
