@@ -110,6 +110,6 @@ def test_the_chosen_plan_never_predicts_more_error_than_plain_noise(n_rows, epsi
     )
     chosen = plan_network(facts)
     plain = plan_network(facts, method="standard")
-    assert chosen.predicted_error <= plain.predicted_error
-    assert math.isfinite(chosen.predicted_error)
+    assert chosen.deviation <= plain.deviation
+    assert math.isfinite(chosen.deviation)
     assert chosen.noise.fits

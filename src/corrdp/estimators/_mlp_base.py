@@ -114,9 +114,9 @@ class PrivateNetwork(PrivateEstimator):
         )
         self._weights = trained.weights
         self.plan_, self.certificate_ = trained.plan, trained.certificate
-        if trained.plan.predicted_error > _NOISE_WARNED:
+        if trained.plan.deviation > _NOISE_WARNED:
             warnings.warn(
-                f"noise is {trained.plan.predicted_error:.2g} of the clipping norm for "
+                f"noise is {trained.plan.deviation:.2g} of the clipping norm for "
                 f"one step on {len(features)} rows at epsilon={budget.epsilon:g}. "
                 "Expect little; use more rows, fewer units or a larger epsilon.",
                 UtilityWarning,

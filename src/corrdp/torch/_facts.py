@@ -157,8 +157,9 @@ class NetworkPlan:
         Groups that share a noise scale; `layout` itself under ``certified``.
     noise : NoisePlan
         Noise per group, steps, sampling rate, and its price per class.
-    predicted_error : float
-        What the default rule compared; lower is better.
+    deviation : float
+        Noise on one mean gradient, all coordinates, per clipping norm, if all of the
+        budget were spent on it.
     reference : ReferencePlan, optional
         How the reference is released before the first step; None if it is public.
     """
@@ -168,7 +169,7 @@ class NetworkPlan:
     layout: NetworkLayout
     noise_layout: NetworkLayout
     noise: NoisePlan
-    predicted_error: float = math.nan
+    deviation: float = math.nan
     reference: "ReferencePlan | None" = None
 
     @property

@@ -25,6 +25,7 @@ from corrdp.torch._theorem import theorem_plan
 METHODS = ("corr", "layered", "standard")
 INPUT_SHARE = 2.0  # how much more room first-layer gradients are given
 BIAS_CONSTANT = 1.0 / 3.0
+FAR_BIAS_CONSTANT = 1.0  # if the reference may lie far from the data
 
 
 def plan_network(
@@ -71,10 +72,10 @@ def plan_network(
         layout = grouped(facts, facts.influence)
         error = _deviation(facts, layout) + _influence_bias(facts)
         candidates.append((error, "corr", layout))
-    error, chosen, layout = min(candidates, key=lambda candidate: candidate[0])
+    _, chosen, layout = min(candidates, key=lambda candidate: candidate[0])
+    deviation = _deviation(facts, layout)
     reference = None
-    known = facts.code_scale is not None
-    if known and layout.clips_influence and facts.rate is None:
+    if layout.clips_influence and _releases_reference(facts):
         reference = plan_reference(facts)
         release = Component("reference", plan=reference.noise)
         facts = replace(facts, spent=(*facts.spent, release))
@@ -88,7 +89,7 @@ def plan_network(
         n_steps=facts.n_steps,
         rate=facts.rate,
     )
-    return NetworkPlan(chosen, calibration, layout, layout, noise, error, reference)
+    return NetworkPlan(chosen, calibration, layout, layout, noise, deviation, reference)
 
 
 def _nothing_to_bound(facts: NetworkFacts) -> bool:
@@ -99,13 +100,19 @@ def _nothing_to_bound(facts: NetworkFacts) -> bool:
 def _influence_bias(facts: NetworkFacts) -> float:
     """Return what bounding the influence costs, in units of the noise deviation.
 
-    It grows with the share of sensitive features in the nominal variance. Constant and
+    It grows with the share of sensitive features in the nominal variance. Constants and
     power were fixed on synthetic tables made for the purpose.
     """
     variance = _nominal_variance(facts.blocks)
     sensitive = {b.feature for b in facts.blocks if b.role is ColumnRole.SENSITIVE}
     share = sum(variance[name] for name in sensitive) / sum(variance.values())
-    return BIAS_CONSTANT * share**1.5
+    near = _releases_reference(facts)
+    return (BIAS_CONSTANT if near else FAR_BIAS_CONSTANT) * math.pow(share, 1.5)
+
+
+def _releases_reference(facts: NetworkFacts) -> bool:
+    """Return whether the mean of sensitive codes may be released beforehand."""
+    return facts.code_scale is not None and facts.rate is None
 
 
 def _flat(facts: NetworkFacts) -> NetworkLayout:
