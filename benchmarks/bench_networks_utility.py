@@ -3,7 +3,7 @@
 Run as ``python benchmarks/bench_networks_utility.py --measure`` (20 seeds, some minutes
 on one core); rows are saved in ``docs/results/networks_utility.json`` as they come, and
 ``--render`` writes the table and the curves of ``docs/networks.md`` from them. Seeds
-start at 4000: nothing was tuned on them or on these tables, which are read from
+start at 5000: nothing was tuned on them or on these tables, which are read from
 ``CORRDP_DATA_DIR``. Runs with the paper's noise, which has nothing to tune, are those
 of ``corrdp reproduce``.
 """
@@ -38,7 +38,7 @@ from corrdp.torch._planning import plan_network
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED = RESULTS / "networks_utility.json"
 REPRODUCED = RESULTS / "reproduction" / "results.json"
-FIRST_SEED = 4000
+FIRST_SEED = 5000
 N_SEEDS = 20
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 METHODS = ("corr", "standard", "semi")

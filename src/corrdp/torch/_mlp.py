@@ -20,7 +20,6 @@ from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._make_private import PrivateTraining, make_private
 
 MOMENTUM = 0.9
-START_SCALE = 0.1  # of the first layer, in units of torch's own start
 CLIP_NORM = {"classification": 2.0, "regression": 0.12}
 # Of one step, and of all noise together, in units of the clipping norm.
 LARGEST_STEP = {"classification": 1.5, "regression": 1.0}
@@ -209,19 +208,19 @@ def build_network(
 
 
 def start_calmly(network: nn.Sequential) -> None:
-    """Make the network nearly constant, with the center of all codes mapped to zero.
+    """Let wide networks start nearly linear, and map the center of all codes to zero.
 
     That is the middle of the label's range, or equal odds: noise need not first carry
-    the network there. Small weights are where softplus is nearly linear; curvature
-    that torch's start brings along takes many steps to unlearn. The last weights keep
+    the network there. Small weights are where softplus is nearly linear: among many
+    columns, curvature at random takes many steps to unlearn. The last weights keep
     their signs and get one size, so that no start is unlucky.
     """
     first, last = network[0], network[-1]
     assert isinstance(first, nn.Linear)
     assert isinstance(last, nn.Linear)
     with torch.no_grad():
-        first.weight.mul_(START_SCALE)
-        first.bias.mul_(START_SCALE)
+        first.weight.mul_(_start_scale(first))
+        first.bias.mul_(_start_scale(first))
         size = 1.0 / math.sqrt(3.0 * last.in_features)  # their usual deviation
         last.weight.copy_(torch.where(last.weight < 0, -size, size))
         last.bias.sub_(network(torch.zeros(1, first.in_features)).squeeze(0))
@@ -231,8 +230,13 @@ def start_wildly(network: nn.Module) -> None:
     """Undo what `start_calmly` did to the first layer: for audits."""
     first = next(part for part in network.modules() if isinstance(part, nn.Linear))
     with torch.no_grad():
-        first.weight.div_(START_SCALE)
-        first.bias.div_(START_SCALE)
+        first.weight.div_(_start_scale(first))
+        first.bias.div_(_start_scale(first))
+
+
+def _start_scale(first: nn.Linear) -> float:
+    """Return the size of the first layer in units of torch's own start."""
+    return min(1.0, 2.0 / math.sqrt(first.in_features))
 
 
 def as_tensors(
