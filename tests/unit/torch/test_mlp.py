@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 from corrdp.estimators import AllSensitive
 from corrdp.estimators._mlp_classifier import MLPClassifier
@@ -16,6 +17,7 @@ from corrdp.exceptions import (
     UtilityWarning,
 )
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
+from corrdp.torch import _mlp
 
 pytestmark = pytest.mark.torch
 
@@ -50,6 +52,34 @@ def table(n_rows=1500, seed=0):
     signal = frame["a"] + frame["b"] * np.where(frame["c"] == "u", 1, -1)
     labels = np.where(signal > 0.4, "yes", np.where(signal < -0.4, "no", "so"))
     return frame, signal, labels
+
+
+def test_an_interaction_is_learned(monkeypatch):
+    # Neither column says anything by itself: a start that is nearly linear stays there.
+    X = np.random.default_rng(0).uniform(-1, 1, size=(2000, 2))
+    y = X[:, 0] * X[:, 1] > 0
+    budget = BUDGET | {"epsilon": 8.0}
+
+    def score():
+        return MLPClassifier(AllSensitive(-1, 1), **budget).fit(X, y).score(X, y)
+
+    assert score() > 0.9
+    monkeypatch.setattr(_mlp, "_start_scale", lambda first: 0.1)  # planted
+    assert score() < 0.7
+
+
+def test_wide_networks_start_nearly_linear():
+    for width, scale in ((2, 1.0), (4, 1.0), (100, 0.2)):
+        usual = _mlp.build_network(width, (6,), 1, 0)
+        calm = _mlp.build_network(width, (6,), 1, 0)
+        _mlp.start_calmly(calm)
+        assert torch.allclose(calm[0].weight, scale * usual[0].weight)
+        assert torch.equal(calm[2].weight.sign(), usual[2].weight.sign())
+        assert calm[2].weight.abs().detach().numpy() == pytest.approx(18**-0.5)
+        output = calm(torch.zeros(1, width)).item()
+        assert output == pytest.approx(0.0, abs=1e-6)
+        _mlp.start_wildly(calm)
+        assert torch.allclose(calm[0].weight, usual[0].weight)
 
 
 def test_a_regressor_learns_what_a_line_cannot():
