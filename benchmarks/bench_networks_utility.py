@@ -3,7 +3,8 @@
 Run as ``python benchmarks/bench_networks_utility.py --measure`` (20 seeds, some minutes
 on one core); rows are saved in ``docs/results/networks_utility.json`` as they come, and
 ``--render`` writes the table and the curves of ``docs/networks.md`` from them. Seeds
-start at 5000: nothing was tuned on them or on these tables, which are read from
+start at 5000: no rule was changed after a look at them; earlier seeds of the same
+tables did change it (``docs/networks.md``). Tables are read from
 ``CORRDP_DATA_DIR``. Runs with the paper's noise, which has nothing to tune, are those
 of ``corrdp reproduce``.
 """
