@@ -7,13 +7,22 @@ DEMO_DIR ?= demo-output
 TORCH := 2.13.0
 EXTRAS := docs,fast,files,lint,reproduce,secure,test,torch
 
-.PHONY: demo test lint types layers docs bench check clean
+.PHONY: demo test mutants mutants-sample lint types layers docs bench check clean
 
 demo: $(VENV)/.demo
 	$(BIN)/corrdp demo --out $(DEMO_DIR)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov=corrdp --cov-report=term
+
+# Plants every bug of tests/mutants/planted in a copy of the source; see docs/mutants.md.
+mutants: $(VENV)/.dev
+	$(BIN)/python tests/mutants/run.py --save
+	$(BIN)/python docs/tools/write_mutants_page.py
+
+# The fixed set, and some more that change whenever the source does.
+mutants-sample: $(VENV)/.dev
+	$(BIN)/python tests/mutants/run.py --quick --sample 8
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

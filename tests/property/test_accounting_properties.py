@@ -85,7 +85,7 @@ rates = st.floats(1e-3, 0.999)
 small_epsilons = st.floats(0.0, 1.0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(geometries(), rates, small_epsilons)
 @example((np.array([1.53125, 1.53125]), np.array([1.53125, 1.53125])), 0.875, 0.0)
 def test_no_geometry_surpasses_the_formula(pair, rate, epsilon):
@@ -93,7 +93,7 @@ def test_no_geometry_surpasses_the_formula(pair, rate, epsilon):
     assert found <= QUADRATURE_ERROR
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.floats(0.2, 2.0), st.floats(0.05, 1.9), rates, small_epsilons)
 def test_the_collinear_geometry_attains_the_formula(length, share, rate, epsilon):
     present = np.array([length])
@@ -110,7 +110,7 @@ def test_the_symmetric_formula_is_caught_by_the_same_search():
     assert gap > 0.1 * true
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.tuples(rates, st.floats(0.01, 3.0), st.floats(0.01, 3.0)),
     st.sampled_from(["rate", "contribution", "change"]),
@@ -126,7 +126,7 @@ def test_more_of_anything_never_costs_less(step, argument, factor, epsilon):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(-4.0, 3.0), st.floats(-300.0, -2.0))
 def test_calibrate_then_price_returns_the_target(log_epsilon, log_delta):
     epsilon, delta = 10.0**log_epsilon, 10.0**log_delta
@@ -136,7 +136,7 @@ def test_calibrate_then_price_returns_the_target(log_epsilon, log_delta):
     assert gaussian_delta(price, mu=mu) <= delta
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(1e-3, 20.0), st.floats(1.0, 2.0), st.floats(0.0, 30.0))
 def test_gaussian_curve_is_monotone(mu, factor, epsilon):
     delta = gaussian_delta(epsilon, mu=mu)
@@ -158,7 +158,7 @@ events = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(events, min_size=1, max_size=3), events)
 def test_epsilon_never_falls_under_composition(before, event):
     alone = compose_epsilon(before, delta=1e-6, grid=1e-3)
@@ -171,7 +171,7 @@ def test_saved_events_load_equal(event):
     assert event_from_json(event.to_json()) == event
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.floats(0.01, 0.5),
     st.floats(0.1, 1.5),

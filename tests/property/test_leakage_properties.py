@@ -36,7 +36,6 @@ def joints(*shape):
 LINE = np.abs(np.subtract.outer(np.linspace(0, 1, 4), np.linspace(0, 1, 4)))
 
 
-@settings(deadline=None)
 @given(rows=distributions(3, 4))
 def test_metrics_meet_the_axioms_they_state(rows):
     for metric in METRICS.values():
@@ -48,7 +47,6 @@ def test_metrics_meet_the_axioms_they_state(rows):
         assert distances[0, 2] <= distances[0, 1] + distances[1, 2] + SLACK
 
 
-@settings(deadline=None)
 @given(rows=distributions(2, 4))
 def test_metrics_are_ordered_as_theory_says(rows):
     variation, hellinger, wasserstein = (
@@ -62,7 +60,6 @@ def test_metrics_are_ordered_as_theory_says(rows):
         assert value <= metric_named(name).upper_from_total_variation(variation) + SLACK
 
 
-@settings(deadline=None)
 @given(joint=joints(3, 2, 2))
 def test_knowing_more_never_tells_less(joint):
     marginal = exact_leakage(joint, sensitive=[0], changed=[1])
@@ -74,7 +71,6 @@ def test_knowing_more_never_tells_less(joint):
     assert marginal <= block + SLACK
 
 
-@settings(deadline=None)
 @given(joint=joints(4, 3))
 def test_coarser_tables_tell_less(joint):
     fine = exact_leakage(joint, sensitive=[0], changed=[1])
@@ -84,7 +80,6 @@ def test_coarser_tables_tell_less(joint):
     assert exact_leakage(merged_value, sensitive=[0], changed=[1]) <= fine + SLACK
 
 
-@settings(deadline=None)
 @given(joint=joints(2, 3, 2), order=st.permutations([0, 1, 2]))
 def test_the_order_of_columns_is_irrelevant(joint, order):
     moved = joint.transpose(order)
@@ -101,7 +96,6 @@ def test_the_order_of_columns_is_irrelevant(joint, order):
         assert abs(before - after) < SLACK
 
 
-@settings(deadline=None)
 @given(
     codes=hnp.arrays(np.uint8, (50, 3), elements=st.integers(0, 2)),
     cut=st.integers(0, 50),
@@ -124,7 +118,6 @@ def test_counts_of_shards_add_up(codes, cut):
     assert whole.n_rows == 50
 
 
-@settings(deadline=None)
 @given(
     sizes=hnp.arrays(np.float64, 3, elements=st.floats(1, 1e6)),
     more=st.floats(1, 10),
@@ -136,7 +129,6 @@ def test_margins_shrink_with_rows_and_grow_with_certainty(sizes, more, beta):
     assert np.all(sampling_margin(sizes, failure_probability=beta / 2) >= margin)
 
 
-@settings(deadline=None)
 @given(
     counts=hnp.arrays(np.float64, (2, 4), elements=st.floats(100, 1e4)),
     scale=st.floats(0.1, 5),
@@ -154,7 +146,7 @@ def test_noisier_counts_never_have_smaller_bounds_at_the_same_values(counts, sca
     assert np.all(upper(2 * scale) >= upper(scale) - SLACK)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     sizes=st.lists(st.integers(2, 4), min_size=2, max_size=4),
     epsilon=st.floats(0.05, 5),

@@ -180,7 +180,7 @@ def is_within(plan, price, allowed):
     return concentrated_epsilon(rho=float(price), delta=plan.budget.delta) <= allowed
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 @pytest.mark.parametrize(
     ("kind", "variant"),
@@ -271,7 +271,7 @@ def test_movement_that_forgets_the_group_a_row_enters_is_caught():
     assert moved > one_end
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     leakage=st.floats(0, 1),
     epsilon=st.floats(0.01, 5),
@@ -312,7 +312,7 @@ def test_variants_are_ordered(leakage, epsilon, sensitivities):
     assert total["paper"] <= total["ordinary"] * rounding
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_laplace_allocation_reaches_its_lower_bound(seed):
     """Weak duality: any multipliers bound the optimum from below."""
@@ -375,7 +375,7 @@ def test_exclusive_or_is_a_pitfall_of_marginal_conditioning():
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_questions_read_back_as_the_query(data):
     name = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1)
     spaced = st.text("ab (),=\"'by", min_size=1).filter(lambda t: t.strip() == t != "")
@@ -400,7 +400,7 @@ def test_questions_read_back_as_the_query(data):
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text_is_read_or_refused_in_words(text):
     query = None
     with contextlib.suppress(CorrDPError):  # any other error fails the test
@@ -409,7 +409,7 @@ def test_any_text_is_read_or_refused_in_words(text):
 
 
 @given(rho=st.floats(1e-8, 50), delta=st.floats(1e-15, 1e-2))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_concentrated_epsilon_is_below_the_simple_conversion(rho, delta):
     assume(rho > 0)
     simple = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # Bun and Steinke 2016

@@ -73,7 +73,7 @@ def gradient_table(policy: Policy, cross: float) -> tuple[SensitivityTable, dict
 leakage_lists = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(leakage_lists, st.data(), st.sampled_from([0.0, 0.1, 0.7]))
 def test_more_leakage_never_means_less_variance(low, data, cross):
     high = [data.draw(st.floats(value, 1.0)) for value in low]
@@ -85,7 +85,7 @@ def test_more_leakage_never_means_less_variance(low, data, cross):
     assert variances[0] <= variances[1] * (1 + 1e-7)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(leakage_lists, st.randoms(use_true_random=False))
 def test_feature_order_is_irrelevant(leakages, random):
     policy = policy_with(leakages)

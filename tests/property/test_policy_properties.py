@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomlkit
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from corrdp.exceptions import PolicyError
@@ -29,7 +29,6 @@ from corrdp.policy import (
 )
 
 # A busy machine is no counterexample.
-PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8)
 UNIT = st.floats(0.0, 1.0)
 BOUNDS = st.floats(-1e150, 1e150)
@@ -103,7 +102,6 @@ def policies(draw):
     )
 
 
-@PATIENT
 @given(policies())
 def test_saved_policies_load_equal(policy):
     assert Policy.from_toml(policy.to_toml()) == policy
@@ -111,7 +109,6 @@ def test_saved_policies_load_equal(policy):
     assert Policy.from_toml(policy.to_toml()).fingerprint() == policy.fingerprint()
 
 
-@PATIENT
 @given(policies(), st.randoms(use_true_random=False))
 def test_the_order_of_features_changes_neither_fingerprint_nor_distances(
     policy, random
@@ -144,7 +141,6 @@ def with_every_leakage(policy):
     return policy.with_leakage(declared).with_leakage(block)
 
 
-@PATIENT
 @given(st.text(max_size=200))
 @example("[features.a]\nrole = 1")
 @example("features.a.b.c = 1")
@@ -246,19 +242,16 @@ DOCUMENTS = st.one_of(
 )
 
 
-@PATIENT
 @given(DOCUMENTS)
 def test_arbitrary_documents_are_policies_or_policy_errors(document):
     parsed_or_refused(lambda: Policy.from_dict(document))
 
 
-@PATIENT
 @given(DOCUMENTS.filter(lambda document: isinstance(document, dict)))
 def test_arbitrary_toml_structures_are_policies_or_policy_errors(document):
     parsed_or_refused(lambda: Policy.from_toml(tomlkit.dumps(document)))
 
 
-@PATIENT
 @given(policies(), st.data())
 def test_a_file_with_a_few_characters_changed_is_a_policy_or_a_policy_error(
     policy, data
@@ -283,7 +276,6 @@ def test_another_exception_of_the_parser_would_be_caught():
         parsed_or_refused(lambda: {}["role"])
 
 
-@PATIENT
 @given(policies(), UNIT, UNIT)
 def test_more_leakage_never_means_a_smaller_distance(policy, one, another):
     low, high = sorted((one, another))
@@ -298,7 +290,6 @@ def test_more_leakage_never_means_a_smaller_distance(policy, one, another):
         assert policy.distance_floor <= below <= above <= 1.0
 
 
-@PATIENT
 @given(policies())
 def test_every_protected_column_is_in_a_promised_class_and_public_ones_in_none(policy):
     classes = neighbor_classes(with_every_leakage(policy))
@@ -311,7 +302,6 @@ def test_every_protected_column_is_in_a_promised_class_and_public_ones_in_none(p
     assert all(c.label_changes == policy.label_is_protected for c in classes)
 
 
-@PATIENT
 @given(st.floats(1e-3, 1.0), st.floats(1e-3, 100.0), st.floats(1e-3, 100.0))
 def test_class_epsilon_never_exceeds_the_definition_nor_falls_below_the_budget(
     distance, epsilon, cap
@@ -351,7 +341,6 @@ def policies_and_tables(draw):
     return policy, table
 
 
-@PATIENT
 @given(policies_and_tables())
 def test_blocks_keep_their_radius_and_diameter_whatever_the_table(pair):
     policy, table = pair
@@ -381,7 +370,6 @@ def test_an_encoder_that_does_not_clip_is_caught():
     assert not within_block(np.array([[-0.5], [0.6]]), block)
 
 
-@PATIENT
 @given(policies_and_tables(), st.data())
 def test_a_row_is_encoded_alone_and_a_feature_moves_its_own_blocks_only(pair, data):
     policy, table = pair
@@ -399,7 +387,6 @@ def test_a_row_is_encoded_alone_and_a_feature_moves_its_own_blocks_only(pair, da
             )
 
 
-@PATIENT
 @given(policies_and_tables())
 def test_codes_count_what_they_say_and_pandas_agrees_with_numpy(pair):
     policy, table = pair

@@ -147,7 +147,7 @@ def sensitivity_of(problem, **options):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_no_neighbors_pass_the_bounds(name, data):
     problem, rng = data.draw(problems(LOSSES[name]))
@@ -164,7 +164,7 @@ def test_no_neighbors_pass_the_bounds(name, data):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_no_neighbors_pass_the_bounds_of_variance_reduction(name, data):
     problem, rng = data.draw(problems(LOSSES[name]))
@@ -206,7 +206,7 @@ def test_the_bounds_hold_along_a_training_trajectory(name, protected):
         coef = coef - 2.0 * (gradient + rng.normal(0.0, 0.1, coef.shape))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_compiled_and_plain_bounds_agree(data):
     loss = LOSSES[data.draw(st.sampled_from(list(LOSSES)))]

@@ -21,7 +21,7 @@ from unit.torch.networks import (
 
 pytestmark = pytest.mark.torch
 
-SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=25)
 WIDTHS = st.integers(1, 4)
 
 

@@ -157,7 +157,7 @@ def largest_overspending(
 @pytest.mark.parametrize("rule", [default_plan, standard_plan])
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("score", [0.0, 0.5])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_neighbor_moves_a_step_further_than_was_paid_for(rule, name, score, seed):
     worst = largest_overspending(seed, loss=LOSSES[name], rule=rule, score=score)
@@ -165,7 +165,7 @@ def test_no_neighbor_moves_a_step_further_than_was_paid_for(rule, name, score, s
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_nor_a_difference_of_variance_reduction(name, seed):
     worst = largest_overspending(

@@ -78,7 +78,7 @@ def test_group_without_noise_that_never_moves_costs_nothing():
     assert plan.fits
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_planned_noise_fits_and_reads_back_equal(data):
     n_groups = data.draw(st.integers(1, 5))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -22,7 +22,6 @@ def part(value, upper=None):
 chances = st.floats(0.01, 0.99)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(chances, chances), min_size=2, max_size=2))
 def test_independent_parts_are_covered(rows):
     # two bits, independent given u: P(bit_i = 1 | u) = rows[i][u]

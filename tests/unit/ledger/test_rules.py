@@ -42,7 +42,7 @@ def account(rule, epsilon=1.0, delta=1e-6):
     return order, limit_units(rule, order, epsilon=epsilon, delta=delta)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(epsilon=st.floats(0.01, 50), delta=st.floats(1e-12, 1e-2))
 @pytest.mark.parametrize("rule", [Rule.RENYI, Rule.GAUSSIAN])
 def test_a_full_account_is_within_its_budget(rule, epsilon, delta):

@@ -88,7 +88,7 @@ def test_full_leakage_falls_back_to_plain_noise():
     assert plan.spending is ordinary
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     n_insensitive=st.integers(1, 5),
     leakage=st.floats(0.0, 1.0),

@@ -1,0 +1,16 @@
+"""One hypothesis profile for all tests: no luck and no clock.
+
+Tests must not depend on how busy the machine is, so there is no deadline and no health
+check that measures time; nor on chance, so examples are derived from the test itself.
+``HYPOTHESIS_PROFILE=fresh pytest ...`` searches with new seeds, by hand.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+
+settings.register_profile("fixed", derandomize=True, database=None, **_CALM)
+settings.register_profile("fresh", derandomize=False, print_blob=True, **_CALM)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
