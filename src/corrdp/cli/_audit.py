@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corrdp._files import write_text
 from corrdp.cli._options import SeedOption
-from corrdp.cli._output import JsonOption, counting, show, write_text
+from corrdp.cli._output import JsonOption, counting, show
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 if TYPE_CHECKING:

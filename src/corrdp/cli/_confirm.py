@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from corrdp.cli._output import JsonOption, show, write_text
+from corrdp._files import write_text
+from corrdp.cli._output import JsonOption, show
 from corrdp.exceptions import PolicyError
 
 

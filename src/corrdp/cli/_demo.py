@@ -1,7 +1,5 @@
 """``corrdp demo``: the built-in hospital example, from a table to a report."""
 
-import csv
-import io
 import shlex
 import shutil
 from contextlib import chdir
@@ -10,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corrdp.cli._output import write_text
+from corrdp._files import csv_text, write_text
 
 STEPS = (
     "init hospital.csv --target readmitted --sensitive diagnosis,income "
@@ -60,8 +58,5 @@ def _clear(out: Path) -> None:
 
 
 def _csv(columns: dict[str, Any]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
-    return text.getvalue()
+    rows = zip(*(c.tolist() for c in columns.values()), strict=True)
+    return csv_text(list(columns), rows, spreadsheet_safe=False)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corrdp.cli._output import write_text
+from corrdp._files import write_text
 from corrdp.exceptions import CorrDPError
 
 if TYPE_CHECKING:

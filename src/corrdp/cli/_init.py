@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from corrdp._files import write_text
 from corrdp.cli._options import DataArgument, names
-from corrdp.cli._output import JsonOption, show, working, write_text
+from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import CorrDPError
 
 
@@ -65,7 +66,7 @@ def init(
     with working("Reading the table"):
         text, draft = draft_policy(read_all(data), wishes)
     policy = Policy.from_toml(text)
-    write_text(out, text)
+    write_text(out, text, private=True)
     lines = [
         f"wrote {out}: {len(policy.sensitive)} sensitive, {len(policy.insensitive)} "
         f"insensitive, {len(policy.public)} public features",

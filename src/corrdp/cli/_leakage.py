@@ -1,18 +1,27 @@
 """``corrdp leakage``: how much each insensitive feature gives away."""
 
+import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corrdp._validate import check_delta, check_epsilon
+from corrdp._files import write_text
 from corrdp.cli._options import (
+    AcceptNewDataOption,
+    DataArgument,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
+    PolicyOption,
+    SeedOption,
 )
-from corrdp.cli._output import JsonOption, show, working, write_text
+from corrdp.cli._output import JsonOption, show, working
+from corrdp.exceptions import BudgetError
+
+if TYPE_CHECKING:
+    from corrdp.accounting import NoisePlan
 
 
 class Source(StrEnum):
@@ -25,13 +34,8 @@ class Source(StrEnum):
 
 
 def leakage(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="CSV, Parquet or Arrow file, a glob of them, or file.db::table."
-        ),
-    ],
-    policy: Annotated[Path, typer.Option(help="Policy file (TOML).")],
+    data: DataArgument,
+    policy: PolicyOption,
     source: Annotated[
         Source, typer.Option(help="Where the leakage comes from.")
     ] = Source.PRIVATE,
@@ -39,6 +43,13 @@ def leakage(
         float | None, typer.Option(help="Budget share of a private release.")
     ] = None,
     delta: Annotated[float | None, typer.Option(help="Failure probability.")] = None,
+    leakage: Annotated[
+        Path | None,
+        typer.Option(
+            help="Earlier leakage table, whose distances the accounts of the ledger "
+            "take; default: declared, or 1."
+        ),
+    ] = None,
     estimator: Annotated[
         str | None, typer.Option(help="Estimator; chosen by column types if left out.")
     ] = None,
@@ -48,9 +59,7 @@ def leakage(
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some upper bound is too small.")
     ] = 1e-3,
-    seed: Annotated[
-        int | None, typer.Option(help="Fixed seed: noise becomes replayable.")
-    ] = None,
+    seed: SeedOption = None,
     research: Annotated[
         bool,
         typer.Option("--research", help="Show exact private numbers: not private."),
@@ -61,30 +70,42 @@ def leakage(
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
+    accept_new_data: AcceptNewDataOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate how much each insensitive feature tells about the sensitive ones."""
-    import json
+    """Estimate how much each insensitive feature tells about the sensitive ones.
 
-    from corrdp.cli._paying import pay_for_leakage, total_budget
-    from corrdp.mechanisms import estimate_leakage, plan_leakage_release
+    A private release is charged to the ledger after all options have been checked and
+    before a row is counted. Other sources cost nothing and take no ledger.
+    """
+    from corrdp.cli._data import read_data
+    from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._paying import LeakagePayment, ledger_choice, pay_for_leakage
+    from corrdp.mechanisms import estimate_leakage
     from corrdp.policy import Policy
 
     declared = Policy.from_file(policy)
-    paid = None
-    if ledger is not None and source is Source.PRIVATE:
+    _refuse_without_use(source, ledger, leakage)
+    known = read_leakage(leakage, declared)
+    refuse_unstamped(known, research=False)
+    choice = ledger_choice(
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+    )
+    if choice is not None:
         declared.require_confirmed()
-        plan = plan_leakage_release(
-            declared, epsilon=check_epsilon(epsilon), delta=check_delta(delta)
-        )
-        total = total_budget(
-            ledger_epsilon, delta if ledger_delta is None else ledger_delta
-        )
-        if plan is not None:
-            paid = pay_for_leakage(ledger, plan, declared, data, budget=total)
+    payments: list[LeakagePayment] = []
     with working("Counting"):
+        # One reading for fingerprint and counts; without a ledger, batches suffice.
+        rows = data if choice is None else read_data(data, declared)
+
+        def charge(plan: "NoisePlan") -> None:
+            if choice is not None:
+                payments.append(
+                    pay_for_leakage(choice, plan, declared, rows, known=known)
+                )
+
         table = estimate_leakage(
-            data,
+            rows,
             declared,
             source=source.value,
             epsilon=epsilon,
@@ -94,9 +115,27 @@ def leakage(
             failure_probability=failure_probability,
             research=research,
             random_state=seed,
+            charge=charge,
         )
-    if paid is not None:
+    for paid in payments:
         paid.settle(table)
     if out is not None:
-        write_text(out, json.dumps(table.to_dict(), indent=2, allow_nan=False))
+        text = json.dumps(table.to_dict(), indent=2, allow_nan=False)
+        write_text(out, text, private=research)
     show(table.to_dict(), as_json=as_json, text=table.to_text())
+
+
+def _refuse_without_use(
+    source: Source, ledger: Path | None, leakage: Path | None
+) -> None:
+    """Raise for options that would be ignored, since somebody relies on them."""
+    if ledger is not None and source is not Source.PRIVATE:
+        raise BudgetError(
+            f"--ledger={str(ledger)!r} was given, but --source {source.value} charges "
+            "nothing. Leave the ledger out, or use --source private."
+        )
+    if leakage is not None and ledger is None:
+        raise BudgetError(
+            f"--leakage={str(leakage)!r} was given without --ledger, whose accounts it "
+            "would tell their distances. Leave it out."
+        )

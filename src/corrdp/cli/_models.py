@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
     from corrdp.mechanisms import LeakageTable
@@ -95,6 +95,15 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
             f"{policy.fingerprint()[:12]}. Estimate it again."
         )
     return table
+
+
+def refuse_unstamped(table: "LeakageTable | None", *, research: bool) -> None:
+    """Raise if a leakage table shows exact numbers to a release that is private."""
+    if table is not None and table.research and not research:
+        raise GuaranteeVoidError(
+            "the leakage table shows exact private numbers (research=true). Estimate "
+            "it without --research, or pass --research here too."
+        )
 
 
 def _network(kind: str) -> Any:

@@ -17,6 +17,10 @@ EpsilonOption = Annotated[float, typer.Option(help="Budget of sensitive features
 DeltaOption = Annotated[
     float, typer.Option(help="Failure probability, well below one over the rows.")
 ]
+LeakageOption = Annotated[
+    Path | None,
+    typer.Option(help="Leakage table of corrdp leakage --out; default: declared."),
+]
 SeedOption = Annotated[
     int | None,
     typer.Option(
@@ -33,6 +37,12 @@ LedgerEpsilonOption = Annotated[
 ]
 LedgerDeltaOption = Annotated[
     float | None, typer.Option(help="Total delta of a new ledger; default --delta.")
+]
+AcceptNewDataOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-new-data", help="Charge a table that the ledger has not seen."
+    ),
 ]
 
 

@@ -5,7 +5,6 @@ import os
 import secrets
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from corrdp._files import PRIVATE_MODE, cannot_write
 from corrdp._json import encode_number
-from corrdp.exceptions import CorrDPError
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.")
@@ -40,9 +39,10 @@ def working(what: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    # No clock: how long a run takes may depend on the rows.
+    columns = (SpinnerColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(what, total=None)
         yield
@@ -62,26 +62,12 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file in one move, so that an interrupted run leaves none half-written."""
-    with _explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
-
-
 @contextmanager
-def results(directory: Path) -> Iterator[Path]:
+def results(directory: Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a hidden directory; what is in it moves to `directory` at the end.
 
-    An error or an interruption before the end leaves nothing behind.
+    An error or an interruption before the end leaves nothing behind. If `private`, only
+    the owner may read what is written.
     """
     staging = directory / f".unfinished-{secrets.token_hex(8)}"
     try:
@@ -91,6 +77,8 @@ def results(directory: Path) -> Iterator[Path]:
         yield staging
         with _explained(directory):
             for path in sorted(staging.iterdir()):
+                if private:
+                    path.chmod(PRIVATE_MODE)
                 os.replace(path, directory / path.name)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -103,6 +91,4 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CorrDPError(
-            f"cannot write {str(path)!r} ({error.strerror}). Choose another --out."
-        ) from None
+        raise cannot_write(path, error) from None

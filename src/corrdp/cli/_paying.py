@@ -1,5 +1,7 @@
 """Charge a release to a ledger before it leaves."""
 
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,11 +9,80 @@ from typing import TYPE_CHECKING, Any
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
 if TYPE_CHECKING:
-    from corrdp.accounting import NoisePlan
+    from corrdp.accounting import NoisePlan, PrivacyEvent
     from corrdp.certificate import Certificate
     from corrdp.ledger import Ledger, Receipt
     from corrdp.mechanisms import LeakageTable
     from corrdp.policy import Budget, Policy
+
+
+@dataclass(frozen=True)
+class LedgerChoice:
+    """What a user said of the ledger that pays for a release.
+
+    Parameters
+    ----------
+    path : Path
+        Ledger file; created if `budget` is given.
+    budget : Budget or None
+        Of a ledger that does not exist yet.
+    accept_new_data : bool
+        Whether the table may be another than that of earlier charges.
+    """
+
+    path: Path
+    budget: "Budget | None"
+    accept_new_data: bool
+
+
+def ledger_choice(
+    ledger: Path | None,
+    ledger_epsilon: float | None,
+    ledger_delta: float | None,
+    accept_new_data: bool,
+    *,
+    delta: float | None,
+) -> LedgerChoice | None:
+    """Return the ledger of a command line, or None if nothing is charged.
+
+    A word about a ledger that is not there would be silently ignored, and somebody
+    would believe that a budget is kept: it is refused.
+
+    Parameters
+    ----------
+    ledger, ledger_epsilon, ledger_delta, accept_new_data
+        The options of these names.
+    delta : float or None
+        Of the release: the total delta of a new ledger, unless one is given.
+
+    Raises
+    ------
+    BudgetError
+        Before any work, what a payment would raise about the ledger itself.
+    """
+    given = {
+        "--ledger-epsilon": ledger_epsilon is not None,
+        "--ledger-delta": ledger_delta is not None,
+        "--accept-new-data": accept_new_data,
+    }
+    if ledger is None:
+        for option, was_given in given.items():
+            if was_given:
+                raise BudgetError(
+                    f"{option} was given without --ledger, so nothing would be "
+                    f"charged. Name the ledger, or leave {option} out."
+                )
+        return None
+    if ledger_epsilon is None and ledger_delta is not None:
+        raise BudgetError(
+            f"--ledger-delta={ledger_delta!r} was given without --ledger-epsilon. Give "
+            "both for a new ledger, neither for one that exists."
+        )
+    total = total_budget(
+        ledger_epsilon, delta if ledger_delta is None else ledger_delta
+    )
+    check_ledger(ledger, total)
+    return LedgerChoice(ledger, total, accept_new_data)
 
 
 def check_ledger(path: Path, budget: "Budget | None") -> None:
@@ -69,7 +140,13 @@ class Payment:
             If the budget does not allow it; nothing may be computed then.
         """
         leakage = certificate.leakage.distances() if policy.insensitive else None
-        ledger = open_ledger(self.path, policy, budget=self.budget, leakage=leakage)
+        ledger = open_ledger(
+            self.path,
+            policy,
+            budget=self.budget,
+            leakage=leakage,
+            events=_events(certificate, []),
+        )
         ledger.charge(
             _events(certificate, self._paid_before(ledger, policy)),
             policy=policy,
@@ -159,35 +236,57 @@ def release_digest(table: "LeakageTable") -> str:
 
 
 def pay_for_leakage(
-    path: Path,
+    choice: LedgerChoice,
     plan: "NoisePlan",
     policy: "Policy",
-    data: str,
+    rows: Any,
     *,
-    budget: "Budget | None",
+    known: "LeakageTable | None" = None,
 ) -> LeakagePayment:
     """Charge a leakage release before its noise is drawn.
 
-    Nothing is known of the leakage yet, so a new ledger takes what the policy
-    declares, or distance 1, which only makes its accounts smaller.
+    Parameters
+    ----------
+    choice : LedgerChoice
+        Which ledger.
+    plan : NoisePlan
+        What is released.
+    policy : Policy
+        Of the release.
+    rows : table
+        Private rows, for the fingerprint.
+    known : LeakageTable, optional
+        Of an earlier release. Otherwise nothing is known of the leakage yet: a new
+        ledger takes what the policy declares, or distance 1, which only makes its
+        accounts smaller.
     """
-    from corrdp.cli._data import read_data
+    events = {name: (plan.event(name),) for name in plan.table.class_names}
+    ledger = open_ledger(
+        choice.path,
+        policy,
+        budget=choice.budget,
+        leakage=_declared_or_one(policy) if known is None else known.distances(),
+        events=events,
+    )
+    receipt = ledger.charge(
+        events,
+        policy=policy,
+        purpose="leakage",
+        fingerprint=ledger.fingerprint(rows),
+        accept_new_data=choice.accept_new_data,
+    )
+    return LeakagePayment(ledger, receipt, plan)
 
+
+def _declared_or_one(policy: "Policy") -> Any:
+    """Return None if the policy declares its leakage, else distance 1 throughout."""
     if policy.relation == "all_insensitive":
         unknown = policy.block_leakage is None
         ones: Any = 1.0
     else:
         unknown = any(policy.feature(n).leakage is None for n in policy.insensitive)
         ones = dict.fromkeys(policy.insensitive, 1.0)
-    leakage = ones if unknown and policy.insensitive else None
-    ledger = open_ledger(path, policy, budget=budget, leakage=leakage)
-    receipt = ledger.charge(
-        {name: (plan.event(name),) for name in plan.table.class_names},
-        policy=policy,
-        purpose="leakage",
-        fingerprint=ledger.fingerprint(read_data(data, policy)),
-    )
-    return LeakagePayment(ledger, receipt, plan)
+    return ones if unknown and policy.insensitive else None
 
 
 def total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
@@ -198,14 +297,47 @@ def total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
 
 
 def open_ledger(
-    path: Path, policy: "Policy", *, budget: "Budget | None", leakage: Any = None
+    path: Path,
+    policy: "Policy",
+    *,
+    budget: "Budget | None",
+    events: "Mapping[str, Sequence[PrivacyEvent]]",
+    leakage: Any = None,
 ) -> "Ledger":
-    """Open a ledger and let it know the policy, or create it with its budget."""
+    """Open a ledger and let it know the policy, or create it with its budget.
+
+    A ledger is created for a release that it can pay, or not at all: what would refuse
+    `events` refuses before there is a file.
+    """
     from corrdp.ledger import Ledger
 
     check_ledger(path, budget)
-    if budget is not None:
-        return Ledger.create(path, policy, budget=budget, leakage=leakage)
-    ledger = Ledger.open(path)
-    ledger.add_policy(policy, leakage=leakage)
-    return ledger
+    if budget is None:
+        ledger = Ledger.open(path)
+        ledger.add_policy(policy, leakage=leakage)
+        return ledger
+    with tempfile.TemporaryDirectory() as folder:
+        rehearsal = Path(folder) / "rehearsal.ledger"
+        Ledger.create(rehearsal, policy, budget=budget, leakage=leakage).require(
+            events, policy=policy
+        )
+    return Ledger.create(path, policy, budget=budget, leakage=leakage)
+
+
+def refuse_unrecorded(choice: LedgerChoice, leakage: "LeakageTable | None") -> None:
+    """Raise if a private leakage table was not paid for with this ledger.
+
+    For releases whose price does not include the table.
+    """
+    from corrdp.ledger import Ledger
+
+    if leakage is None or leakage.source != "private":
+        return
+    if choice.budget is None and Ledger.open(choice.path).has_paid(
+        release_digest(leakage)
+    ):
+        return
+    raise GuaranteeVoidError(
+        f"the ledger {str(choice.path)!r} has not paid for the leakage table. Release "
+        "it with corrdp leakage --ledger, or declare the leakage."
+    )

@@ -1,12 +1,16 @@
 """``corrdp plan``: all noise and its price, before any data is touched."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corrdp.cli._options import DeltaOption, EpsilonOption, PolicyOption
+from corrdp.cli._options import (
+    DeltaOption,
+    EpsilonOption,
+    LeakageOption,
+    PolicyOption,
+)
 from corrdp.cli._output import JsonOption, show
 
 if TYPE_CHECKING:
@@ -28,10 +32,7 @@ def plan(
     epsilon: EpsilonOption,
     delta: DeltaOption,
     model: Annotated[Planned, typer.Option(help="What is released.")] = Planned.MEANS,
-    leakage: Annotated[
-        Path | None,
-        typer.Option(help="Leakage table of corrdp leakage --out; default: declared."),
-    ] = None,
+    leakage: LeakageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the noise of a release and what it proves, without reading data."""

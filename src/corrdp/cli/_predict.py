@@ -1,31 +1,44 @@
 """``corrdp predict``: apply a saved model to a table."""
 
-import csv
-import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from corrdp._files import csv_text, is_formula, write_text
 from corrdp.cli._options import DataArgument
-from corrdp.cli._output import JsonOption, show, working, write_text
+from corrdp.cli._output import JsonOption, show, working
+from corrdp.exceptions import CorrDPError
 
 
 def predict(
     directory: Annotated[Path, typer.Argument(help="A directory of corrdp train.")],
     data: DataArgument,
     out: Annotated[Path, typer.Option(help="CSV file to write, one line per row.")],
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe",
+            help="Write labels that a spreadsheet would run as formulas with an "
+            "apostrophe in front; they are refused otherwise.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict the label of every row; a changed model is refused with exit code 4.
 
     A model may be applied to any table without further cost to those it was trained
-    on. A prediction says something about its own row: treat it like the row.
+    on. A prediction says something about its own row: treat it like the row. The file
+    is readable for its owner alone.
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import load_estimator
 
     model = load_estimator(directory)
+    labels = getattr(model, "classes_", ())
+    if not spreadsheet_safe:
+        _refuse_formulas(labels)
     with working("Predicting"):
         rows = read_data(data, model.policy_, with_label=False)
         columns = {"prediction": model.predict(rows).tolist()}
@@ -33,15 +46,24 @@ def predict(
             chances = model.predict_proba(rows)
             columns |= {
                 f"probability of {label}": chances[:, index].tolist()
-                for index, label in enumerate(model.classes_)
+                for index, label in enumerate(labels)
             }
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    write_text(out, text.getvalue())
+    lines = zip(*columns.values(), strict=True)
+    text = csv_text(list(columns), lines, spreadsheet_safe=spreadsheet_safe)
+    write_text(out, text, private=True)
     show(
         {"predictions": str(out), "rows": rows.num_rows},
         as_json=as_json,
         text=f"wrote {rows.num_rows} predictions to {out}",
     )
+
+
+def _refuse_formulas(labels: Sequence[Any]) -> None:
+    """Raise by the declared labels alone, so that a refusal tells nothing of rows."""
+    unsafe = [label for label in labels if is_formula(label)]
+    if unsafe:
+        raise CorrDPError(
+            f"{len(unsafe)} declared labels begin like a formula ({unsafe[0]!r}), "
+            "which a spreadsheet would run. Pass --spreadsheet-safe to write them with "
+            "an apostrophe in front, or declare other labels."
+        )

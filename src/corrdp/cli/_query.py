@@ -1,11 +1,20 @@
 """``corrdp query``: ask questions about a table, answered with noise."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from corrdp.cli._options import (
+    AcceptNewDataOption,
+    DataArgument,
+    LeakageOption,
+    LedgerDeltaOption,
+    LedgerEpsilonOption,
+    LedgerOption,
+    PolicyOption,
+    SeedOption,
+)
 from corrdp.cli._output import JsonOption, show, working
 
 
@@ -27,8 +36,8 @@ class VariantChoice(StrEnum):
 
 
 def query(
-    data: Annotated[Path, typer.Argument(help="Table file (CSV, Parquet, Arrow).")],
-    policy: Annotated[Path, typer.Option(help="Policy file (TOML).")],
+    data: DataArgument,
+    policy: PolicyOption,
     ask: Annotated[
         list[str],
         typer.Option(
@@ -39,17 +48,11 @@ def query(
     delta: Annotated[
         float, typer.Option(help="Failure probability; 0 means Laplace noise.")
     ] = 0.0,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Ledger to charge; created with --ledger-epsilon if absent."),
-    ] = None,
-    ledger_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Total budget of a new ledger, for all releases ever."),
-    ] = None,
-    ledger_delta: Annotated[
-        float | None, typer.Option(help="Total delta of a new ledger; default --delta.")
-    ] = None,
+    leakage: LeakageOption = None,
+    ledger: LedgerOption = None,
+    ledger_epsilon: LedgerEpsilonOption = None,
+    ledger_delta: LedgerDeltaOption = None,
+    accept_new_data: AcceptNewDataOption = False,
     noise: Annotated[
         NoiseChoice, typer.Option(help="Noise to add; auto picks the smaller.")
     ] = NoiseChoice.AUTO,
@@ -59,35 +62,55 @@ def query(
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some answer misses its radius.")
     ] = 0.05,
-    accept_new_data: Annotated[
-        bool, typer.Option(help="Charge a table that the ledger has not seen.")
-    ] = False,
+    seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer questions within a budget; charge a ledger before data is read."""
+    """Answer questions within a budget; a ledger is charged before any sum.
+
+    Questions are understood and their noise is planned first: what is refused costs
+    nothing and creates no ledger.
+    """
     from corrdp.cli._data import read_data
-    from corrdp.cli._paying import open_ledger, total_budget
-    from corrdp.mechanisms import answer_queries
-    from corrdp.policy import Policy
+    from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._paying import ledger_choice, open_ledger, refuse_unrecorded
+    from corrdp.mechanisms import answer_plan, plan_queries
+    from corrdp.policy import Budget, Policy
 
     rules = Policy.from_file(policy)
-    account = None
-    if ledger is not None:
-        total = total_budget(
-            ledger_epsilon, delta if ledger_delta is None else ledger_delta
-        )
-        account = open_ledger(ledger, rules, budget=total)
+    known = read_leakage(leakage, rules)
+    refuse_unstamped(known, research=False)
+    choice = ledger_choice(
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+    )
+    if choice is not None:
+        refuse_unrecorded(choice, known)
     with working("Answering"):
-        result = answer_queries(
-            read_data(str(data), rules),
+        rows = read_data(data, rules)
+        plan = plan_queries(
             rules,
             ask,
-            epsilon=epsilon,
-            delta=delta,
-            ledger=account,
+            budget=Budget(epsilon=epsilon, delta=delta),
+            n_rows=rows.num_rows,
+            leakage=known,
             kind=None if noise is NoiseChoice.AUTO else noise.value,
             variant=variant.value,
+        )
+        plan.noise.radius(failure_probability)  # refuses before there is a ledger
+        account = None
+        if choice is not None:
+            account = open_ledger(
+                choice.path,
+                plan.policy,
+                budget=choice.budget,
+                leakage=None if known is None else known.distances(),
+                events=plan.noise.charged_events(),
+            )
+        result = answer_plan(
+            rows,
+            plan,
+            ledger=account,
             failure_probability=failure_probability,
             accept_new_data=accept_new_data,
+            random_state=seed,
         )
     show(result.to_json(), as_json=as_json, text=result.to_text())

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from corrdp.cli._output import JsonOption, show, working, write_text
+from corrdp._files import write_text
+from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import CorrDPError
 
 

@@ -1,16 +1,15 @@
 """``corrdp sweep``: the privacy-utility curve of all methods, for research."""
 
-import csv
-import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corrdp._files import csv_text, write_text
 from corrdp.cli._models import Model
-from corrdp.cli._options import DataArgument, PolicyOption, names
-from corrdp.cli._output import JsonOption, counting, results, show, write_text
+from corrdp.cli._options import DataArgument, LeakageOption, PolicyOption, names
+from corrdp.cli._output import JsonOption, counting, results, show
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
 if TYPE_CHECKING:
@@ -32,10 +31,7 @@ def sweep(
     model: Annotated[
         Model, typer.Option(help="What is trained: logistic or linear.")
     ] = Model.LOGISTIC,
-    leakage: Annotated[
-        Path | None,
-        typer.Option(help="Leakage table of corrdp leakage --out; default: declared."),
-    ] = None,
+    leakage: LeakageOption = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File of finished models, to resume an interrupted sweep."),
@@ -57,9 +53,9 @@ def sweep(
             "Pass --research, on data that may be disclosed."
         )
     declared = Policy.from_file(policy)
-    table = read_leakage(leakage, declared)
+    known = read_leakage(leakage, declared)
     budgets = _numbers(epsilons)
-    with results(out) as staging:
+    with results(out, private=True) as staging:
         rows = read_data(data, declared)
         with counting("Training") as progress:
             result = estimators.sweep(
@@ -71,7 +67,7 @@ def sweep(
                 delta=delta,
                 seeds=seeds,
                 model=model.value,
-                leakage=table,
+                leakage=known,
                 research=True,
                 checkpoint=checkpoint,
                 progress=progress,
@@ -79,7 +75,9 @@ def sweep(
         document = _document(result, model)
         text = json.dumps(document, indent=2, allow_nan=False)
         write_text(staging / "sweep.json", text)
-        write_text(staging / "sweep.csv", _csv(result.rows))
+        lines = [list(row.values()) for row in result.rows]
+        table = csv_text(list(result.rows[0]), lines, spreadsheet_safe=False)
+        write_text(staging / "sweep.csv", table)
     show(document, as_json=as_json, text=f"{result.to_text()}\n\nSaved in {out}")
 
 
@@ -99,14 +97,6 @@ def _document(result: "SweepResult", model: Model) -> dict[str, Any]:
             for row in result.summary()
         ],
     }
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _numbers(text: str) -> list[float]:

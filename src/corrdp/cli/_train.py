@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corrdp._files import write_text
 from corrdp.cli._models import CalibrationChoice, MethodChoice, Model
 from corrdp.cli._options import (
+    AcceptNewDataOption,
     DataArgument,
+    LeakageOption,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
     PolicyOption,
     SeedOption,
 )
-from corrdp.cli._output import JsonOption, results, show, working, write_text
+from corrdp.cli._output import JsonOption, results, show, working
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
     from corrdp.certificate import Certificate
     from corrdp.cli._paying import Payment
-    from corrdp.mechanisms import LeakageTable
     from corrdp.policy import Policy
     from corrdp.report import Measured
 
@@ -44,10 +46,7 @@ def train(
     calibration: Annotated[
         CalibrationChoice, typer.Option(help="How noise is set.")
     ] = CalibrationChoice.CERTIFIED,
-    leakage: Annotated[
-        Path | None,
-        typer.Option(help="Leakage table of corrdp leakage --out; default: declared."),
-    ] = None,
+    leakage: LeakageOption = None,
     public_test: Annotated[
         str | None,
         typer.Option(help="Table that you declare public, to measure quality on."),
@@ -56,12 +55,7 @@ def train(
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
-    accept_new_data: Annotated[
-        bool,
-        typer.Option(
-            "--accept-new-data", help="Charge a table that the ledger has not seen."
-        ),
-    ] = False,
+    accept_new_data: AcceptNewDataOption = False,
     seed: SeedOption = None,
     research: Annotated[
         bool, typer.Option(help="Allow and show what is not private, stamped so.")
@@ -76,8 +70,12 @@ def train(
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._describe import describe, write_summary
-    from corrdp.cli._models import estimator_class, read_leakage
-    from corrdp.cli._paying import Payment, check_ledger, total_budget
+    from corrdp.cli._models import (
+        estimator_class,
+        read_leakage,
+        refuse_unstamped,
+    )
+    from corrdp.cli._paying import Payment, ledger_choice
     from corrdp.policy import Policy
     from corrdp.report import with_ledger
 
@@ -85,13 +83,12 @@ def train(
     declared.require_confirmed()
     target = _target(declared)
     table = read_leakage(leakage, declared)
-    _refuse_unstamped(table, research=research)
-    total = total_budget(
-        ledger_epsilon, delta if ledger_delta is None else ledger_delta
+    refuse_unstamped(table, research=research)
+    choice = ledger_choice(
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )
-    if ledger is not None:
+    if choice is not None:
         _refuse_unpriced(method)
-        check_ledger(ledger, total)
     _refuse_second_model(out)
     estimator = estimator_class(model, declared)(
         declared,
@@ -103,19 +100,19 @@ def train(
         random_state=seed,
         research=research,
     )
-    with results(out) as staging:
+    with results(out, private=research) as staging:
         with working("Reading the table"):
             rows = read_data(data, declared)
         started = time.perf_counter()
         payment, charge = None, None
-        if ledger is not None:
+        if choice is not None:
             payment = Payment(
-                ledger,
+                choice.path,
                 rows,
                 table,
-                budget=total,
+                budget=choice.budget,
                 purpose=f"{model.value} model, method {method.value}",
-                accept_new_data=accept_new_data,
+                accept_new_data=choice.accept_new_data,
             )
             charge = partial(_charge, payment, estimator)
         with working("Training"):
@@ -126,7 +123,8 @@ def train(
             document["certificate"] = fitted.certificate_.to_dict()
             if payment is not None:
                 charged = payment.settle(fitted.certificate_)
-        document["seconds"] = time.perf_counter() - started
+        # How long it took depends on the rows, and nobody pays for it.
+        document["seconds"] = time.perf_counter() - started if research else None
         measured, curve = [], []
         if public_test is not None:
             known = read_data(public_test, declared)
@@ -207,14 +205,6 @@ def _refuse_second_model(out: Path) -> None:
         )
 
 
-def _refuse_unstamped(table: "LeakageTable | None", *, research: bool) -> None:
-    if table is not None and table.research and not research:
-        raise GuaranteeVoidError(
-            "the leakage table shows exact private numbers (research=true). Estimate "
-            "it without --research, or pass --research here too."
-        )
-
-
 def _text(document: dict[str, Any], fitted: Any, out: Path) -> str:
     lines = []
     if fitted.certificate_ is None:
@@ -225,7 +215,7 @@ def _text(document: dict[str, Any], fitted: Any, out: Path) -> str:
         lines.append(f"score on the public table: {document['public_score']:.4f}")
     if "train_score" in document:
         lines.append(f"train score: {document['train_score']:.4f} ({NOT_PRIVATE})")
-    lines.append(
-        f"Saved in {out} ({document['seconds']:.1f} s); report: {out / 'report.html'}"
-    )
+    if "notice" in document:
+        lines.append(f"{NOT_PRIVATE} (took {document['seconds']:.1f} s)")
+    lines.append(f"Saved in {out}; report: {out / 'report.html'}")
     return "\n\n".join(lines)

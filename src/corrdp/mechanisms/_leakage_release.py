@@ -1,7 +1,7 @@
 """Estimate leakage from a declared, public or private source."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,7 @@ def estimate_leakage(
     random_state: int | None = None,
     max_cells: int = MAX_CELLS,
     n_threads: int = 2,
+    charge: Callable[[NoisePlan], None] | None = None,
 ) -> LeakageTable:
     """Return how much every insensitive feature tells about the sensitive ones.
 
@@ -100,6 +101,10 @@ def estimate_leakage(
         Largest number of joint cells of all tables.
     n_threads : int
         Tables counted at the same time.
+    charge : callable, optional
+        Called once with the plan of a private release, before a row is counted; what
+        it raises stops the release. All options have been checked by then, so nothing
+        is charged for a release that is refused.
 
     Returns
     -------
@@ -142,7 +147,7 @@ def estimate_leakage(
     )
     components: tuple[Component, ...] = ()
     if source == "private":
-        features, plan = _private(request, targets, epsilon, delta)
+        features, plan = _private(request, targets, epsilon, delta, charge)
         if plan is not None:
             scope = class_columns(policy)
             components = (Component("leakage", plan=plan, scope=scope),)
@@ -241,6 +246,7 @@ def _private(
     targets: Mapping[str, tuple[str, ...]],
     epsilon: float | None,
     delta: float | None,
+    charge: Callable[[NoisePlan], None] | None,
 ) -> tuple[dict[str, FeatureLeakage], NoisePlan | None]:
     policy = request.policy
     if request.estimator is not None and not isinstance(request.estimator, PlugIn):
@@ -268,6 +274,8 @@ def _private(
             for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
         }
     )
+    if charge is not None and plan is not None:
+        charge(plan)
     counts = counted_tables(request, layout)
     generator = noise_generator(request.random_state, purpose="leakage")
     features = {}

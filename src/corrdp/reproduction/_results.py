@@ -1,7 +1,5 @@
 """Saved results: every score of every cell, and what the findings read off them."""
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._files import csv_text
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.exceptions import CorrDPError
@@ -134,27 +133,25 @@ class Results:
 
     def to_csv(self) -> str:
         """Return one line per trained model."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_COLUMNS)
+        lines = []
         for (name, calibration, method, epsilon), result in self._cells.items():
-            for seed, score in enumerate(result.scores):
-                private = math.isfinite(epsilon)
-                writer.writerow(
-                    [
-                        name,
-                        calibration.value,
-                        method,
-                        epsilon,
-                        seed,
-                        score,
-                        self.experiments[name].metric,
-                        result.provable_epsilon if private else "",
-                        "" if result.lipschitz is None else result.lipschitz,
-                        "" if result.constant is None else result.constant,
-                    ]
-                )
-        return text.getvalue()
+            private = math.isfinite(epsilon)
+            lines += [
+                [
+                    name,
+                    calibration.value,
+                    method,
+                    epsilon,
+                    seed,
+                    score,
+                    self.experiments[name].metric,
+                    result.provable_epsilon if private else "",
+                    "" if result.lipschitz is None else result.lipschitz,
+                    "" if result.constant is None else result.constant,
+                ]
+                for seed, score in enumerate(result.scores)
+            ]
+        return csv_text(_COLUMNS, lines, spreadsheet_safe=False)
 
     def to_json(self) -> JSONObject:
         """Return all results in few bytes: one entry per cell."""

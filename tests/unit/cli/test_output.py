@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from corrdp.cli._output import counting, results, working, write_text
+from corrdp._files import write_text
+from corrdp.cli._output import counting, results, working
 from corrdp.exceptions import CorrDPError
 
 
@@ -35,11 +36,10 @@ def test_files_of_others_stay(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_file_that_cannot_be_written_leaves_no_trace(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(CorrDPError, match="cannot write"):
-        write_text(tmp_path / "folder", "text")
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+def test_private_results_are_for_their_owner_alone(tmp_path):
+    with results(tmp_path / "out", private=True) as staging:
+        (staging / "a.txt").write_text("a")
+    assert (tmp_path / "out" / "a.txt").stat().st_mode & 0o777 == 0o600
 
 
 def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys):
@@ -57,3 +57,4 @@ def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys):
     assert captured.out == ""
     assert "Training" in captured.err
     assert "Sweeping" in captured.err
+    assert ":" not in captured.err.split("Sweeping")[0]  # no clock beside private work

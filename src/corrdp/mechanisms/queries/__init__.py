@@ -13,7 +13,12 @@ from corrdp.mechanisms.queries._kinds import (
     Variance,
 )
 from corrdp.mechanisms.queries._plan import QueryPlan, plan_queries
-from corrdp.mechanisms.queries._release import Answer, QueryResult, answer_queries
+from corrdp.mechanisms.queries._release import (
+    Answer,
+    QueryResult,
+    answer_plan,
+    answer_queries,
+)
 
 __all__ = [
     "Answer",
@@ -28,6 +33,7 @@ __all__ = [
     "QueryResult",
     "Total",
     "Variance",
+    "answer_plan",
     "answer_queries",
     "ask_text",
     "parse_ask",

@@ -9,6 +9,7 @@ import numpy as np
 from corrdp._typing import IntArray, JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Certificate
+from corrdp.exceptions import GuaranteeVoidError
 from corrdp.ledger import Ledger, Receipt
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.mechanisms.queries._ask import ask_text
@@ -183,6 +184,46 @@ def answer_queries(
         variant=variant,
         objective=objective,
     )
+    return answer_plan(
+        table,
+        plan,
+        ledger=ledger,
+        failure_probability=failure_probability,
+        accept_new_data=accept_new_data,
+        random_state=random_state,
+    )
+
+
+def answer_plan(
+    table: Any,
+    plan: QueryPlan,
+    *,
+    ledger: Ledger | None = None,
+    failure_probability: float = 0.05,
+    accept_new_data: bool = False,
+    random_state: int | None = None,
+) -> QueryResult:
+    """Answer queries whose noise is planned already.
+
+    Parameters
+    ----------
+    table : table
+        As in `answer_queries`, with as many rows as were planned for.
+    plan : QueryPlan
+        From `plan_queries`.
+    ledger, failure_probability, accept_new_data, random_state
+        As in `answer_queries`.
+
+    Guarantee
+    ---------
+    As the certificate states (`docs/theory/queries.md`).
+    """
+    if count_rows(table) != plan.n_rows:
+        raise GuaranteeVoidError(
+            f"the noise was planned for {plan.n_rows} rows, the table has "
+            f"{count_rows(table)}. Plan for this table."
+        )
+    policy = plan.policy
     reach = plan.noise.radius(failure_probability)  # refuses before anything is paid
     certificate = plan.certificate(replayable_noise=random_state is not None)
     receipt = None
