@@ -21,7 +21,7 @@ from corrdp.leakage import (
 )
 from corrdp.leakage._gaussians import mahalanobis_total_variation
 from corrdp.mechanisms import estimate_leakage
-from corrdp.mechanisms._leakage_release import _noisy
+from corrdp.mechanisms._leakage_noise import noisy_counts
 from leakage_models import (
     CONDITIONALS,
     LARGEST,
@@ -103,6 +103,10 @@ def test_plug_in_estimates_converge(n_rows):
 
 
 SCALE = 15.0
+
+
+def _noisy(counts, noise_scale, generator):
+    return noisy_counts(counts, noise_scale, generator)[0]
 
 
 def noisy_bound(counts, generator, *, scale=SCALE, size_scale=SCALE):

@@ -2,6 +2,7 @@
 
 from corrdp.leakage._bounds import (
     NOISE_LATTICE,
+    ROUNDING_ERROR,
     check_failure_probability,
     hotelling_upper,
     independence_p_value,
@@ -48,6 +49,7 @@ __all__ = [
     "MAX_CELLS",
     "METRICS",
     "NOISE_LATTICE",
+    "ROUNDING_ERROR",
     "Axioms",
     "ContingencyCounts",
     "CountLayout",

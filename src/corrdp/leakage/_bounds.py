@@ -9,8 +9,11 @@ from scipy.special import chdtrc, ncfdtr, xlogy
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_count, check_real
 
-NOISE_LATTICE = 2.0**-8
-"""Noisy counts are rounded to multiples of this, which hides floating-point digits."""
+NOISE_LATTICE = 2.0**-18
+"""Noisy counts are multiples of this: noise is drawn in whole steps of it."""
+
+ROUNDING_ERROR = 2.0**-10
+"""How far discrete noise is from Gaussian noise, except with probability 1e-56."""
 
 
 def sampling_margin(
@@ -55,11 +58,12 @@ def noisy_total_variation_upper(
     Parameters
     ----------
     noisy_counts : array of float, shape (n_values, n_cells)
-        Counts plus Gaussian noise, rounded to `NOISE_LATTICE`.
+        Counts plus discrete Gaussian noise in steps of `NOISE_LATTICE`.
     noisy_sizes : array of float, shape (n_values,)
         Rows per value, released on their own with less noise than a sum of cells has.
     noise_scale, size_noise_scale : float
-        Standard deviations of the noise on each cell and on each size.
+        Standard deviations of the Gaussian part of the noise on each cell and on each
+        size: the noise is within `ROUNDING_ERROR` of it.
     failure_probability : float
         Probability with which the bound may be too small, for one fixed pair.
 
@@ -81,7 +85,7 @@ def noisy_total_variation_upper(
     share = failure_probability / 4
     n_values, n_cells = noisy_counts.shape
     log_share = math.log(1 / share)
-    rounding = NOISE_LATTICE / 2
+    rounding = ROUNDING_ERROR
     size_error = size_noise_scale * math.sqrt(2 * math.log(2 / share)) + rounding
     sizes = noisy_sizes
     clear = sizes > size_error

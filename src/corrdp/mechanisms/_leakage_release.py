@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from corrdp._random import noise_generator
-from corrdp._typing import FloatArray
 from corrdp._validate import check_delta, check_epsilon
 from corrdp.accounting import (
     Group,
@@ -19,7 +18,6 @@ from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.leakage import (
     MAX_CELLS,
-    NOISE_LATTICE,
     FeatureLeakage,
     Metric,
     check_failure_probability,
@@ -40,6 +38,7 @@ from corrdp.mechanisms._leakage_exact import (
     exact_leakages,
     with_paper_upper,
 )
+from corrdp.mechanisms._leakage_noise import SIZES, check_covered, release_tables
 from corrdp.mechanisms._leakage_table import LeakageTable, declared_table
 from corrdp.policy import (
     Conditioning,
@@ -50,7 +49,6 @@ from corrdp.policy import (
 )
 
 SOURCES = ("declared", "public", "private", "in_sample")
-SIZES = "{}: row sizes"
 
 
 def estimate_leakage(
@@ -114,9 +112,9 @@ def estimate_leakage(
 
     Guarantee
     ---------
-    ``private`` is epsilon, delta for every promised neighbor class, by Gaussian noise
-    on counts (docs/theory/leakage.md, Theorem 5). Bounds hold except with
-    `failure_probability` if rows are independent draws.
+    ``private`` is epsilon, delta for every promised neighbor class, by exact discrete
+    Gaussian noise on counts (docs/theory/leakage.md, Theorem 5). Bounds hold except
+    with `failure_probability` if rows are independent draws.
     """
     if source not in SOURCES:
         raise CorrDPError(
@@ -238,7 +236,8 @@ def plan_leakage_release(
         ),
     )
     allowed = {c.name: epsilon if c.promised else math.inf for c in classes}
-    return plan_noise(table, allowed_epsilon=allowed, delta=delta)
+    plan = plan_noise(table, allowed_epsilon=allowed, delta=delta)
+    return check_covered(plan, epsilon=epsilon)
 
 
 def _private(
@@ -266,38 +265,26 @@ def _private(
         max_cells=request.max_cells,
     )
     layout = count_layout(policy, targets, max_cells=request.max_cells)
-    scales = (
-        {}
-        if plan is None
-        else {
-            group.name: float(scale)
-            for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
-        }
-    )
     if charge is not None and plan is not None:
         charge(plan)
     counts = counted_tables(request, layout)
-    generator = noise_generator(request.random_state, purpose="leakage")
-    features = {}
-    for shape, table in zip(layout.shapes, counts.tables, strict=True):
-        # A table that cannot tell anything has no noise because nothing of it is used.
-        scale = scales.get(shape.name, 1.0)
-        size_scale = scales.get(SIZES.format(shape.name), 1.0)
-        features[shape.name] = noisy_leakage(
-            _noisy(table, scale, generator),
-            _noisy(table.sum(axis=1), size_scale, generator),
+    released = release_tables(
+        layout.shapes,
+        counts.tables,
+        plan,
+        noise_generator(request.random_state, purpose="leakage"),
+    )
+    features = {
+        shape.name: noisy_leakage(
+            noisy.cells,
+            noisy.sizes,
             table_words(policy, shape.features),
             metric=request.metric,
-            noise_scale=scale,
-            size_noise_scale=size_scale,
+            noise_scale=noisy.cell_scale,
+            size_noise_scale=noisy.size_scale,
             failure_probability=request.feature_failure_probability,
         )
+        for shape in layout.shapes
+        for noisy in [released[shape.name]]
+    }
     return features, plan
-
-
-def _noisy(
-    counts: Any, noise_scale: float, generator: np.random.Generator
-) -> FloatArray:
-    """Add Gaussian noise and round to the lattice, which is post-processing."""
-    noisy = counts + generator.normal(0.0, noise_scale, counts.shape)
-    return np.asarray(np.round(noisy / NOISE_LATTICE) * NOISE_LATTICE)

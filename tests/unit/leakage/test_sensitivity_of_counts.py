@@ -5,7 +5,7 @@ import pytest
 
 from corrdp.leakage import count_codes, count_layout, leakage_targets
 from corrdp.mechanisms import plan_leakage_release
-from corrdp.mechanisms._leakage_release import SIZES
+from corrdp.mechanisms._leakage_noise import SIZES
 from corrdp.policy import neighbor_classes
 from leakage_models import policy_of
 

@@ -4,6 +4,13 @@ from corrdp.mechanisms.noise._concentrated import (
     concentrated_epsilon,
     concentrated_rho,
 )
+from corrdp.mechanisms.noise._covering import (
+    LARGEST_MU,
+    ROUNDING_PART,
+    ROUNDING_REACH,
+    covering_scale,
+    gaussian_part,
+)
 from corrdp.mechanisms.noise._discrete import (
     discrete_gaussian,
     discrete_laplace,
@@ -24,6 +31,9 @@ from corrdp.mechanisms.noise._planning import (
 from corrdp.mechanisms.noise._vector import NoiseKind, VectorPlan, round_to_grid
 
 __all__ = [
+    "LARGEST_MU",
+    "ROUNDING_PART",
+    "ROUNDING_REACH",
     "Movement",
     "NoiseKind",
     "Objective",
@@ -33,8 +43,10 @@ __all__ = [
     "concentrated_epsilon",
     "concentrated_rho",
     "correlated_sensitivity",
+    "covering_scale",
     "discrete_gaussian",
     "discrete_laplace",
+    "gaussian_part",
     "grid_scale",
     "laplace_scales",
     "plan_vector",

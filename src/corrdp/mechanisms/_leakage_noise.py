@@ -1,0 +1,122 @@
+"""The noise of a leakage release: drawn exactly, from the plan that prices it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp.accounting import NoisePlan
+from corrdp.exceptions import BudgetError
+from corrdp.leakage import NOISE_LATTICE, TableShape
+from corrdp.mechanisms.noise import (
+    LARGEST_MU,
+    covering_scale,
+    discrete_gaussian,
+    gaussian_part,
+)
+
+SIZES = "{}: row sizes"
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """Counts of one table as they are released, and what their noise is.
+
+    Parameters
+    ----------
+    cells : array of float, shape (n_values, n_cells)
+        Noisy counts, multiples of `NOISE_LATTICE`.
+    sizes : array of float, shape (n_values,)
+        Noisy row sizes, with noise of their own.
+    cell_scale, size_scale : float
+        Standard deviations of the Gaussian part of the noise on both.
+    """
+
+    cells: FloatArray
+    sizes: FloatArray
+    cell_scale: float
+    size_scale: float
+
+
+def release_tables(
+    shapes: Sequence[TableShape],
+    tables: Sequence[IntArray],
+    plan: NoisePlan | None,
+    generator: np.random.Generator,
+) -> dict[str, NoisyTable]:
+    """Return every table with noise, by name.
+
+    Parameters
+    ----------
+    shapes, tables : sequences
+        The layout, and the exact counts.
+    plan : NoisePlan or None
+        Noise of every group, as it is priced. A table without groups in it cannot tell
+        anything: zeros are returned in its place.
+    generator : numpy Generator
+        Source of the noise; each group takes draws of its own.
+
+    Guarantee
+    ---------
+    As the plan prices it (``docs/theory/leakage.md``, Theorem 5): scales are read from
+    the plan here and nowhere else, and are drawn by an exact sampler.
+    """
+    scales = (
+        {}
+        if plan is None
+        else {
+            group.name: float(scale)
+            for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
+        }
+    )
+    released = {}
+    for shape, table in zip(shapes, tables, strict=True):
+        if shape.name not in scales:
+            empty = np.zeros(table.shape)
+            released[shape.name] = NoisyTable(empty, empty.sum(axis=1), 1.0, 1.0)
+            continue
+        cells, cell_scale = noisy_counts(table, scales[shape.name], generator)
+        sizes, size_scale = noisy_counts(
+            table.sum(axis=1), scales[SIZES.format(shape.name)], generator
+        )
+        released[shape.name] = NoisyTable(cells, sizes, cell_scale, size_scale)
+    return released
+
+
+def noisy_counts(
+    counts: Any, noise_scale: float, generator: np.random.Generator
+) -> tuple[FloatArray, float]:
+    """Return counts with exact noise, and the scale of its Gaussian part.
+
+    Parameters
+    ----------
+    counts : array of int
+        Exact counts.
+    noise_scale : float
+        Standard deviation that was planned; a little more is drawn.
+    generator : numpy Generator
+        Source of the noise.
+
+    Guarantee
+    ---------
+    Discrete Gaussian noise on `NOISE_LATTICE` that hides what Gaussian noise of
+    `noise_scale` hides (``docs/theory/discrete_noise.md``, Claim 5).
+    """
+    exact = np.asarray(counts, dtype=np.int64)
+    scale = covering_scale(noise_scale / NOISE_LATTICE)
+    noise = discrete_gaussian(scale, size=exact.size, generator=generator)
+    steps = exact * round(1 / NOISE_LATTICE) + noise.reshape(exact.shape)
+    return steps * NOISE_LATTICE, gaussian_part(scale) * NOISE_LATTICE
+
+
+def check_covered(plan: NoisePlan, *, epsilon: float) -> NoisePlan:
+    """Return the plan, or raise `BudgetError` where Claim 5 is not proved."""
+    largest = max(plan.event(name).mu for name in plan.table.class_names)
+    if not largest <= LARGEST_MU:
+        raise BudgetError(
+            f"epsilon={epsilon!r} leaves so little noise that nothing is proved of it "
+            f"(mu {largest:.4g}, at most {LARGEST_MU:g}). Choose a smaller epsilon."
+        )
+    return plan
