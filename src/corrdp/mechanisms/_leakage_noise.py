@@ -108,12 +108,13 @@ def noisy_counts(
     scale = covering_scale(noise_scale / NOISE_LATTICE)
     noise = discrete_gaussian(scale, size=exact.size, generator=generator)
     steps = exact * round(1 / NOISE_LATTICE) + noise.reshape(exact.shape)
-    return steps * NOISE_LATTICE, gaussian_part(scale) * NOISE_LATTICE
+    noisy = np.asarray(steps * NOISE_LATTICE, dtype=np.float64)
+    return noisy, gaussian_part(scale) * NOISE_LATTICE
 
 
 def check_covered(plan: NoisePlan, *, epsilon: float) -> NoisePlan:
     """Return the plan, or raise `BudgetError` where Claim 5 is not proved."""
-    largest = max(plan.event(name).mu for name in plan.table.class_names)
+    largest = max(plan.step_change(name) for name in plan.table.class_names)
     if not largest <= LARGEST_MU:
         raise BudgetError(
             f"epsilon={epsilon!r} leaves so little noise that nothing is proved of it "

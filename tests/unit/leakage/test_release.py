@@ -487,3 +487,9 @@ def test_a_definition_too_large_to_search_is_refused_before_reading():
     policy = policy_of(np.zeros(sizes), names, names[:1], conditioning="definition")
     with pytest.raises(PolicyError, match="8,192 sets"):
         estimate_leakage(None, policy, source="public")
+
+
+def test_so_little_noise_that_nothing_is_proved_is_refused(policy):
+    plan_leakage_release(policy, epsilon=1e3, delta=1e-6)
+    with pytest.raises(BudgetError, match="nothing is proved"):
+        plan_leakage_release(policy, epsilon=1e5, delta=1e-6)
