@@ -16,8 +16,14 @@ from corrdp.accounting._profiles import Profile, event_profile, single_release
 from corrdp.exceptions import BudgetError
 
 _CELLS_PER_DEVIATION = 20.0
-_LARGEST_RANGE = 2.0**23  # of the composed loss, in cells
-_LARGEST_BOUND = 2.0**19  # of one loss, in cells
+_CELLS_PER_EPSILON = 5e3
+_SHARE_OF_EPSILON = 1e-5  # that the spread within cells may add
+_COARSE_CELLS = 2.0**12  # of one loss, for a first answer
+_COARSE_WINDOW_CELLS = 2.0**16  # of the composed loss, for a first answer
+_MOST_CELLS = 2.0**18  # of one loss
+_MOST_WINDOW_CELLS = 2.0**20  # of the composed loss
+_MOST_GRIDS = 6
+_WORTH_REFINING = 1.2
 _TRUNCATION = 1e-6  # share of delta that all cut-off tails together may take
 _SMALLEST_TAIL = 1e-290
 _FIRST_EXPECTATION = 1e-6
@@ -60,9 +66,20 @@ def compose_epsilon(
     mu, profiles = _merge(events)
     if not profiles:
         return gaussian_epsilon(mu=mu, delta=delta)
-    loss = _distribution(mu, profiles, delta=delta, grid=grid)
-    basic_epsilon, basic_delta = _basic_composition(mu, profiles)
-    return min(loss.epsilon(delta), basic_epsilon if basic_delta <= delta else math.inf)
+    answer, basic_delta = _basic_composition(mu, profiles)
+    if basic_delta > delta:
+        answer = math.inf
+    grids = _Grids(mu, profiles, delta=delta, grid=grid)
+    spacing = grids.coarse
+    # Every grid gives a valid answer, and the answer says how fine a grid it needs.
+    for _ in range(_MOST_GRIDS):
+        loss = grids.distribution(spacing)
+        answer = min(answer, loss.epsilon(delta))
+        needed = grids.needed(loss, answer)
+        if spacing <= _WORTH_REFINING * needed:
+            break
+        spacing = needed
+    return answer
 
 
 def compose_delta(
@@ -100,11 +117,12 @@ def compose_delta(
     if not profiles:
         return gaussian_delta(epsilon, mu=mu)
     # Tails are cut off in proportion to delta, which is not known yet.
-    expected = _FIRST_EXPECTATION
-    delta = _distribution(mu, profiles, delta=expected, grid=grid).delta(epsilon)
+    delta, expected = 0.0, 1.0
     while delta < expected:
-        expected = delta**2
-        delta = _distribution(mu, profiles, delta=expected, grid=grid).delta(epsilon)
+        expected = delta**2 or _FIRST_EXPECTATION
+        grids = _Grids(mu, profiles, delta=expected, grid=grid)
+        spacing = grids.needed(grids.distribution(grids.coarse), epsilon, finest=True)
+        delta = grids.distribution(spacing).delta(epsilon)
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
     return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
 
@@ -133,44 +151,80 @@ def _basic_composition(mu: float, profiles: list[Profile]) -> tuple[float, float
     )
 
 
-def _distribution(
-    mu: float, profiles: list[Profile], *, delta: float, grid: float
-) -> PrivacyLossDistribution:
-    """Discretize every profile on one grid that is fine enough for all."""
-    if mu > 0.0:
-        profiles = [*profiles, event_profile(GaussianEvent(mu=mu), 1)]
-    count = sum(profile.count for profile in profiles)
-    tail = max(_TRUNCATION * delta / count, _SMALLEST_TAIL)
-    bounds = [profile.loss_bound(tail) for profile in profiles]
-    spacing = _spacing(profiles, bounds, grid)
-    losses = [
-        PrivacyLossDistribution.from_profile(
-            profile.delta, spacing=spacing, loss_bound=bound
-        ).self_compose(profile.count)
-        for profile, bound in zip(profiles, bounds, strict=True)
-    ]
-    return reduce(PrivacyLossDistribution.compose, losses)
+class _Grids:
+    """Grids for the losses of some releases: how fine is enough, and affordable."""
 
+    def __init__(
+        self, mu: float, profiles: list[Profile], *, delta: float, grid: float
+    ) -> None:
+        if mu > 0.0:
+            profiles = [*profiles, event_profile(GaussianEvent(mu=mu), 1)]
+        self._profiles, self._delta, self._grid = profiles, delta, grid
+        self._count = sum(profile.count for profile in profiles)
+        tail = max(_TRUNCATION * delta / self._count, _SMALLEST_TAIL)
+        self._bounds = [profile.loss_bound(tail) for profile in profiles]
 
-def _spacing(profiles: list[Profile], bounds: list[float], grid: float) -> float:
-    """Return the grid spacing: at most `grid`, at most a share of one loss's spread.
-
-    Connecting the dots adds about a sixth of the squared spacing to the variance of
-    each loss. A narrow loss deviates by about 2.5 times the total variation distance.
-    Very wide losses get a coarser grid, so that the arrays stay in memory.
-    """
-    count = sum(profile.count for profile in profiles)
-    variance = math.fsum(
-        profile.count * (2.5 * profile.distance) ** 2 for profile in profiles
-    )
-    fine = min(grid, math.sqrt(variance / count) / _CELLS_PER_DEVIATION)
-    loss_range = math.sqrt(
-        math.fsum(
-            profile.count * bound**2
-            for profile, bound in zip(profiles, bounds, strict=True)
+    @property
+    def coarse(self) -> float:
+        """Spacing for a first answer."""
+        loss_range = math.sqrt(
+            math.fsum(
+                profile.count * bound**2
+                for profile, bound in zip(self._profiles, self._bounds, strict=True)
+            )
         )
-    )
-    return max(fine, loss_range / _LARGEST_RANGE, max(bounds) / _LARGEST_BOUND)
+        return max(
+            max(self._bounds) / _COARSE_CELLS,
+            loss_range / _COARSE_WINDOW_CELLS,
+            min(self._grid, self._narrow),
+        )
+
+    @property
+    def _narrow(self) -> float:
+        """A share of the spread of one loss.
+
+        Connecting the dots adds about a sixth of the squared spacing to the variance of
+        each loss. A narrow loss deviates by about 2.5 times the total variation
+        distance.
+        """
+        variance = math.fsum(
+            profile.count * (2.5 * profile.distance) ** 2 for profile in self._profiles
+        )
+        return math.sqrt(variance / self._count) / _CELLS_PER_DEVIATION
+
+    def needed(
+        self, loss: PrivacyLossDistribution, epsilon: float, *, finest: bool = False
+    ) -> float:
+        """Return the spacing for an answer near `epsilon`; `loss` is a coarse one.
+
+        Narrow losses need not be resolved where the answer comes from rare large ones.
+        Within a cell, losses below it are spread to its ends, which adds at most the
+        total variation distance times the spacing to their variance.
+        """
+        if not 0.0 < epsilon < math.inf:
+            return math.inf if not finest else min(self._grid, self._narrow)
+        moved = math.fsum(
+            profile.count * profile.distance for profile in self._profiles
+        )
+        enough = min(
+            epsilon / _CELLS_PER_EPSILON, _SHARE_OF_EPSILON * epsilon**2 / moved
+        )
+        fine = self._narrow if finest else max(self._narrow, enough)
+        return max(
+            min(self._grid, fine),
+            max(self._bounds) / _MOST_CELLS,
+            loss.window_width(self._delta, epsilon) / _MOST_WINDOW_CELLS,
+        )
+
+    def distribution(self, spacing: float) -> PrivacyLossDistribution:
+        """Discretize every profile on one grid."""
+        losses = [
+            PrivacyLossDistribution.from_profile(
+                profile.delta, spacing=spacing, loss_bound=bound
+            ).self_compose(profile.count)
+            for profile, bound in zip(self._profiles, self._bounds, strict=True)
+        ]
+        return reduce(PrivacyLossDistribution.compose, losses)
 
 
 def _check_grid(grid: float) -> float:

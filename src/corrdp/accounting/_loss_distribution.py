@@ -3,9 +3,7 @@ r"""Privacy-loss distributions, composed by FFT and never optimistic.
 A distribution is kept as its factors and their counts. A question (delta at an epsilon,
 epsilon at a delta) tilts every factor exponentially so that the composed loss
 concentrates where the answer lies, convolves the tilted factors by FFT on a window
-there, and undoes the tilt. Round-off is then relative to the answer instead of to 1.
-What the window leaves out above is bounded by Chernoff's inequality and added, as is a
-bound on the round-off of the transforms. Theory: ``docs/theory/composition.md``.
+there, and undoes the tilt (`LossWindow`). Theory: ``docs/theory/composition.md``.
 """
 
 import math
@@ -14,7 +12,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.fft import irfft, next_fast_len, rfft
 from scipy.signal import lfilter
 
 from corrdp._typing import FloatArray
@@ -28,12 +25,12 @@ from corrdp.accounting._loss_factor import (
     tilt_for_epsilon,
     total_infinity_mass,
 )
+from corrdp.accounting._loss_window import LossWindow, clean_width
 from corrdp.exceptions import BudgetError, CorrDPError
 
 _UNIT = 2.0**-52
-_LOG_NEGLIGIBLE = 60.0
-_SMALLEST_WINDOW = 64
-_LARGEST_WINDOW = 2**25
+_SAFE_SHARE = 0.9  # of an upper bound on epsilon, above which windows must be clean
+_MOST_WINDOWS = 6  # per answer
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +124,11 @@ class PrivacyLossDistribution:
         tilt = tilt_for_epsilon(self.factors, epsilon)
         log_moment, _, _ = composed_cumulants(self.factors, tilt)
         log_delta = log_moment - tilt * epsilon + log_delta_factor(tilt)
-        window = _compose(self.factors, tilt, min(log_delta, 0.0), lowest=epsilon)
+        window = LossWindow.around(
+            self.factors, tilt, min(log_delta, 0.0), lowest=epsilon, whole=True
+        )
         finite = window.weights @ -np.expm1(np.minimum(epsilon - window.losses, 0.0))
+        finite += window.round_off(np.array([epsilon]))[0]
         return min(self.infinity_mass + window.mass_above + float(finite), 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -137,111 +137,44 @@ class PrivacyLossDistribution:
         available = delta - self.infinity_mass
         if available <= 0.0:
             return math.inf
-        tilt = tilt_for_delta(self.factors, math.log(available))
-        window = _compose(self.factors, tilt, math.log(available), lowest=math.inf)
-        available -= window.mass_above
+        log_delta = math.log(available)
+        tilt = tilt_for_delta(self.factors, log_delta)
+        log_moment, _, _ = composed_cumulants(self.factors, tilt)
+        chernoff = (log_moment + log_delta_factor(tilt) - log_delta) / tilt
+        # Any window gives a valid answer. It is clean above `lowest`; an answer below
+        # may count wrapped mass, and the next window reaches further down.
+        answer, lowest = math.inf, _SAFE_SHARE * chernoff
+        for _ in range(_MOST_WINDOWS):
+            window = LossWindow.around(
+                self.factors, tilt, log_delta, lowest=max(lowest, 0.0)
+            )
+            answer = min(answer, self._epsilon_within(window, available))
+            if answer >= lowest:
+                break
+            lowest = _SAFE_SHARE * answer
+            tilt = tilt_for_epsilon(self.factors, lowest)
+        return answer
+
+    def window_width(self, delta: float, epsilon: float) -> float:
+        """Return how much of the composed loss an answer near `epsilon` needs."""
+        lowest = _SAFE_SHARE * epsilon
+        tilt = tilt_for_epsilon(self.factors, lowest)
+        return clean_width(self.factors, tilt, math.log(delta), lowest)
+
+    def _epsilon_within(self, window: LossWindow, available: float) -> float:
+        """Return the epsilon at which a window leaves at most `available`."""
         # Backwards along the grid: Q's mass above each loss, scaled by exp(loss), and
         # from it delta at each loss. Both recursions only add non-negative terms.
         decay = math.exp(-self.spacing)
         other = lfilter([1.0], [1.0, -decay], window.weights[::-1])[::-1]
         increments = -math.expm1(-self.spacing) * other
         deltas = np.append(np.cumsum(increments[:0:-1])[::-1], 0.0)
-        index = int(np.argmax(deltas <= available))
+        round_off = window.round_off(window.losses)
+        index = int(np.argmax(deltas + round_off <= available))
         loss = float(window.losses[index])
+        available -= float(round_off[max(index - 1, 0)])
         # Within the cell below, delta is linear in exp(epsilon).
-        spare = (available - float(deltas[index])) / float(other[index])
+        spare = max(available - float(deltas[index]), 0.0) / float(other[index])
         step = math.log1p(-min(spare, -math.expm1(-self.spacing)))
         loss = min(loss, loss + step + 4.0 * _UNIT * (abs(loss) + self.spacing))
         return max(loss, 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Window:
-    """Upper bounds on the composed masses on part of the grid, and on those above."""
-
-    losses: FloatArray
-    weights: FloatArray
-    mass_above: float
-
-
-def _compose(
-    factors: Factors, tilt: float, log_delta: float, *, lowest: float
-) -> _Window:
-    """Convolve the tilted factors on a window around the answer."""
-    spacing = factors[0][0].spacing
-    support = sum(factor.n_cells * count for factor, count in factors)
-    log_mass_above = log_delta - _LOG_NEGLIGIBLE
-    far_tilt = tilt_for_delta(factors, log_mass_above)
-    far_log_moment, _, _ = composed_cumulants(factors, far_tilt)
-    top = math.ceil((far_log_moment - log_mass_above) / far_tilt / spacing)
-    top = min(top, support)
-    # Mass wrapped up from below the window arrives damped by exp(-tilt * width).
-    width = math.ceil((_LOG_NEGLIGIBLE - log_delta) / tilt / spacing)
-    if lowest < math.inf:
-        width = max(width, top - math.floor(lowest / spacing))
-    size = next_fast_len(max(width, _SMALLEST_WINDOW) + 1, real=True)
-    if size > _LARGEST_WINDOW:
-        raise CorrDPError(
-            f"grid must be coarser here, got spacing={spacing!r}, which needs {size} "
-            "cells. Pass a larger grid, for example ten times this one."
-        )
-    masses, round_off, log_moment = _circular_convolution(factors, tilt, size)
-    indices = np.arange(top - size + 1, top + 1)
-    losses = spacing * indices
-    exponents = log_moment - tilt * losses
-    exponent_error = _UNIT * (
-        sum(count * 64.0 for _, count in factors)
-        + 4.0 * (abs(log_moment) + tilt * float(np.abs(losses).max()))
-    )
-    raised = np.maximum(masses[indices % size], 0.0) + round_off
-    # No mass exceeds 1, whatever the bound says far below the answer.
-    weights = np.exp(np.minimum(exponents + exponent_error + np.log(raised), 0.0))
-    mass_above = math.exp(log_mass_above) if top < support else 0.0
-    return _Window(losses=losses, weights=weights, mass_above=mass_above)
-
-
-def _circular_convolution(
-    factors: Factors, tilt: float, size: int
-) -> tuple[FloatArray, float, float]:
-    """Return composed tilted masses modulo `size`, an error bound, the log moment.
-
-    The error bound adds, to first order, what each transform (relative error
-    4 log2(size) units in the 2-norm), each power and the inverse contribute to any one
-    entry; see "Round-off" in the theory note.
-    """
-    spectra = []
-    norms = []
-    log_moment = 0.0
-    for factor, count in factors:
-        tilted, log_term = factor.tilted(tilt)
-        log_moment += count * log_term
-        wrapped = _wrap(tilted, -factor.n_cells, size)
-        spectra.append(rfft(wrapped))
-        norms.append(float(np.linalg.norm(wrapped)))
-    counts = [count for _, count in factors]
-    product = np.ones_like(spectra[0])
-    for spectrum, count in zip(spectra, counts, strict=True):
-        product = product * spectrum**count
-    transform_error = 4.0 * _UNIT * math.log2(size)
-    round_off = transform_error * _norm(product, size)
-    round_off += 8.0 * _UNIT * sum(counts) * 2.0 * float(np.abs(product).sum()) / size
-    for spectrum, count, norm in zip(spectra, counts, norms, strict=True):
-        rest = np.abs(spectrum) ** (count - 1)
-        for other, other_count in zip(spectra, counts, strict=True):
-            if other is not spectrum:
-                rest = rest * np.abs(other) ** other_count
-        round_off += transform_error * count * norm * _norm(rest, size)
-    return irfft(product, n=size), round_off, log_moment
-
-
-def _norm(half_spectrum: FloatArray, size: int) -> float:
-    """Return at least the 2-norm of the sequence with this half spectrum."""
-    return math.sqrt(2.0 / size) * float(np.linalg.norm(half_spectrum))
-
-
-def _wrap(masses: FloatArray, start: int, size: int) -> FloatArray:
-    """Add up masses at start, start + 1, ... modulo `size`."""
-    shift = start % size
-    padded = np.zeros(-(-(shift + masses.size) // size) * size)
-    padded[shift : shift + masses.size] = masses
-    return np.asarray(padded.reshape(-1, size).sum(axis=0))
