@@ -6,6 +6,7 @@ from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
 from corrdp.estimators._mlp_classifier import MLPClassifier
 from corrdp.estimators._mlp_regressor import MLPRegressor
+from corrdp.estimators._saving import read_model, write_model
 from corrdp.estimators._sweep import SweepResult, sweep
 from corrdp.training import Solver
 
@@ -18,5 +19,7 @@ __all__ = [
     "Method",
     "Solver",
     "SweepResult",
+    "read_model",
     "sweep",
+    "write_model",
 ]

@@ -4,6 +4,7 @@ from corrdp.policy._budget import Budget, class_epsilon
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,
+    Domain,
     NumberDomain,
     Refuse,
     Replace,
@@ -32,6 +33,7 @@ __all__ = [
     "CategoryDomain",
     "ColumnRole",
     "Conditioning",
+    "Domain",
     "Feature",
     "Label",
     "NeighborClass",

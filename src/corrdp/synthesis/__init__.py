@@ -1,0 +1,6 @@
+"""Synthetic tables under a policy: noisy counts, a graphical model, rows drawn from it."""
+
+from corrdp.synthesis._budget import SynthesisPlan
+from corrdp.synthesis._synthesizer import Synthesizer
+
+__all__ = ["SynthesisPlan", "Synthesizer"]

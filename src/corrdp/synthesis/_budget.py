@@ -1,0 +1,231 @@
+"""What synthesis may cost each neighbor class, stage by stage, before any row is read."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from corrdp.accounting import (
+    WHOLE_RECORD,
+    ApproximateEvent,
+    GaussianEvent,
+    PrivacyEvent,
+)
+from corrdp.certificate import Certificate, Component, certify
+from corrdp.exceptions import BudgetError, PolicyError, UnsupportedEventError
+from corrdp.ledger import ConcentratedEvent
+from corrdp.mechanisms.noise import concentrated_epsilon, concentrated_rho
+from corrdp.policy import Budget, Policy, class_columns, class_epsilon, neighbor_classes
+from corrdp.synthesis._columns import TableColumns
+from corrdp.synthesis._junction_tree import Region, n_cells
+from corrdp.synthesis._leakage import LeakageInput
+from corrdp.synthesis._plan import (
+    StagePlan,
+    plan_stage,
+    plan_useful,
+    whole_record_limit,
+)
+
+SINGLES_SHARE = 0.15
+PAIRS_SHARE = 0.35
+MOST_NOISE = 0.5  # of the rows: a table with more is left out
+_ROUND_OFF = 1.0 - 1e-9
+COMPONENT = "tables of counts"
+ASSUMPTION = (
+    "synthetic rows are drawn from noisy tables of counts alone; noise is drawn exactly "
+    "from a discrete distribution, and any number of rows may be drawn"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SynthesisPlan:
+    """All noise that is known in advance, and a limit on what is chosen later.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy that is kept.
+    columns : TableColumns
+        Columns and their codes.
+    n_rows : int
+        Public number of rows.
+    budget : Budget
+        Epsilon and delta of everything together.
+    leakage : LeakageInput
+        Distances, and what they cost before.
+    singles, pairs : StagePlan
+        Tables of one and of two columns.
+    refinement : mapping of str to float
+        Most that the last stage, which is chosen from the noisy pairs, may cost each
+        class.
+
+    Guarantee
+    ---------
+    The stages together, the last one chosen as it may, are concentrated DP with
+    `rho` of each class; with what the leakage cost, every promised class stays within
+    its epsilon (`docs/theory/synthesis.md`, Theorem 2).
+    """
+
+    policy: Policy
+    columns: TableColumns
+    n_rows: int
+    budget: Budget
+    leakage: LeakageInput
+    singles: StagePlan
+    pairs: StagePlan
+    refinement: Mapping[str, float]
+
+    def rho(self, class_name: str) -> float:
+        """Return what all stages together may cost a class."""
+        fixed = self.singles.cost(class_name) + self.pairs.cost(class_name)
+        return (float(fixed) + self.refinement[class_name]) * (1.0 + 1e-12)
+
+    def charged_events(self) -> dict[str, tuple[PrivacyEvent, ...]]:
+        """Return what a ledger charges each class, without the leakage."""
+        return {
+            name: (ConcentratedEvent(rho=self.rho(name)),) for name in self.refinement
+        }
+
+    def certificate(self, *, replayable_noise: bool = False) -> Certificate:
+        """Return what the release proves."""
+        events: dict[str, tuple[PrivacyEvent, ...]] = {
+            name: (
+                ApproximateEvent(
+                    epsilon=concentrated_epsilon(
+                        rho=self.rho(name) + spent_rho(self.leakage.spent, name),
+                        delta=self.budget.delta,
+                    ),
+                    delta=self.budget.delta,
+                ),
+            )
+            for name in self.refinement
+        }
+        return certify(
+            self.policy,
+            [Component(_component_name(self.leakage), events=events)],
+            budget=self.budget,
+            leakage=self.leakage.claim,
+            assumptions=(ASSUMPTION, *self.leakage.assumptions),
+            replayable_noise=replayable_noise or self.leakage.replayable_noise,
+        )
+
+
+def plan_synthesis(
+    policy: Policy,
+    columns: TableColumns,
+    *,
+    n_rows: int,
+    budget: Budget,
+    leakage: LeakageInput,
+    max_cells: int,
+) -> SynthesisPlan:
+    """Split the budget of every class over the stages, from public numbers alone.
+
+    Guarantee
+    ---------
+    No class is given more than its epsilon leaves after the leakage was paid
+    (`docs/theory/synthesis.md`, Theorem 2).
+    """
+    allowed = _allowed_rho(policy, budget, leakage)
+    number = {name: i for i, name in enumerate(columns.names)}
+    changed = {
+        name: frozenset(number[column] for column in own)
+        for name, own in class_columns(policy).items()
+    }
+    singles = [(column,) for column in range(len(columns.names))]
+    pairs = [
+        pair
+        for pair in itertools.combinations(range(len(columns.names)), 2)
+        if n_cells(pair, columns.sizes) <= max_cells
+    ]
+    _refuse_large(columns, singles, max_cells)
+    stage = {"sizes": columns.sizes, "changed": changed}
+    first = plan_stage(singles, limits=_share(allowed, SINGLES_SHARE), **stage)
+    second = plan_useful(
+        pairs,
+        limits=_share(allowed, PAIRS_SHARE),
+        n_rows=n_rows,
+        most_noise=MOST_NOISE,
+        **stage,
+    )
+    # What a stage leaves unused is known in advance too, and goes to the last one.
+    rest = {
+        name: _ROUND_OFF * (rho - float(first.cost(name)) - float(second.cost(name)))
+        for name, rho in allowed.items()
+    }
+    rest[WHOLE_RECORD] = whole_record_limit([*singles, *pairs], limits=rest, **stage)
+    return SynthesisPlan(policy, columns, n_rows, budget, leakage, first, second, rest)
+
+
+def spent_rho(components: Sequence[Component], class_name: str) -> float:
+    """Return what earlier Gaussian releases cost a class.
+
+    Guarantee
+    ---------
+    ``mu``-Gaussian-DP is ``mu**2 / 2``-concentrated DP
+    (`docs/theory/synthesis.md`, Lemma 2).
+    """
+    rho = 0.0
+    for component in components:
+        for event in component.events_of(class_name) or (None,):
+            if isinstance(event, ConcentratedEvent):
+                rho += event.rho
+            elif isinstance(event, GaussianEvent):
+                rho += event.count * event.mu**2 / 2.0
+            else:
+                raise UnsupportedEventError(
+                    f"component {component.name!r} holds a {type(event).__name__}; "
+                    "synthesis can be planned after Gaussian releases only. Release "
+                    "the leakage with Gaussian noise."
+                )
+    return rho
+
+
+def _component_name(leakage: LeakageInput) -> str:
+    return f"leakage and {COMPONENT}" if leakage.spent else COMPONENT
+
+
+def _allowed_rho(
+    policy: Policy, budget: Budget, leakage: LeakageInput
+) -> dict[str, float]:
+    if budget.delta == 0.0:
+        raise BudgetError(
+            f"synthesis adds Gaussian noise, which needs delta above 0, got delta="
+            f"{budget.delta!r}. Choose a delta well below one over the rows."
+        )
+    allowed = {}
+    for neighbor in neighbor_classes(policy, leakage.distances):
+        if not neighbor.promised:
+            continue
+        epsilon = class_epsilon(
+            neighbor.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+        )
+        whole = concentrated_rho(epsilon=epsilon, delta=budget.delta)
+        spent = spent_rho(leakage.spent, neighbor.name)
+        if spent >= whole:
+            raise BudgetError(
+                f"earlier releases cost class {neighbor.name!r} rho={spent:.6g}, the "
+                f"budget allows {whole:.6g} in all. Raise epsilon={budget.epsilon!r}, "
+                "or spend less on the leakage."
+            )
+        allowed[neighbor.name] = _ROUND_OFF * (whole - spent)
+    return allowed
+
+
+def _share(allowed: Mapping[str, float], share: float) -> dict[str, float]:
+    return {name: share * rho for name, rho in allowed.items()}
+
+
+def _refuse_large(
+    columns: TableColumns, singles: Sequence[Region], max_cells: int
+) -> None:
+    total = sum(columns.sizes)
+    if total <= max_cells:
+        return
+    largest = sorted(singles, key=lambda r: -columns.sizes[r[0]])[:3]
+    named = ", ".join(
+        f"{columns.names[c]!r} ({columns.sizes[c]} codes)" for (c,) in largest
+    )
+    raise PolicyError(
+        f"the columns have {total} codes, more than max_cells={max_cells}. Coarsen "
+        f"the largest: {named}; declare fewer bins or groups of categories."
+    )

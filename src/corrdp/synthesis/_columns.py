@@ -1,0 +1,219 @@
+"""Columns of a table as codes, and codes as values again.
+
+Every column has finitely many codes at its declared resolution; numbers without
+declared bins get `DEFAULT_BINS` equal ones. Values are drawn inside a bin, so that the
+synthetic table has the columns, types and bounds that the policy declares.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import (
+    BooleanDomain,
+    CategoryDomain,
+    Domain,
+    Feature,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    Slot,
+)
+
+DEFAULT_BINS = 16
+OTHER = "(other)"
+
+
+class Shape(StrEnum):
+    """Where inside its bin a synthetic number lies."""
+
+    UNIFORM = "uniform"
+    WHOLE = "whole"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, eq=False)
+class TableColumns:
+    """The columns of a policy, the label last, with their numbers of codes.
+
+    Parameters
+    ----------
+    policy : Policy
+        Domains and roles.
+    bins : int
+        Bins of numbers that declare none.
+    shapes : mapping of str to Shape
+        How numbers are drawn inside their bins: ``uniform`` (default), ``whole``
+        numbers only, or at the ``lower`` edge, for numbers that pile up there.
+    """
+
+    policy: Policy
+    bins: int
+    shapes: Mapping[str, Shape]
+
+    def __post_init__(self) -> None:
+        numbers = [f.name for f in self._features if _is_number(f)]
+        for name in self.shapes:
+            if name not in numbers:
+                raise PolicyError(
+                    f"shapes names {name!r}, which is not a number of the policy. "
+                    f"Numbers: {', '.join(numbers) or 'none'}."
+                )
+        object.__setattr__(
+            self, "shapes", {n: _shape(n, s) for n, s in self.shapes.items()}
+        )
+
+    @cached_property
+    def _features(self) -> tuple[Feature, ...]:
+        """All columns as features with declared resolution; the label is one of them.
+
+        Roles are of no matter here: they are only used to name columns.
+        """
+        columns = [(f.name, f.domain) for f in self.policy.features]
+        if self.policy.label is not None:
+            columns.append((self.policy.label.name, self.policy.label.domain))
+        return tuple(
+            Feature(
+                name,
+                "sensitive",  # type: ignore[arg-type]
+                replace(domain, bins=self.bins)
+                if isinstance(domain, NumberDomain) and domain.bins is None
+                else domain,
+            )
+            for name, domain in columns
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of their numbers."""
+        return tuple(feature.name for feature in self._features)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of every column."""
+        counts = self._encoder.n_codes
+        return tuple(counts[name] for name in self.names)
+
+    @property
+    def label(self) -> int | None:
+        """Number of the label's column, if there is one."""
+        return None if self.policy.label is None else len(self.names) - 1
+
+    def index(self, name: str) -> int:
+        """Return the number of a column, or raise `PolicyError`."""
+        if name not in self.names:
+            raise PolicyError(
+                f"there is no column {name!r}. Columns: {', '.join(self.names)}."
+            )
+        return self.names.index(name)
+
+    def domain(self, name: str) -> Domain:
+        """Return the domain of a column, numbers with bins."""
+        return self._features[self.index(name)].domain
+
+    def codes(self, table: Any, names: Sequence[str] | None = None) -> IntArray:
+        """Return one row of codes per row of a table: a function of that row alone."""
+        if isinstance(table, np.ndarray):
+            raise CorrDPError(
+                "a numpy array has no column names and no label. Pass a pandas, "
+                "polars or pyarrow table."
+            )
+        chosen = (
+            self._features
+            if names is None
+            else [self._features[self.index(name)] for name in names]
+        )
+        return PolicyEncoder(Policy(tuple(chosen))).codes(table)
+
+    def values(
+        self, codes: IntArray, generator: np.random.Generator
+    ) -> dict[str, list[Any]]:
+        """Return the columns of a synthetic table by name."""
+        return {
+            feature.name: self._decoded(feature, codes[:, column], generator)
+            for column, feature in enumerate(self._features)
+        }
+
+    def schema(self) -> dict[str, Any]:
+        """Return the type of every synthetic column: declared, never read off rows."""
+        return {feature.name: self._type(feature) for feature in self._features}
+
+    def _type(self, feature: Feature) -> Any:
+        may_miss = isinstance(feature.domain.missing, Slot)
+        if isinstance(feature.domain, CategoryDomain):
+            return nw.String
+        if isinstance(feature.domain, BooleanDomain):
+            return nw.String if may_miss else nw.Boolean
+        whole = self.shapes.get(feature.name) is Shape.WHOLE
+        return nw.Int64 if whole and not may_miss else nw.Float64
+
+    @cached_property
+    def _encoder(self) -> PolicyEncoder:
+        return PolicyEncoder(Policy(self._features))
+
+    def _decoded(
+        self, feature: Feature, codes: IntArray, generator: np.random.Generator
+    ) -> list[Any]:
+        domain = feature.domain
+        if isinstance(domain, NumberDomain):
+            shape = self.shapes.get(feature.name, Shape.UNIFORM)
+            numbers = _inside_bins(domain, codes, shape, generator)
+            found: list[Any] = numbers.tolist()
+            if shape is Shape.WHOLE:
+                found = [int(number) for number in found]
+        else:
+            # A column with gaps cannot be boolean in every kind of table.
+            may_miss = isinstance(domain.missing, Slot)
+            levels: tuple[Any, ...] = ("false", "true") if may_miss else (False, True)
+            if isinstance(domain, CategoryDomain):
+                levels = domain.levels + ((OTHER,) if domain.other else ())
+            known = np.array([*levels, None], dtype=object)
+            found = known[np.minimum(codes, len(levels))].tolist()
+        if isinstance(domain.missing, Slot):
+            missing = codes == self._encoder.n_codes[feature.name] - 1
+            for row in np.flatnonzero(missing):
+                found[row] = None
+        return found
+
+
+def _is_number(feature: Feature) -> bool:
+    return not isinstance(feature.domain, CategoryDomain | BooleanDomain)
+
+
+def _shape(name: str, value: Any) -> Shape:
+    try:
+        return Shape(value)
+    except ValueError:
+        raise CorrDPError(
+            f"shapes[{name!r}] must be one of {', '.join(Shape)}, got {value!r}. "
+            "Choose one."
+        ) from None
+
+
+def _inside_bins(
+    domain: NumberDomain,
+    codes: IntArray,
+    shape: Shape,
+    generator: np.random.Generator,
+) -> FloatArray:
+    n_bins = domain.bins or 1
+    width = (domain.upper - domain.lower) / n_bins
+    lower = domain.lower + np.minimum(codes, n_bins - 1) * width
+    if shape is Shape.LOWER:
+        return lower
+    if shape is Shape.UNIFORM:
+        return np.clip(
+            lower + width * generator.random(codes.size), domain.lower, domain.upper
+        )
+    first, last = np.ceil(lower), np.ceil(lower + width) - 1.0
+    # The last bin is closed; a bin without any whole number keeps its nearest one.
+    last = np.where(codes >= n_bins - 1, np.floor(domain.upper), last)
+    span = np.maximum(last - first, 0.0)
+    return first + np.floor(generator.random(codes.size) * (span + 1.0))

@@ -1,0 +1,127 @@
+"""Declared knowledge: combinations that never occur, columns that others determine."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from corrdp.exceptions import PolicyError
+from corrdp.policy import BooleanDomain, CategoryDomain, Domain, NumberDomain
+from corrdp.synthesis._columns import TableColumns
+from corrdp.synthesis._junction_tree import Region, n_cells
+
+Zeros = tuple[tuple[Region, np.ndarray], ...]
+
+
+def structural_zeros(
+    columns: TableColumns,
+    *,
+    impossible: Sequence[Mapping[str, Any]] = (),
+    determines: Sequence[Mapping[str, Any]] = (),
+    max_cells: int,
+) -> Zeros:
+    """Return the cells that never occur, by region.
+
+    Parameters
+    ----------
+    columns : TableColumns
+        Columns and their codes.
+    impossible : sequence of mapping
+        Each maps columns to a value, a list of values, or for numbers ``(low, high)``;
+        rows that match all of them never occur.
+    determines : sequence of mapping
+        Each has ``column``, ``gives`` and ``values``: a mapping from the value of
+        the first column to the only value of the second.
+    max_cells : int
+        Most cells of one declaration.
+    """
+    found: dict[Region, np.ndarray] = {}
+
+    def add(region: Region, never: np.ndarray) -> None:
+        if region in found:
+            never = never | found[region]
+        if never.all():
+            raise PolicyError(
+                f"the declared zeros leave no possible value of columns "
+                f"{', '.join(columns.names[c] for c in region)}. Remove one of them."
+            )
+        found[region] = never
+
+    for rule in impossible:
+        region = _region(columns, rule, max_cells)
+        never = np.ones([columns.sizes[c] for c in region], dtype=bool)
+        for axis, column in enumerate(region):
+            name = columns.names[column]
+            hit = _matches(columns, name, rule[name])
+            shape = [1] * len(region)
+            shape[axis] = hit.size
+            never &= hit.reshape(shape)
+        add(region, never)
+    for rule in determines:
+        if set(rule) != {"column", "gives", "values"}:
+            raise PolicyError(
+                f"an entry of determines has column, gives and values, got "
+                f"{sorted(map(str, rule))}. Declare the three."
+            )
+        source, target = rule["column"], rule["gives"]
+        region = _region(columns, {source: None, target: None}, max_cells)
+        never = np.zeros(
+            (
+                columns.sizes[columns.index(source)],
+                columns.sizes[columns.index(target)],
+            ),
+            dtype=bool,
+        )
+        for value, given in rule["values"].items():
+            rows = _matches(columns, source, value)
+            never[np.ix_(rows, ~_matches(columns, target, given))] = True
+        add(region, never if columns.index(source) < columns.index(target) else never.T)
+    return tuple(sorted(found.items(), key=lambda item: item[0]))
+
+
+def _region(columns: TableColumns, rule: Mapping[str, Any], max_cells: int) -> Region:
+    region = tuple(sorted(columns.index(name) for name in rule))
+    if len(region) < 2 or n_cells(region, columns.sizes) > max_cells:
+        raise PolicyError(
+            f"a declared zero joins two columns or more with at most {max_cells} "
+            f"cells, got {', '.join(map(repr, rule))}. Coarsen the columns, or name "
+            "others."
+        )
+    return region
+
+
+def _matches(columns: TableColumns, name: str, value: Any) -> np.ndarray:
+    """Return which codes of a column a declared value stands for."""
+    column = columns.index(name)
+    hit = np.zeros(columns.sizes[column], dtype=bool)
+    domain = columns.domain(name)
+    if isinstance(domain, NumberDomain):
+        hit[_bins_inside(name, domain, value)] = True
+        return hit
+    for single in value if isinstance(value, list | tuple) else [value]:
+        hit[_code(name, domain, single)] = True
+    return hit
+
+
+def _bins_inside(name: str, domain: NumberDomain, value: Any) -> np.ndarray:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise PolicyError(
+            f"{name!r} is a number: declare the interval of its impossible values as "
+            f"[low, high], got {value!r}."
+        )
+    edges = np.linspace(domain.lower, domain.upper, (domain.bins or 1) + 1)
+    inside = (edges[:-1] >= value[0]) & (edges[1:] <= value[1])
+    return np.flatnonzero(inside)
+
+
+def _code(name: str, domain: Domain, value: Any) -> int:
+    if isinstance(domain, BooleanDomain) and isinstance(value, bool):
+        return int(value)
+    if isinstance(domain, CategoryDomain):
+        merged = domain.merged
+        if str(value) in merged:
+            return domain.levels.index(merged[str(value)])
+    raise PolicyError(
+        f"{value!r} is not a declared value of {name!r}. Name a category, or true "
+        "or false."
+    )

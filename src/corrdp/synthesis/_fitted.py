@@ -1,0 +1,161 @@
+"""What a fit leaves behind: a model of the table, from which rows are drawn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from corrdp._typing import FloatArray, JSONObject
+from corrdp._validate import check_count
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import ColumnRole, Policy
+from corrdp.synthesis._columns import TableColumns
+from corrdp.synthesis._constraints import Zeros
+from corrdp.synthesis._estimation import rebuilt_model
+from corrdp.synthesis._junction_tree import Region, junction_tree
+from corrdp.synthesis._model import Calibrated
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTable:
+    """Parameters of the model by region, and how its codes become values.
+
+    Parameters
+    ----------
+    columns : TableColumns
+        Columns and their codes.
+    zeros : tuple of (Region, array of bool)
+        Cells that never occur.
+    theta : mapping of Region to array of float
+        Parameters.
+    n_rows : int
+        Public number of rows that the model was fitted on.
+    pairs : tuple of Region
+        Pairs that were chosen.
+    output : str
+        Kind of table that `sample` returns unless told otherwise.
+    """
+
+    columns: TableColumns
+    zeros: Zeros
+    theta: Mapping[Region, FloatArray]
+    n_rows: int
+    pairs: tuple[Region, ...]
+    output: str
+
+    @cached_property
+    def model(self) -> Calibrated:
+        """The distribution of codes: a function of the parameters alone."""
+        single = [(column,) for column in range(len(self.columns.sizes))]
+        zeros = [region for region, _ in self.zeros]
+        tree = junction_tree([*single, *zeros, *self.theta], self.columns.sizes)
+        return rebuilt_model(
+            tree, self.theta, sizes=self.columns.sizes, zeros=self.zeros
+        )
+
+    def sample(
+        self, n_rows: int | None, generator: np.random.Generator, output: str | None
+    ) -> Any:
+        """Return synthetic rows; see `Synthesizer.sample`."""
+        size = self.n_rows if n_rows is None else check_count("n_rows", n_rows)
+        codes = self.model.sample(size, generator)
+        return self._frame(self.columns.values(codes, generator), output)
+
+    def sample_given(
+        self, given: Any, generator: np.random.Generator, output: str | None
+    ) -> Any:
+        """Return one synthetic row for each row of public columns."""
+        frame = nw.from_native(given, eager_only=True)
+        names = self._public_columns(list(frame.columns))
+        fixed = self.columns.codes(given, names)
+        codes = self.model.sample_given(
+            {self.columns.index(name): fixed[:, i] for i, name in enumerate(names)},
+            generator,
+        )
+        values = self.columns.values(codes, generator)
+        # Given values are returned as they came, not as the middle of their bins.
+        values |= {name: frame.get_column(name).to_list() for name in names}
+        schema = {name: frame.schema[name] for name in names}
+        return self._frame(values, output, schema)
+
+    def to_json(self) -> JSONObject:
+        """Return the parameters by column names; `from_json` reads them."""
+        names = self.columns.names
+        return {
+            "n_rows": self.n_rows,
+            "output": self.output,
+            "pairs": [[names[c] for c in pair] for pair in self.pairs],
+            "potentials": [
+                {"columns": [names[c] for c in region], "values": own.ravel().tolist()}
+                for region, own in self.theta.items()
+            ],
+        }
+
+    @classmethod
+    def from_json(
+        cls, document: Mapping[str, Any], columns: TableColumns, zeros: Zeros
+    ) -> "FittedTable":
+        """Read what `to_json` wrote."""
+
+        def region_of(names: list[str]) -> Region:
+            return tuple(columns.index(name) for name in names)
+
+        theta = {}
+        for entry in document["potentials"]:
+            region = region_of(entry["columns"])
+            values = np.array(entry["values"], dtype=np.float64)
+            theta[region] = values.reshape([columns.sizes[c] for c in region])
+        return cls(
+            columns,
+            zeros,
+            theta,
+            document["n_rows"],
+            tuple(region_of(pair) for pair in document["pairs"]),
+            document["output"],
+        )
+
+    def _public_columns(self, names: list[str]) -> list[str]:
+        public = public_columns(self.columns.policy)
+        stray = [name for name in names if name not in public]
+        if stray or not names:
+            raise PolicyError(
+                "given may hold public columns only, got "
+                f"{', '.join(map(repr, stray)) or 'no column'}. "
+                f"Public columns: {', '.join(public) or 'none'}."
+            )
+        return names
+
+    def _frame(
+        self,
+        values: Mapping[str, list[Any]],
+        output: str | None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Any:
+        types = self.columns.schema() | dict(schema or {})
+        try:
+            return nw.from_dict(
+                dict(values),
+                {name: types[name] for name in values},
+                backend=output or self.output,
+            ).to_native()
+        except (ImportError, ValueError):
+            raise CorrDPError(
+                f"output must be pandas, polars or pyarrow, and installed, got "
+                f"{output or self.output!r}. Pass output=..."
+            ) from None
+
+
+def public_columns(policy: Policy) -> tuple[str, ...]:
+    """Return the columns that the policy does not protect."""
+    label = policy.label
+    own = () if label is None or label.is_protected else (label.name,)
+    names = (f.name for f in policy.features if f.role is ColumnRole.PUBLIC)
+    return (*names, *own)
+
+
+def kind_of_table(table: Any) -> str:
+    """Return ``pandas``, ``polars`` or ``pyarrow``."""
+    return str(nw.from_native(table, eager_only=True).implementation.name).lower()

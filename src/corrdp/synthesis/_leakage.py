@@ -1,0 +1,10 @@
+"""Where distances come from: the same answer as for models."""
+
+from corrdp.estimators._methods import (
+    LeakageInput,
+    Method,
+    protected_policy,
+    resolve_leakage,
+)
+
+__all__ = ["LeakageInput", "Method", "protected_policy", "resolve_leakage"]

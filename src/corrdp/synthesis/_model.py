@@ -1,0 +1,174 @@
+"""A graphical model of a table: marginals exactly, rows by sampling.
+
+Tables are numpy arrays with one axis per column of their region, in the order of
+column numbers. Probabilities are kept in linear space, scaled clique by clique: a cell
+that underflows to zero has no weight in any marginal anyway, and structural zeros need
+no special case.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp.synthesis._junction_tree import JunctionTree, Region
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """Clique tables that agree on what they share, each with total 1.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        Cliques and their parents.
+    tables : tuple of array of float
+        Probabilities of the cells of every clique.
+    log_total : float
+        Logarithm of the sum that normalized them.
+    """
+
+    tree: JunctionTree
+    tables: tuple[FloatArray, ...]
+    log_total: float
+
+    def marginal(self, region: Region) -> FloatArray:
+        """Return the probabilities of a region that lies in some clique."""
+        home = self.tree.home(region)
+        return summed(self.tables[home], self.tree.cliques[home], region)
+
+    def sample(self, n_rows: int, generator: np.random.Generator) -> IntArray:
+        """Return rows of codes, one column per number.
+
+        Every clique holds its expected count of each cell, given the separator, up to
+        less than one row: systematic sampling has less scatter than independent rows.
+        """
+        n_columns = 1 + max(max(clique) for clique in self.tree.cliques)
+        codes = np.zeros((n_rows, n_columns), dtype=np.int64)
+        for clique, separator, table in zip(
+            self.tree.cliques, self.tree.separators, self.tables, strict=True
+        ):
+            rest = tuple(c for c in clique if c not in separator)
+            if not rest:
+                continue
+            order = [clique.index(c) for c in separator + rest]
+            shape = [table.shape[i] for i in order]
+            n_outer = int(np.prod(shape[: len(separator)], dtype=np.int64))
+            weights = table.transpose(order).reshape(n_outer, -1)
+            outer = _flat(codes, separator, shape[: len(separator)])
+            inner = _systematic(outer, weights, generator)
+            for column, values in zip(
+                rest,
+                np.unravel_index(inner, shape[len(separator) :]),
+                strict=True,
+            ):
+                codes[:, column] = values
+        return codes[generator.permutation(n_rows)]
+
+    def sample_given(
+        self, given: Mapping[int, IntArray], generator: np.random.Generator
+    ) -> IntArray:
+        """Return one row of codes per given row, drawn from the conditional law.
+
+        Parameters
+        ----------
+        given : mapping of int to array of int
+            Codes of some columns, by column number.
+        generator : numpy Generator
+            Source of randomness.
+        """
+        from corrdp.synthesis._conditional import sample_given
+
+        return sample_given(self, given, generator)
+
+
+def calibrate(tree: JunctionTree, log_potentials: Sequence[FloatArray]) -> Calibrated:
+    """Return the marginals of the cliques: one pass to the root and one back.
+
+    Parameters
+    ----------
+    tree : JunctionTree
+        Cliques and their parents.
+    log_potentials : sequence of array of float
+        Logarithm of the factor of every clique; minus infinity is a structural zero.
+    """
+    log_total = 0.0
+    beliefs = []
+    for potential in log_potentials:
+        largest = float(potential.max())
+        log_total += largest
+        beliefs.append(np.exp(potential - largest))
+    messages: list[FloatArray] = [np.ones(())] * len(beliefs)
+    for child in range(len(beliefs) - 1, 0, -1):
+        parent = tree.parents[child]
+        separator = tree.separators[child]
+        message = summed(beliefs[child], tree.cliques[child], separator)
+        scale = float(message.max())
+        log_total += np.log(scale)
+        messages[child] = message / scale
+        beliefs[parent] = beliefs[parent] * expanded(
+            messages[child], separator, tree.cliques[parent]
+        )
+    total = float(beliefs[0].sum())
+    log_total += np.log(total)
+    beliefs[0] = beliefs[0] / total
+    for child in range(1, len(beliefs)):
+        separator = tree.separators[child]
+        parent = tree.parents[child]
+        known = summed(beliefs[parent], tree.cliques[parent], separator)
+        own = summed(beliefs[child], tree.cliques[child], separator)
+        ratio = np.divide(known, own, out=np.zeros_like(known), where=own > 0)
+        beliefs[child] = beliefs[child] * expanded(
+            ratio, separator, tree.cliques[child]
+        )
+    return Calibrated(tree, tuple(beliefs), float(log_total))
+
+
+def summed(table: FloatArray, region: Region, onto: Region) -> FloatArray:
+    """Return the table of a smaller region."""
+    axes = tuple(i for i, column in enumerate(region) if column not in onto)
+    return np.asarray(table.sum(axis=axes)) if axes else table
+
+
+def expanded(table: FloatArray, region: Region, onto: Region) -> FloatArray:
+    """Return a view of the table with axes of length 1 for the missing columns."""
+    shape = iter(table.shape)
+    return table.reshape([next(shape) if c in region else 1 for c in onto])
+
+
+def _flat(codes: IntArray, region: Region, shape: Sequence[int]) -> IntArray:
+    if not region:
+        return np.zeros(len(codes), dtype=np.int64)
+    return np.ravel_multi_index(tuple(codes[:, c] for c in region), tuple(shape))
+
+
+def _systematic(
+    outer: IntArray, weights: FloatArray, generator: np.random.Generator
+) -> IntArray:
+    """Draw an inner cell for every row, given its outer cell.
+
+    Rows of one outer cell receive ``floor(cum + u)`` differences of their cumulated
+    expected counts: each count is within one of its expectation, which it has on
+    average, and the total is exact. Which row gets which cell is a random order.
+    """
+    counts = np.bincount(outer, minlength=len(weights))
+    totals = weights.sum(axis=1)
+    used = np.flatnonzero(counts)
+    # A separator value that the model gave no weight: nothing to prefer.
+    share = np.where(
+        totals[used, None] > 0,
+        weights[used] / np.maximum(totals[used, None], np.finfo(float).tiny),
+        1.0 / weights.shape[1],
+    )
+    edges = np.cumsum(share, axis=1) * counts[used, None]
+    edges[:, -1] = counts[used]  # no rounding may lose a row
+    upper = np.floor(edges + generator.random((used.size, 1)))
+    upper[:, -1] = counts[used]
+    upper = np.minimum(upper, counts[used, None])
+    drawn = np.diff(upper, axis=1, prepend=0.0).astype(np.int64)
+    inner = np.repeat(np.tile(np.arange(weights.shape[1]), used.size), drawn.ravel())
+    rows = np.lexsort((generator.random(outer.size), outer))
+    cells = np.empty(outer.size, dtype=np.int64)
+    cells[rows] = inner
+    return cells

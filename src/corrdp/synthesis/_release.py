@@ -1,0 +1,102 @@
+"""The release: count, add noise, choose, count again. Exact counts never leave here."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import IntArray
+from corrdp.mechanisms.noise import discrete_gaussian
+from corrdp.synthesis._budget import MOST_NOISE, SynthesisPlan
+from corrdp.synthesis._counting import count_cells
+from corrdp.synthesis._estimation import NoisyTable
+from corrdp.synthesis._plan import StagePlan, plan_useful
+from corrdp.synthesis._structure import TableShape, choose_pairs, with_label
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Everything that was released.
+
+    Parameters
+    ----------
+    tables : tuple of NoisyTable
+        All noisy tables.
+    chosen : tuple of Region
+        Pairs that the model holds.
+    refined : StagePlan
+        Noise of the last stage.
+    """
+
+    tables: tuple[NoisyTable, ...]
+    chosen: tuple[tuple[int, ...], ...]
+    refined: StagePlan
+
+
+def release_tables(
+    codes: IntArray,
+    plan: SynthesisPlan,
+    shape: TableShape,
+    *,
+    noise: np.random.Generator,
+    choices: np.random.Generator,
+) -> Release:
+    """Measure single columns and pairs, choose from them, measure what was chosen.
+
+    Parameters
+    ----------
+    codes : array of int, shape (n_rows, n_columns)
+        Private rows.
+    plan : SynthesisPlan
+        Noise and limits.
+    shape : TableShape
+        Public facts.
+    noise : numpy Generator
+        Draws the noise.
+    choices : numpy Generator
+        Draws rows of intermediate models: post-processing.
+
+    Guarantee
+    ---------
+    Concentrated DP with ``plan.rho`` of each class: two releases that were planned,
+    and one whose tables depend on the first two through their noisy values only
+    (`docs/theory/synthesis.md`, Theorem 2).
+    """
+    singles = measure(codes, plan.singles, shape.sizes, noise)
+    pairs = measure(codes, plan.pairs, shape.sizes, noise)
+    chosen = choose_pairs(shape, singles, pairs, choices)
+    refined = plan_useful(
+        [*chosen, *with_label(shape, chosen), *(t.region for t in singles)],
+        sizes=shape.sizes,
+        changed=plan.singles.changed,
+        limits=plan.refinement,
+        n_rows=shape.n_rows,
+        most_noise=MOST_NOISE,
+    )
+    return Release(
+        (*singles, *pairs, *measure(codes, refined, shape.sizes, noise)),
+        chosen,
+        refined,
+    )
+
+
+def measure(
+    codes: IntArray,
+    stage: StagePlan,
+    sizes: tuple[int, ...],
+    generator: np.random.Generator,
+) -> tuple[NoisyTable, ...]:
+    """Return the tables of a stage with the noise that was planned for them.
+
+    Guarantee
+    ---------
+    `StagePlan`: noise of every cell is drawn exactly, with the scale that is priced
+    (`docs/theory/synthesis.md`, Theorem 1).
+    """
+    tables = []
+    for region, scale in zip(stage.regions, stage.scales, strict=True):
+        counts = count_cells(codes, region, sizes)
+        if scale:
+            noise = discrete_gaussian(scale, size=counts.size, generator=generator)
+            counts = counts + noise.reshape(counts.shape)
+        tables.append(NoisyTable(region, counts.astype(np.float64), float(scale)))
+    return tuple(tables)

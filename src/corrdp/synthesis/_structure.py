@@ -1,0 +1,155 @@
+"""Which tables the model holds, chosen from noisy tables alone.
+
+Pairs that the model so far explains badly join it, as long as what they show is more
+than their noise and the junction tree stays within its cells. Everything here is
+post-processing of what was released (docs/theory/synthesis.md, section 3).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp.synthesis._counting import count_cells
+from corrdp.synthesis._estimation import NoisyTable, fit_model, softened
+from corrdp.synthesis._junction_tree import Region, clique_cells, junction_tree
+from corrdp.synthesis._model import Calibrated
+from corrdp.synthesis._plan import expected_noise
+
+LABEL_BONUS = 1.5  # what the label depends on is what most tables are made for
+SIGNAL_TO_NOISE = 0.5
+_DEVIATIONS = 2.0
+_SMALLEST_SIGNAL = 0.005  # of the rows
+_ROUNDS = 4
+_LEAST_SAMPLE = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class TableShape:
+    """Public facts of a table.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Number of codes of every column.
+    n_rows : int
+        Public number of rows.
+    label : int or None
+        The label's column.
+    max_cells : int
+        Most cells that all cliques may have together.
+    zeros : tuple of (Region, array of bool)
+        Structural zeros.
+    """
+
+    sizes: tuple[int, ...]
+    n_rows: int
+    label: int | None
+    max_cells: int
+    zeros: tuple[tuple[Region, np.ndarray], ...] = ()
+
+    @property
+    def required(self) -> list[Region]:
+        """Regions that every model holds: single columns and structural zeros."""
+        single = [(column,) for column in range(len(self.sizes))]
+        return [*single, *(region for region, _ in self.zeros)]
+
+    def fits(self, regions: Sequence[Region], share: float = 1.0) -> bool:
+        """Return whether a model of these regions stays within the cells allowed."""
+        needed = clique_cells([*self.required, *regions], self.sizes)
+        return needed <= share * self.max_cells
+
+
+def choose_pairs(
+    shape: TableShape,
+    singles: Sequence[NoisyTable],
+    pairs: Sequence[NoisyTable],
+    generator: np.random.Generator,
+) -> tuple[Region, ...]:
+    """Return the pairs that a model should hold, in the order in which they joined.
+
+    Parameters
+    ----------
+    shape : TableShape
+        Public facts.
+    singles, pairs : sequence of NoisyTable
+        What was released.
+    generator : numpy Generator
+        To draw rows from intermediate models.
+    """
+    chosen: list[Region] = []
+    noisy = {table.region: table for table in pairs}
+    model, theta = _fitted(shape, singles, {})
+    for turn in range(_ROUNDS):
+        share = (turn + 1) / _ROUNDS  # what joins first leaves room for the rest
+        scores = _unexplained(shape, model, noisy, chosen, generator)
+        before = len(chosen)
+        for region in sorted(scores, key=lambda r: (-scores[r], r)):
+            if len(chosen) - before >= max(len(shape.sizes) // 2, 6):
+                break
+            if shape.fits([*chosen, region], share):
+                chosen.append(region)
+        if len(chosen) == before:
+            break
+        if turn + 1 < _ROUNDS:
+            held = [*singles, *(noisy[region] for region in chosen)]
+            model, theta = _fitted(shape, held, theta)
+    return tuple(chosen)
+
+
+def with_label(shape: TableShape, chosen: Sequence[Region]) -> tuple[Region, ...]:
+    """Return the chosen pairs joined with the label, as far as they fit."""
+    triples: list[Region] = []
+    if shape.label is None:
+        return ()
+    for pair in chosen:
+        if shape.label not in pair:
+            triple = tuple(sorted((*pair, shape.label)))
+            if shape.fits([*chosen, *triples, triple]):
+                triples.append(triple)
+    return tuple(triples)
+
+
+def _unexplained(
+    shape: TableShape,
+    model: Calibrated,
+    noisy: Mapping[Region, NoisyTable],
+    chosen: Sequence[Region],
+    generator: np.random.Generator,
+) -> dict[Region, float]:
+    """Return how far the model is from the tables that show more than noise."""
+    n_drawn = max(shape.n_rows, _LEAST_SAMPLE)
+    drawn = model.sample(n_drawn, generator)
+    scores = {}
+    for region, table in noisy.items():
+        if region in chosen:
+            continue
+        expected = count_cells(drawn, region, shape.sizes) * (shape.n_rows / n_drawn)
+        cells = table.counts.size
+        noise = expected_noise(table.noise_scale, cells, shape.n_rows)
+        signal = float(np.abs(table.counts - expected).sum()) / shape.n_rows - noise
+        # Deviation of the 1-norm of pure noise.
+        deviation = math.sqrt((1 - 2 / math.pi) * cells) * table.noise_scale
+        scatter = _DEVIATIONS * deviation / shape.n_rows + _SMALLEST_SIGNAL
+        if signal > max(scatter, SIGNAL_TO_NOISE * noise):
+            bonus = LABEL_BONUS if shape.label in region else 1.0
+            scores[region] = bonus * signal
+    return scores
+
+
+def _fitted(
+    shape: TableShape,
+    tables: Sequence[NoisyTable],
+    start: Mapping[Region, np.ndarray],
+) -> tuple[Calibrated, dict[Region, np.ndarray]]:
+    regions = [*shape.required, *(table.region for table in tables)]
+    return fit_model(
+        junction_tree(regions, shape.sizes),
+        softened(tables),
+        n_rows=shape.n_rows,
+        sizes=shape.sizes,
+        zeros=shape.zeros,
+        start=start,
+        most_steps=100,
+    )

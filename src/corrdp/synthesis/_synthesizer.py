@@ -1,0 +1,338 @@
+"""`Synthesizer`: a synthetic table under a policy, with its certificate."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray, JSONObject
+from corrdp._validate import check_count
+from corrdp.certificate import Calibration, Certificate
+from corrdp.estimators import read_model, write_model
+from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.policy import Budget, Policy
+from corrdp.synthesis._budget import SynthesisPlan, plan_synthesis
+from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns
+from corrdp.synthesis._constraints import Zeros, structural_zeros
+from corrdp.synthesis._estimation import combined, fit_model, softened
+from corrdp.synthesis._fitted import FittedTable, kind_of_table
+from corrdp.synthesis._junction_tree import Region, junction_tree
+from corrdp.synthesis._leakage import Method, protected_policy, resolve_leakage
+from corrdp.synthesis._release import Release, release_tables
+from corrdp.synthesis._structure import TableShape
+
+MAX_CELLS = 100_000
+_METHODS = (Method.CORR, Method.STANDARD, Method.SEMI)
+
+
+class Synthesizer:
+    """Learn a table under a policy; draw synthetic rows of the same columns.
+
+    Single columns and pairs of columns are counted with noise, a graphical model is
+    chosen from the noisy tables, the rest of the budget measures what was chosen again,
+    pairs with the label as triples. A table without sensitive columns does not move
+    when sensitive features change, so it costs little: this is where CorrDP gains most.
+
+    Parameters
+    ----------
+    policy : Policy
+        Roles, domains, label. Numbers without bins get `bins` equal ones.
+    epsilon, delta : float
+        Budget of everything together.
+    leakage : None, mapping, float, or LeakageTable
+        Distances; what a policy declares by default.
+    method : str
+        ``corr``, ``standard`` (ordinary DP) or ``semi``.
+    bins : int
+        Bins of numbers that declare none.
+    shapes : mapping of str to str, optional
+        How numbers are drawn inside their bins: ``uniform`` (default), ``whole``
+        numbers, or the ``lower`` edge.
+    impossible, determines : sequence of mapping
+        Combinations that never occur, and columns that determine others; respected by
+        every synthetic row. See `docs/synthesis.md`.
+    max_cells : int
+        Most cells of the model: bounds time and memory.
+    random_state : int, optional
+        A seed, for research: whoever knows it can subtract the noise.
+
+    Attributes
+    ----------
+    certificate_ : Certificate
+        What was released, priced per class.
+    plan_ : SynthesisPlan
+        Noise and limits, decided before any row was read; not saved.
+    policy_ : Policy
+        The policy that is kept.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-CorrDP for the policy, whatever number of rows is drawn: sampling
+    is post-processing (`docs/theory/synthesis.md`).
+
+    Examples
+    --------
+    >>> from corrdp.datasets import hospital_policy, hospital_table
+    >>> from corrdp.synthesis import Synthesizer
+    >>> table = hospital_table(random_state=0)
+    >>> maker = Synthesizer(hospital_policy(), epsilon=1.0, delta=1e-6).fit(table)
+    >>> rows = maker.sample(100, random_state=0)
+    >>> list(rows.columns) == list(table.columns)
+    True
+    """
+
+    certificate_: Certificate
+    plan_: SynthesisPlan
+    policy_: Policy
+    _fitted: FittedTable | None = None
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        leakage: Any = None,
+        method: str = "corr",
+        bins: int = DEFAULT_BINS,
+        shapes: Mapping[str, str] | None = None,
+        impossible: Sequence[Mapping[str, Any]] = (),
+        determines: Sequence[Mapping[str, Any]] = (),
+        max_cells: int = MAX_CELLS,
+        random_state: int | None = None,
+    ) -> None:
+        self.policy = policy
+        self.epsilon = epsilon
+        self.delta = delta
+        self.leakage = leakage
+        self.method = method
+        self.bins = bins
+        self.shapes = shapes
+        self.impossible = impossible
+        self.determines = determines
+        self.max_cells = max_cells
+        self.random_state = random_state
+
+    def plan(self, n_rows: int) -> SynthesisPlan:
+        """Return the noise for a table of `n_rows` rows, reading no data.
+
+        Guarantee
+        ---------
+        A function of the policy, the budget and the public number of rows
+        (`docs/theory/synthesis.md`).
+        """
+        declared = self._declared()
+        policy = protected_policy(declared, self._method())
+        return plan_synthesis(
+            policy,
+            self._columns(declared),
+            n_rows=check_count("n_rows", n_rows),
+            budget=self._budget(),
+            leakage=resolve_leakage(
+                policy,
+                self.leakage,
+                declared=declared,
+                calibration=Calibration.CERTIFIED,
+            ),
+            max_cells=check_count("max_cells", self.max_cells),
+        )
+
+    def fit(
+        self, table: Any, *, charge: Callable[[SynthesisPlan], object] | None = None
+    ) -> Self:
+        """Release noisy tables and fit the model that synthetic rows are drawn from.
+
+        Parameters
+        ----------
+        table : table
+            pandas, polars or pyarrow, with the policy's columns and the label.
+        charge : callable, optional
+            Told the plan before anything is computed from the rows; what it raises
+            stops the fit. `Ledger` users pass `corrdp.synthesis.payment(ledger, ...)`.
+        """
+        declared = self._declared()
+        declared.require_confirmed()
+        columns = self._columns(declared)
+        zeros = self._zeros(columns)
+        try:
+            n_rows = len(table)
+        except TypeError:
+            raise CorrDPError(
+                f"the table is a {type(table).__name__}. Pass a pandas, polars or "
+                "pyarrow table."
+            ) from None
+        if n_rows == 0:
+            raise CorrDPError("the table has no rows. Pass at least one.")
+        plan = self.plan(n_rows)
+        plan.budget.warn_if_large_delta(n_rows)
+        shape = TableShape(columns.sizes, n_rows, columns.label, self.max_cells, zeros)
+        if not shape.fits([]):
+            raise PolicyError(
+                f"the declared zeros need more than max_cells={self.max_cells}. "
+                "Coarsen their columns, or raise max_cells."
+            )
+        codes = columns.codes(table)
+        certificate = plan.certificate(replayable_noise=self.random_state is not None)
+        if charge is not None:
+            charge(plan)
+        release = release_tables(
+            codes,
+            plan,
+            shape,
+            noise=noise_generator(self.random_state, purpose="synthesis"),
+            choices=np.random.default_rng(self.random_state),
+        )
+        self._fitted = FittedTable(
+            columns,
+            zeros,
+            estimated_parameters(release, shape),
+            n_rows,
+            release.chosen,
+            kind_of_table(table),
+        )
+        self.plan_, self.policy_, self.certificate_ = plan, plan.policy, certificate
+        return self
+
+    def sample(
+        self,
+        n_rows: int | None = None,
+        *,
+        given: Any = None,
+        random_state: int | None = None,
+        output: str | None = None,
+    ) -> Any:
+        """Return synthetic rows.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            How many; as many as the table had, or as `given` has, by default.
+        given : table, optional
+            Rows of some or all *public* features: the others are drawn given these.
+        random_state : int, optional
+            A seed; drawing costs nothing and may be repeated.
+        output : str, optional
+            ``pandas``, ``polars`` or ``pyarrow``; that of the fitted table by default.
+
+        Guarantee
+        ---------
+        Post-processing of what was released (`docs/theory/synthesis.md`).
+        """
+        fitted = self._require_fitted()
+        generator = np.random.default_rng(random_state)
+        if given is None:
+            return fitted.sample(n_rows, generator, output)
+        if n_rows not in (None, len(given)):
+            raise CorrDPError(
+                f"n_rows={n_rows!r} and given has {len(given)} rows. Leave n_rows out."
+            )
+        return fitted.sample_given(given, generator, output)
+
+    @property
+    def pairs_(self) -> tuple[tuple[str, ...], ...]:
+        """Pairs of columns that the model holds, in the order in which they joined."""
+        fitted = self._require_fitted()
+        names = fitted.columns.names
+        return tuple(tuple(names[c] for c in pair) for pair in fitted.pairs)
+
+    def save(self, directory: str | Path) -> None:
+        """Write model, policy and certificate to a directory; see `load`."""
+        fitted = self._require_fitted()
+        content: JSONObject = {
+            "kind": type(self).__name__,
+            "parameters": {
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "method": self.method,
+                "bins": self.bins,
+                "shapes": dict(self.shapes or {}),
+                "impossible": [dict(rule) for rule in self.impossible],
+                "determines": [dict(rule) for rule in self.determines],
+                "max_cells": self.max_cells,
+                "random_state": self.random_state,
+            },
+            "fitted": fitted.to_json(),
+        }
+        write_model(directory, content, self.policy_, self.certificate_)
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read a saved synthesizer; whatever was changed since is refused.
+
+        Raises
+        ------
+        GuaranteeVoidError
+            A file was changed, or the certificate cannot be recomputed.
+        """
+        content, policy, certificate = read_model(directory)
+        if content.get("kind") != cls.__name__ or certificate is None:
+            raise CorrDPError(
+                f"the directory holds a {content.get('kind')!r}, not a "
+                f"{cls.__name__!r}. Load it with the class of that name."
+            )
+        maker = cls(policy, **content["parameters"])
+        columns = maker._columns(policy)
+        maker._fitted = FittedTable.from_json(
+            content["fitted"], columns, maker._zeros(columns)
+        )
+        maker.policy_, maker.certificate_ = policy, certificate
+        return maker
+
+    def _declared(self) -> Policy:
+        if not isinstance(self.policy, Policy):
+            raise PolicyError(
+                f"policy must be a Policy, got policy={self.policy!r}. Load one with "
+                "Policy.from_file."
+            )
+        return self.policy
+
+    def _columns(self, policy: Policy) -> TableColumns:
+        return TableColumns(policy, check_count("bins", self.bins), self.shapes or {})
+
+    def _zeros(self, columns: TableColumns) -> Zeros:
+        return structural_zeros(
+            columns,
+            impossible=self.impossible,
+            determines=self.determines,
+            max_cells=self.max_cells,
+        )
+
+    def _method(self) -> Method:
+        if self.method not in list(_METHODS):
+            raise CorrDPError(
+                f"method must be one of {', '.join(_METHODS)}, got "
+                f"method={self.method!r}. Choose one."
+            )
+        return Method(self.method)
+
+    def _budget(self) -> Budget:
+        if self.epsilon is None or self.delta is None:
+            raise BudgetError(
+                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
+                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
+                "delta=1e-6."
+            )
+        return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def _require_fitted(self) -> FittedTable:
+        if self._fitted is None:
+            raise CorrDPError("the synthesizer is not fitted yet. Call fit first.")
+        return self._fitted
+
+
+def estimated_parameters(
+    release: Release, shape: TableShape
+) -> dict[Region, FloatArray]:
+    """Fit the model on every noisy table that its junction tree can hold."""
+    wanted = [*shape.required, *release.chosen, *release.refined.regions]
+    tree = junction_tree(wanted, shape.sizes)
+    held = [table for table in release.tables if tree.holds(table.region)]
+    return fit_model(
+        tree,
+        softened(combined(held)),
+        n_rows=shape.n_rows,
+        sizes=shape.sizes,
+        zeros=shape.zeros,
+    )[1]
