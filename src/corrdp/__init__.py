@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from corrdp.ledger import Ledger
     from corrdp.mechanisms import LeakageTable, estimate_leakage
     from corrdp.policy import Budget, Policy, PolicyEncoder
+    from corrdp.synthesis import Synthesizer
 
 __all__ = [
     "Budget",
@@ -31,6 +32,7 @@ __all__ = [
     "MLPRegressor",
     "Policy",
     "PolicyEncoder",
+    "Synthesizer",
     "audit",
     "certify",
     "estimate_leakage",
@@ -48,6 +50,7 @@ _HOME = {
     "MLPRegressor": "corrdp.estimators",
     "Policy": "corrdp.policy",
     "PolicyEncoder": "corrdp.policy",
+    "Synthesizer": "corrdp.synthesis",
     "audit": "corrdp.auditing",
     "certify": "corrdp.certificate",
     "estimate_leakage": "corrdp.mechanisms",

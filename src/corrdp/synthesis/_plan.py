@@ -1,10 +1,10 @@
 r"""Noise of the tables of one stage, within a budget that was fixed in advance.
 
 A table of counts moves by :math:`\sqrt 2` when one of its columns changes in a record,
-and not at all otherwise. Discrete Gaussian noise of scale :math:`\sigma` therefore costs
-a neighbor class :math:`\rho = 1/\sigma^2` for every table that holds a column the class
-may change: linear in the precisions, so the least noise is a convex program, and exact
-in rational arithmetic.
+and not at all otherwise. Discrete Gaussian noise of scale :math:`\sigma` therefore
+costs a neighbor class :math:`\rho = 1/\sigma^2` for every table that holds a column the
+class may change: linear in the precisions, so the least noise is a convex program, and
+exact in rational arithmetic.
 """
 
 import math

@@ -1,17 +1,19 @@
 """`Synthesizer`: a synthetic table under a policy, with its certificate."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
+from corrdp._json import digest
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators import read_model, write_model
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.ledger import Ledger
 from corrdp.policy import Budget, Policy
 from corrdp.synthesis._budget import SynthesisPlan, plan_synthesis
 from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns
@@ -140,7 +142,11 @@ class Synthesizer:
         )
 
     def fit(
-        self, table: Any, *, charge: Callable[[SynthesisPlan], object] | None = None
+        self,
+        table: Any,
+        *,
+        ledger: Ledger | None = None,
+        accept_new_data: bool = False,
     ) -> Self:
         """Release noisy tables and fit the model that synthetic rows are drawn from.
 
@@ -148,9 +154,10 @@ class Synthesizer:
         ----------
         table : table
             pandas, polars or pyarrow, with the policy's columns and the label.
-        charge : callable, optional
-            Told the plan before anything is computed from the rows; what it raises
-            stops the fit. `Ledger` users pass `corrdp.synthesis.payment(ledger, ...)`.
+        ledger : Ledger, optional
+            Charged before anything is counted; what it raises stops the fit.
+        accept_new_data : bool
+            Whether the ledger accepts a table other than that of earlier charges.
         """
         declared = self._declared()
         declared.require_confirmed()
@@ -175,8 +182,8 @@ class Synthesizer:
             )
         codes = columns.codes(table)
         certificate = plan.certificate(replayable_noise=self.random_state is not None)
-        if charge is not None:
-            charge(plan)
+        if ledger is not None:
+            self._pay(ledger, plan, table, accept_new_data)
         release = release_tables(
             codes,
             plan,
@@ -315,6 +322,25 @@ class Synthesizer:
                 "delta=1e-6."
             )
         return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def _pay(
+        self, ledger: Ledger, plan: SynthesisPlan, table: Any, accept_new_data: bool
+    ) -> None:
+        """Charge the tables, and the leakage unless the ledger knows it is paid for."""
+        events = {name: list(own) for name, own in plan.charged_events().items()}
+        spent = plan.leakage.spent
+        if spent and not ledger.has_paid(digest(self.leakage.to_dict())):
+            for name, own in events.items():
+                for part in spent:
+                    own.extend(part.events_of(name) or ())
+        ledger.require(events, policy=plan.policy)  # before the fingerprint reads rows
+        ledger.charge(
+            events,
+            policy=plan.policy,
+            purpose=f"synthetic table, method {self.method}",
+            fingerprint=ledger.fingerprint(table),
+            accept_new_data=accept_new_data,
+        )
 
     def _require_fitted(self) -> FittedTable:
         if self._fitted is None:

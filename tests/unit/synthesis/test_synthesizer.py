@@ -1,0 +1,325 @@
+"""Synthetic tables from end to end: types, declared knowledge, saving, paying."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+)
+from corrdp.ledger import Ledger
+from corrdp.policy import (
+    BooleanDomain,
+    Budget,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    Slot,
+)
+from corrdp.synthesis import Synthesizer
+
+POLICY = Policy(
+    (
+        Feature("illness", "sensitive", CategoryDomain(("none", "flu", "other ill"))),
+        Feature(
+            "age",
+            "insensitive",
+            NumberDomain(0, 100, bins=5, missing=Slot()),
+            leakage=0.3,
+        ),
+        Feature("visits", "insensitive", NumberDomain(0, 9, bins=10), leakage=0.2),
+        Feature("town", "insensitive", CategoryDomain(("P", "L", "B")), leakage=0.1),
+        Feature("country", "public", CategoryDomain(("F", "D"))),
+        Feature("insured", "insensitive", BooleanDomain(), leakage=0.1),
+    ),
+    label=Label("returned", CategoryDomain(("no", "yes")), 0.0),
+)
+
+
+def patients(n_rows=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    town = rng.choice(["P", "L", "B"], n_rows, p=[0.5, 0.3, 0.2])
+    illness = rng.choice(["none", "flu", "other ill"], n_rows, p=[0.7, 0.2, 0.1])
+    age = rng.uniform(0, 100, n_rows)
+    age[rng.random(n_rows) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "illness": illness,
+            "age": age,
+            "visits": rng.integers(0, 10, n_rows),
+            "town": town,
+            "country": np.where(town == "B", "D", "F"),
+            "insured": rng.random(n_rows) < 0.6,
+            "returned": np.where(
+                (illness != "none") | (rng.random(n_rows) < 0.1), "yes", "no"
+            ),
+        }
+    )
+
+
+def maker(**settings):
+    settings = {"epsilon": 3.0, "delta": 1e-6, "random_state": 0} | settings
+    return Synthesizer(settings.pop("policy", POLICY), **settings)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return maker().fit(patients())
+
+
+def test_rows_have_the_columns_types_and_bounds_of_the_policy(fitted):
+    rows = fitted.sample(2000, random_state=1)
+    assert list(rows.columns) == list(patients().columns)
+    assert set(rows["illness"]) <= {"none", "flu", "other ill"}
+    assert rows["age"].dropna().between(0, 100).all()
+    assert rows["age"].isna().any()
+    assert rows["insured"].dtype == bool
+    assert set(rows["returned"]) == {"no", "yes"}
+
+
+def test_the_synthetic_table_resembles_the_private_one(fitted):
+    rows, truth = fitted.sample(3000, random_state=1), patients()
+    for name in ("illness", "town", "returned"):
+        share = rows[name].value_counts(normalize=True)
+        wanted = truth[name].value_counts(normalize=True)
+        assert (share - wanted).abs().max() < 0.05
+    both = (rows["illness"] != "none") & (rows["returned"] == "no")
+    assert both.mean() < 0.02  # illness decides
+
+
+def test_types_do_not_depend_on_the_rows_that_were_drawn(fitted):
+    few, many = fitted.sample(1, random_state=0), fitted.sample(500, random_state=0)
+    assert dict(few.dtypes) == dict(many.dtypes)
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas])
+def test_rows_come_back_as_the_kind_of_table_that_went_in(convert):
+    table = convert(patients(300))
+    rows = maker().fit(table).sample(20, random_state=0)
+    assert type(rows) is type(table)
+
+
+def test_another_kind_of_table_on_demand(fitted):
+    assert isinstance(fitted.sample(5, output="polars"), pl.DataFrame)
+    with pytest.raises(CorrDPError, match="output"):
+        fitted.sample(5, output="excel")
+
+
+def test_shapes_say_where_in_its_bin_a_number_lies():
+    table = patients(500)
+    rows = maker(shapes={"visits": "whole", "age": "lower"}).fit(table).sample(300)
+    assert rows["visits"].dtype == np.int64
+    assert rows["visits"].between(0, 9).all()
+    assert set(rows["age"].dropna()) <= {0.0, 20.0, 40.0, 60.0, 80.0}
+    with pytest.raises(CorrDPError, match="shapes"):
+        maker(shapes={"age": "round"}).plan(10)
+    with pytest.raises(PolicyError, match="town"):
+        maker(shapes={"town": "whole"}).plan(10)
+
+
+def test_a_seed_fixes_the_result_and_without_one_no_two_fits_agree():
+    table = patients(400)
+    same = [maker().fit(table).sample(50, random_state=3) for _ in range(2)]
+    assert same[0].equals(same[1])
+    free = [
+        maker(random_state=None).fit(table).sample(400, random_state=3)
+        for _ in range(2)
+    ]
+    assert not free[0].equals(free[1])
+
+
+def test_declared_zeros_are_never_violated():
+    knowledge = {
+        "impossible": [{"illness": ["flu", "other ill"], "age": [80, 100]}],
+        "determines": [
+            {
+                "column": "town",
+                "gives": "country",
+                "values": {"P": "F", "L": "F", "B": "D"},
+            },
+        ],
+    }
+    rows = (
+        maker(epsilon=0.05, **knowledge).fit(patients(500)).sample(5000, random_state=0)
+    )
+    assert (rows["country"] == np.where(rows["town"] == "B", "D", "F")).all()
+    assert not ((rows["illness"] != "none") & (rows["age"] >= 80)).any()
+    # Power: without the declaration this noisy table breaks both.
+    loose = maker(epsilon=0.05).fit(patients(500)).sample(5000, random_state=0)
+    assert ((loose["illness"] != "none") & (loose["age"] >= 80)).any()
+
+
+@pytest.mark.parametrize(
+    "knowledge",
+    [
+        {"impossible": [{"illness": "cough", "town": "P"}]},
+        {"impossible": [{"age": 80, "town": "P"}]},
+        {"impossible": [{"illness": "flu"}]},
+        {"impossible": [{"height": [0, 1], "town": "P"}]},
+        {"determines": [{"column": "town"}]},
+        {"impossible": [{"town": ["P", "L", "B"], "country": ["F", "D"]}]},
+    ],
+)
+def test_knowledge_that_makes_no_sense_is_refused(knowledge):
+    with pytest.raises(PolicyError):
+        maker(**knowledge).fit(patients(20))
+
+
+def test_rows_given_public_columns_keep_them(fitted):
+    given = pd.DataFrame({"country": ["D"] * 200 + ["F"] * 200})
+    rows = fitted.sample(given=given, random_state=0)
+    assert rows["country"].tolist() == given["country"].tolist()
+    assert (rows["town"][:200] == "B").mean() > 0.8
+    assert (rows["town"][200:] == "B").mean() < 0.2
+
+
+def test_only_public_columns_may_be_given(fitted):
+    with pytest.raises(PolicyError, match="'town'"):
+        fitted.sample(given=pd.DataFrame({"town": ["P"]}))
+    with pytest.raises(CorrDPError, match="n_rows"):
+        fitted.sample(3, given=pd.DataFrame({"country": ["F"]}))
+
+
+def test_a_saved_synthesizer_draws_the_same_rows(fitted, tmp_path):
+    fitted.save(tmp_path / "made")
+    again = Synthesizer.load(tmp_path / "made")
+    drawn = [m.sample(100, random_state=5) for m in (fitted, again)]
+    assert drawn[0].equals(drawn[1])
+    assert again.certificate_ == fitted.certificate_
+    assert again.pairs_ == fitted.pairs_
+    files = {path.name for path in (tmp_path / "made").iterdir()}
+    assert files == {"model.json", "policy.toml", "certificate.json"}
+
+
+def test_a_changed_file_is_refused(fitted, tmp_path):
+    fitted.save(tmp_path)
+    path = tmp_path / "model.json"
+    document = json.loads(path.read_text())
+    document["content"]["fitted"]["potentials"][0]["values"][0] += 1.0
+    path.write_text(json.dumps(document))
+    with pytest.raises(GuaranteeVoidError, match="changed"):
+        Synthesizer.load(tmp_path)
+
+
+def test_no_raw_value_is_in_a_saved_synthesizer(tmp_path):
+    table = patients(300)
+    table["age"] = 12.345678
+    maker().fit(table).save(tmp_path)
+    assert "12.345678" not in (tmp_path / "model.json").read_text()
+
+
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_very_few_rows_give_a_table_all_the_same(n_rows):
+    rows = maker(delta=1e-9).fit(patients(n_rows)).sample(10, random_state=0)
+    assert len(rows) == 10
+
+
+def test_a_column_of_one_value_stays_so():
+    policy = replace(
+        POLICY,
+        features=(*POLICY.features, Feature("one", "public", CategoryDomain(("x",)))),
+    )
+    rows = maker(policy=policy).fit(patients(200).assign(one="x")).sample(20)
+    assert set(rows["one"]) == {"x"}
+
+
+def test_numbers_without_bins_get_some():
+    features = tuple(
+        replace(f, domain=replace(f.domain, bins=None)) if f.name == "visits" else f
+        for f in POLICY.features
+    )
+    made = maker(policy=replace(POLICY, features=features), bins=4)
+    assert made.plan(100).columns.sizes[2] == 4
+    assert made.fit(patients(200)).sample(50)["visits"].between(0, 9).all()
+
+
+def test_a_protected_label_is_protected():
+    label = replace(POLICY.label, score=1.0)
+    made = maker(policy=replace(POLICY, label=label)).fit(patients(300))
+    assert made.certificate_.label_protected
+    with pytest.raises(PolicyError, match="given"):
+        made.sample(given=pd.DataFrame({"returned": ["no"]}))
+
+
+def test_ordinary_noise_is_larger_than_that_of_the_policy():
+    ordinary, corr = (maker(method=m).plan(3000) for m in ("standard", "corr"))
+    for stage in ("singles", "pairs"):
+        own, other = getattr(corr, stage), getattr(ordinary, stage)
+        scale = dict(zip(other.regions, other.scales, strict=True))
+        for region, mine in zip(own.regions, own.scales, strict=True):
+            if region in scale:
+                assert mine <= scale[region]
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"epsilon": None}, BudgetError),
+        ({"method": "nonprivate"}, CorrDPError),
+        ({"policy": "policy.toml"}, PolicyError),
+        ({"bins": 0}, CorrDPError),
+    ],
+)
+def test_settings_that_promise_nothing_are_refused(settings, error):
+    with pytest.raises(error):
+        maker(**settings).fit(patients(20))
+
+
+def test_empty_tables_arrays_and_unfitted_synthesizers_are_refused():
+    with pytest.raises(CorrDPError, match="no rows"):
+        maker().fit(patients(0))
+    with pytest.raises(CorrDPError, match="numpy"):
+        maker().fit(np.zeros((3, 7)))
+    with pytest.raises(CorrDPError, match="not fitted"):
+        maker().sample(3)
+
+
+def test_a_value_outside_the_domain_is_refused_without_showing_it():
+    table = patients(50)
+    table.loc[3, "town"] = "Atlantis"
+    with pytest.raises(PolicyError) as caught:
+        maker().fit(table)
+    assert "Atlantis" not in str(caught.value)
+
+
+def test_a_ledger_is_charged_before_anything_is_counted(tmp_path, monkeypatch):
+    ledger = Ledger.create(
+        tmp_path / "l.db", POLICY, budget=Budget(epsilon=5.0, delta=1e-5)
+    )
+    order = []
+    charge = ledger.charge
+
+    def charged(*args, **named):
+        order.append("charge")
+        return charge(*args, **named)
+
+    def counted(*args, **named):
+        order.append("count")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ledger, "charge", charged)
+    monkeypatch.setattr("corrdp.synthesis._release.count_cells", counted)
+    made = maker()
+    with pytest.raises(KeyboardInterrupt):
+        made.fit(patients(200), ledger=ledger)
+    assert order == ["charge", "count"]
+    with pytest.raises(CorrDPError, match="not fitted"):
+        made.sample(1)  # interrupted in the middle: paid, nothing released
+
+
+def test_a_ledger_that_cannot_pay_stops_the_fit(tmp_path):
+    ledger = Ledger.create(
+        tmp_path / "l.db", POLICY, budget=Budget(epsilon=1.0, delta=1e-6)
+    )
+    with pytest.raises(BudgetError):
+        maker().fit(patients(200), ledger=ledger)
