@@ -23,7 +23,9 @@ from corrdp.cli import (
     _query,
     _report,
     _reproduce,
+    _sample,
     _sweep,
+    _synthesize,
     _train,
 )
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -50,6 +52,8 @@ app.command("predict")(_predict.predict)
 app.command("sweep")(_sweep.sweep)
 app.command("report")(_report.report)
 app.command("query")(_query.query)
+app.command("synthesize")(_synthesize.synthesize)
+app.command("sample")(_sample.sample)
 app.add_typer(_ledger.app, name="ledger")
 app.add_typer(_certificate.app, name="certificate")
 app.command("audit")(_audit.audit)

@@ -1,4 +1,4 @@
-"""Synthetic tables under a policy: noisy counts, a graphical model, rows drawn from it."""
+"""Synthetic tables under a policy: noisy counts, a model of them, rows from it."""
 
 from corrdp.synthesis._budget import SynthesisPlan
 from corrdp.synthesis._synthesizer import Synthesizer

@@ -1,4 +1,4 @@
-"""What synthesis may cost each neighbor class, stage by stage, before any row is read."""
+"""What synthesis may cost each neighbor class, by stage, before any row is read."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,8 @@ MOST_NOISE = 0.5  # of the rows: a table with more is left out
 _ROUND_OFF = 1.0 - 1e-9
 COMPONENT = "tables of counts"
 ASSUMPTION = (
-    "synthetic rows are drawn from noisy tables of counts alone; noise is drawn exactly "
-    "from a discrete distribution, and any number of rows may be drawn"
+    "synthetic rows are drawn from noisy tables of counts alone; noise is drawn "
+    "exactly from a discrete distribution, and any number of rows may be drawn"
 )
 
 
@@ -138,21 +138,28 @@ def plan_synthesis(
         if n_cells(pair, columns.sizes) <= max_cells
     ]
     _refuse_large(columns, singles, max_cells)
-    stage = {"sizes": columns.sizes, "changed": changed}
-    first = plan_stage(singles, limits=_share(allowed, SINGLES_SHARE), **stage)
+    first = plan_stage(
+        singles,
+        sizes=columns.sizes,
+        changed=changed,
+        limits=_share(allowed, SINGLES_SHARE),
+    )
     second = plan_useful(
         pairs,
+        sizes=columns.sizes,
+        changed=changed,
         limits=_share(allowed, PAIRS_SHARE),
         n_rows=n_rows,
         most_noise=MOST_NOISE,
-        **stage,
     )
     # What a stage leaves unused is known in advance too, and goes to the last one.
     rest = {
         name: _ROUND_OFF * (rho - float(first.cost(name)) - float(second.cost(name)))
         for name, rho in allowed.items()
     }
-    rest[WHOLE_RECORD] = whole_record_limit([*singles, *pairs], limits=rest, **stage)
+    rest[WHOLE_RECORD] = whole_record_limit(
+        [*singles, *pairs], sizes=columns.sizes, changed=changed, limits=rest
+    )
     return SynthesisPlan(policy, columns, n_rows, budget, leakage, first, second, rest)
 
 

@@ -49,14 +49,14 @@ class TableColumns:
         Domains and roles.
     bins : int
         Bins of numbers that declare none.
-    shapes : mapping of str to Shape
+    shapes : mapping of str to str
         How numbers are drawn inside their bins: ``uniform`` (default), ``whole``
         numbers only, or at the ``lower`` edge, for numbers that pile up there.
     """
 
     policy: Policy
     bins: int
-    shapes: Mapping[str, Shape]
+    shapes: Mapping[str, str]
 
     def __post_init__(self) -> None:
         numbers = [f.name for f in self._features if _is_number(f)]
@@ -66,9 +66,7 @@ class TableColumns:
                     f"shapes names {name!r}, which is not a number of the policy. "
                     f"Numbers: {', '.join(numbers) or 'none'}."
                 )
-        object.__setattr__(
-            self, "shapes", {n: _shape(n, s) for n, s in self.shapes.items()}
-        )
+            _check_shape(name, self.shapes[name])
 
     @cached_property
     def _features(self) -> tuple[Feature, ...]:
@@ -151,7 +149,7 @@ class TableColumns:
             return nw.String
         if isinstance(feature.domain, BooleanDomain):
             return nw.String if may_miss else nw.Boolean
-        whole = self.shapes.get(feature.name) is Shape.WHOLE
+        whole = self.shapes.get(feature.name) == Shape.WHOLE
         return nw.Int64 if whole and not may_miss else nw.Float64
 
     @cached_property
@@ -163,7 +161,7 @@ class TableColumns:
     ) -> list[Any]:
         domain = feature.domain
         if isinstance(domain, NumberDomain):
-            shape = self.shapes.get(feature.name, Shape.UNIFORM)
+            shape = Shape(self.shapes.get(feature.name, Shape.UNIFORM))
             numbers = _inside_bins(domain, codes, shape, generator)
             found: list[Any] = numbers.tolist()
             if shape is Shape.WHOLE:
@@ -187,14 +185,12 @@ def _is_number(feature: Feature) -> bool:
     return not isinstance(feature.domain, CategoryDomain | BooleanDomain)
 
 
-def _shape(name: str, value: Any) -> Shape:
-    try:
-        return Shape(value)
-    except ValueError:
+def _check_shape(name: str, value: Any) -> None:
+    if value not in list(Shape):
         raise CorrDPError(
             f"shapes[{name!r}] must be one of {', '.join(Shape)}, got {value!r}. "
             "Choose one."
-        ) from None
+        )
 
 
 def _inside_bins(

@@ -104,7 +104,9 @@ def _law(table: FloatArray, clique: Region, separator: Region) -> FloatArray:
         return table
     axes = tuple(i for i, c in enumerate(clique) if c not in separator)
     total = table.sum(axis=axes, keepdims=True)
-    return np.divide(table, total, out=np.zeros_like(table), where=total > 0)
+    law = np.zeros_like(table)
+    np.divide(table, total, out=law, where=total > 0)
+    return law
 
 
 def _looked_up(
@@ -129,4 +131,6 @@ def _categorical(weights: FloatArray, generator: np.random.Generator) -> IntArra
     flat = np.arange(1.0, weights.shape[1] + 1.0)
     edges = np.where(totals > 0, edges, flat)
     marks = generator.random((len(weights), 1)) * edges[:, -1:]
-    return np.minimum((edges <= marks).sum(axis=1), weights.shape[1] - 1)
+    passed = np.count_nonzero(edges <= marks, axis=1)
+    drawn: IntArray = np.minimum(passed, weights.shape[1] - 1)
+    return drawn

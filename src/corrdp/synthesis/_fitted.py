@@ -135,16 +135,17 @@ class FittedTable:
         schema: Mapping[str, Any] | None = None,
     ) -> Any:
         types = self.columns.schema() | dict(schema or {})
+        backend: Any = output or self.output
         try:
             return nw.from_dict(
                 dict(values),
                 {name: types[name] for name in values},
-                backend=output or self.output,
+                backend=backend,
             ).to_native()
         except (ImportError, ValueError):
             raise CorrDPError(
                 f"output must be pandas, polars or pyarrow, and installed, got "
-                f"{output or self.output!r}. Pass output=..."
+                f"output={backend!r}. Choose one."
             ) from None
 
 

@@ -1,0 +1,170 @@
+"""``corrdp synthesize``: a synthetic table, its certificate and a report."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corrdp._files import csv_text, write_text
+from corrdp.cli._models import MethodChoice
+from corrdp.cli._options import (
+    AcceptNewDataOption,
+    DataArgument,
+    DeltaOption,
+    EpsilonOption,
+    LeakageOption,
+    LedgerDeltaOption,
+    LedgerEpsilonOption,
+    LedgerOption,
+    PolicyOption,
+    SeedOption,
+)
+from corrdp.cli._output import JsonOption, results, show, working
+from corrdp.exceptions import CorrDPError
+
+TABLE_FILE = "synthetic.csv"
+SpreadsheetSafeOption = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="Write texts that a spreadsheet would run as formulas with an "
+        "apostrophe in front; they are refused otherwise.",
+    ),
+]
+
+
+def synthesize(
+    data: DataArgument,
+    policy: PolicyOption,
+    epsilon: EpsilonOption,
+    delta: DeltaOption,
+    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    rows: Annotated[
+        int | None, typer.Option(help="Synthetic rows; default: as many as the table.")
+    ] = None,
+    method: Annotated[
+        MethodChoice, typer.Option(help="What is protected: corr, standard or semi.")
+    ] = MethodChoice.CORR,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of what never occurs and what determines what."),
+    ] = None,
+    bins: Annotated[int, typer.Option(help="Bins of numbers that declare none.")] = 16,
+    leakage: LeakageOption = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    ledger: LedgerOption = None,
+    ledger_epsilon: LedgerEpsilonOption = None,
+    ledger_delta: LedgerDeltaOption = None,
+    accept_new_data: AcceptNewDataOption = False,
+    spreadsheet_safe: SpreadsheetSafeOption = False,
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a synthetic table with the policy's columns, its model and certificate.
+
+    More rows can be drawn at any time with corrdp sample, at no cost. Results appear in
+    one move at the end; a ledger is charged before anything is counted.
+
+    Example: corrdp synthesize data.csv --policy policy.toml --epsilon 1 --delta 1e-6
+    --out synthetic
+    """
+    from corrdp.cli._data import read_data
+    from corrdp.cli._describe import write_summary
+    from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._paying import ledger_choice, open_ledger
+    from corrdp.policy import Policy
+    from corrdp.report import summarize, with_ledger
+    from corrdp.synthesis import Synthesizer
+
+    declared = Policy.from_file(policy)
+    known = read_leakage(leakage, declared)
+    refuse_unstamped(known, research=False)
+    choice = ledger_choice(
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+    )
+    if (out / "model.json").exists():
+        raise CorrDPError(
+            f"{str(out)!r} already holds a model, which has cost budget. Choose "
+            "another --out."
+        )
+    maker = Synthesizer(
+        declared,
+        epsilon=epsilon,
+        delta=delta,
+        leakage=known,
+        method=method.value,
+        bins=bins,
+        random_state=seed,
+        **_knowledge(constraints),
+    )
+    with results(out) as staging:
+        with working("Reading the table"):
+            table = read_data(data, declared)
+        plan = maker.plan(table.num_rows)
+        account = None
+        if choice is not None:
+            account = open_ledger(
+                choice.path,
+                plan.policy,
+                budget=choice.budget,
+                leakage=plan.leakage.distances,
+                events=plan.charged_events(),
+            )
+        with working("Counting and fitting"):
+            maker.fit(table, ledger=account, accept_new_data=accept_new_data)
+        with working("Drawing rows"):
+            drawn = maker.sample(rows, random_state=seed, output="pyarrow")
+        maker.save(staging)
+        write_table(staging / TABLE_FILE, drawn, spreadsheet_safe=spreadsheet_safe)
+        write_text(staging / "certificate.txt", maker.certificate_.to_text())
+        with working("Writing the report"):
+            summary = summarize(
+                maker.policy_,
+                maker.certificate_,
+                title=title or "Synthetic table",
+                n_rows=table.num_rows,
+                leakage=known,
+            )
+            if account is not None:
+                summary = with_ledger(summary, account)
+            write_summary(staging, summary)
+    show(
+        {
+            "certificate": maker.certificate_.to_dict(),
+            "rows": drawn.num_rows,
+            "pairs": [list(pair) for pair in maker.pairs_],
+            "out": str(out),
+        },
+        as_json=as_json,
+        text=f"{maker.certificate_.to_text()}\n\n{drawn.num_rows} synthetic rows in "
+        f"{out / TABLE_FILE}; report: {out / 'report.html'}",
+    )
+
+
+def write_table(path: Path, table: Any, *, spreadsheet_safe: bool) -> None:
+    """Write a pyarrow table as CSV; a gap is an empty cell."""
+    columns = [column.to_pylist() for column in table.columns]
+    lines = zip(*columns, strict=True)
+    text = csv_text(table.column_names, lines, spreadsheet_safe=spreadsheet_safe)
+    write_text(path, text)
+
+
+def _knowledge(path: Path | None) -> dict[str, Any]:
+    """Return the declared zeros of a TOML file, as `Synthesizer` takes them."""
+    if path is None:
+        return {}
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CorrDPError(
+            f"cannot read the constraints {str(path)!r} ({type(error).__name__}). Pass "
+            "a TOML file with [[impossible]] and [[determines]]."
+        ) from None
+    stray = set(document) - {"impossible", "determines"}
+    if stray or not all(isinstance(value, list) for value in document.values()):
+        raise CorrDPError(
+            f"{str(path)!r} may hold [[impossible]] and [[determines]] entries only, "
+            f"got {', '.join(sorted(map(repr, document)))}. Remove the others."
+        )
+    return document

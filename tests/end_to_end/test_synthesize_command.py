@@ -1,0 +1,110 @@
+"""``corrdp synthesize`` and ``corrdp sample``, as a user types them."""
+
+import json
+
+import pandas as pd
+import pytest
+from command_runner import hospital_folder, run
+
+from corrdp.datasets import hospital_table
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("hospital")
+    hospital_folder(place)
+    return place
+
+
+def synthesize(folder, out, *more):
+    return run(
+        "synthesize",
+        *("table.csv", "--policy", "policy.toml", "--epsilon", "1"),
+        *("--delta", "1e-6", "--seed", "1", "--out", out),
+        *more,
+        cwd=folder,
+    )
+
+
+@pytest.fixture(scope="module")
+def made(folder):
+    result = synthesize(folder, "made", "--rows", "500", "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
+
+
+def test_everything_is_written_and_the_certificate_verifies(folder, made):
+    assert made["rows"] == 500
+    assert made["certificate"]["epsilon"] <= 1.0
+    assert {path.name for path in (folder / "made").iterdir()} == {
+        "certificate.json",
+        "certificate.txt",
+        "model.json",
+        "policy.toml",
+        "report.html",
+        "summary.json",
+        "synthetic.csv",
+    }
+    assert run("certificate", "verify", "made", cwd=folder).code == 0
+    table = pd.read_csv(folder / "made" / "synthetic.csv")
+    assert list(table.columns) == list(hospital_table(n_rows=2).columns)
+
+
+def test_more_rows_cost_nothing_and_a_seed_repeats_them(folder, made):
+    for name in ("first.csv", "second.csv"):
+        out = ("--rows", "40", "--seed", "7", "--out", name)
+        assert run("sample", "made", *out, cwd=folder).code == 0
+    first, second = ((folder / n).read_text() for n in ("first.csv", "second.csv"))
+    assert first == second
+    assert len(first.splitlines()) == 41
+
+
+def test_public_columns_can_be_given(folder, made):
+    pd.DataFrame({"season": ["winter", "summer"]}).to_csv(
+        folder / "given.csv", index=False
+    )
+    result = run("sample", "made", "--given", "given.csv", "--out", "g.csv", cwd=folder)
+    assert result.code == 0, result.err
+    assert pd.read_csv(folder / "g.csv")["season"].tolist() == ["winter", "summer"]
+
+
+def test_a_second_run_does_not_overwrite_what_has_cost_budget(folder, made):
+    result = synthesize(folder, "made")
+    assert result.code == 3
+    assert "already holds a model" in result.err
+
+
+def test_declared_knowledge_comes_from_a_file(folder):
+    (folder / "zeros.toml").write_text(
+        '[[impossible]]\nsmoker = true\ninsurance = "none"\n'
+    )
+    result = synthesize(folder, "zeros", "--constraints", "zeros.toml")
+    assert result.code == 0, result.err
+    table = pd.read_csv(folder / "zeros" / "synthetic.csv", keep_default_na=False)
+    assert not (
+        table["smoker"].astype(str).eq("True") & table["insurance"].eq("none")
+    ).any()
+
+
+@pytest.mark.parametrize("text", ["[[never]]\na = 1\n", "impossible = 3\n", "[[[", ""])
+def test_a_file_of_something_else_is_refused(folder, text):
+    (folder / "odd.toml").write_text(text)
+    result = synthesize(folder, "odd", "--constraints", "odd.toml")
+    assert (result.code, (folder / "odd").exists()) == (
+        (0, True) if not text else (3, False)
+    )
+
+
+def test_a_ledger_pays_once_and_refuses_what_it_cannot_pay(folder):
+    ledger = ("--ledger", "l.db")
+    new = ("--ledger-epsilon", "1.5", "--ledger-delta", "1e-5")
+    assert synthesize(folder, "paid", *ledger, *new).code == 0
+    again = synthesize(folder, "paid twice", *ledger)
+    assert again.code == 3
+    assert not (folder / "paid twice").exists()
+
+
+def test_a_method_that_protects_nothing_is_refused(folder):
+    result = synthesize(folder, "bare", "--method", "nonprivate")
+    assert result.code == 3
+    assert not (folder / "bare").exists()
