@@ -4,22 +4,23 @@ import json
 
 import pandas as pd
 import pytest
-from command_runner import hospital_folder, run
 
-from corrdp.datasets import hospital_table
+from command_runner import run
+from corrdp.datasets import hospital_policy_text, hospital_table
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("hospital")
-    hospital_folder(place)
+    hospital_table(2_000).to_csv(place / "data.csv", index=False)
+    (place / "policy.toml").write_text(hospital_policy_text())
     return place
 
 
 def synthesize(folder, out, *more):
     return run(
         "synthesize",
-        *("table.csv", "--policy", "policy.toml", "--epsilon", "1"),
+        *("data.csv", "--policy", "policy.toml", "--epsilon", "1"),
         *("--delta", "1e-6", "--seed", "1", "--out", out),
         *more,
         cwd=folder,
@@ -29,8 +30,8 @@ def synthesize(folder, out, *more):
 @pytest.fixture(scope="module")
 def made(folder):
     result = synthesize(folder, "made", "--rows", "500", "--json")
-    assert result.code == 0, result.err
-    return json.loads(result.out)
+    assert result.code == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 def test_everything_is_written_and_the_certificate_verifies(folder, made):
@@ -47,7 +48,7 @@ def test_everything_is_written_and_the_certificate_verifies(folder, made):
     }
     assert run("certificate", "verify", "made", cwd=folder).code == 0
     table = pd.read_csv(folder / "made" / "synthetic.csv")
-    assert list(table.columns) == list(hospital_table(n_rows=2).columns)
+    assert list(table.columns) == list(hospital_table(2).columns)
 
 
 def test_more_rows_cost_nothing_and_a_seed_repeats_them(folder, made):
@@ -64,14 +65,14 @@ def test_public_columns_can_be_given(folder, made):
         folder / "given.csv", index=False
     )
     result = run("sample", "made", "--given", "given.csv", "--out", "g.csv", cwd=folder)
-    assert result.code == 0, result.err
+    assert result.code == 0, result.stderr
     assert pd.read_csv(folder / "g.csv")["season"].tolist() == ["winter", "summer"]
 
 
 def test_a_second_run_does_not_overwrite_what_has_cost_budget(folder, made):
     result = synthesize(folder, "made")
     assert result.code == 3
-    assert "already holds a model" in result.err
+    assert "already holds a model" in result.stderr
 
 
 def test_declared_knowledge_comes_from_a_file(folder):
@@ -79,20 +80,19 @@ def test_declared_knowledge_comes_from_a_file(folder):
         '[[impossible]]\nsmoker = true\ninsurance = "none"\n'
     )
     result = synthesize(folder, "zeros", "--constraints", "zeros.toml")
-    assert result.code == 0, result.err
+    assert result.code == 0, result.stderr
     table = pd.read_csv(folder / "zeros" / "synthetic.csv", keep_default_na=False)
     assert not (
         table["smoker"].astype(str).eq("True") & table["insurance"].eq("none")
     ).any()
 
 
-@pytest.mark.parametrize("text", ["[[never]]\na = 1\n", "impossible = 3\n", "[[[", ""])
+@pytest.mark.parametrize("text", ["[[never]]\na = 1\n", "impossible = 3\n", "[[["])
 def test_a_file_of_something_else_is_refused(folder, text):
     (folder / "odd.toml").write_text(text)
     result = synthesize(folder, "odd", "--constraints", "odd.toml")
-    assert (result.code, (folder / "odd").exists()) == (
-        (0, True) if not text else (3, False)
-    )
+    assert result.code == 3
+    assert not (folder / "odd").exists()
 
 
 def test_a_ledger_pays_once_and_refuses_what_it_cannot_pay(folder):
