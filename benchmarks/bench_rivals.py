@@ -181,7 +181,7 @@ def step_times(table: PaperTable) -> list[dict]:
     descent = Descent(codes, rows, plan, noise_generator(0))
 
     def own_step() -> None:
-        descent.advance(*descent.rows.gradient_sum(descent.coef, residual_bound=0.0))
+        descent.advance(*descent.rows.gradient_sum(descent.coef, residual_bound=None))
 
     own = shortest(own_step, 30)
     resident = shortest(lambda: opacus_step(features, labels), 20)

@@ -126,10 +126,10 @@ def run() -> list[dict]:
     many = best_times(
         {
             "together": lambda: gradient_sums(
-                [model.rows for model in together], coefs, [0.0] * N_MODELS
+                [model.rows for model in together], coefs, [None] * N_MODELS
             ),
             "one by one": lambda: [
-                m.rows.gradient_sum(m.coef, residual_bound=0.0) for m in together
+                m.rows.gradient_sum(m.coef, residual_bound=None) for m in together
             ],
             "steps together": lambda: one_step_together(together),
         },
@@ -178,7 +178,7 @@ def one_step_together(models: list[Descent]) -> None:
     sums = gradient_sums(
         [model.rows for model in models],
         np.array([model.coef for model in models]),
-        [0.0] * len(models),
+        [None] * len(models),
     )
     for model, (gradient, n_inside) in zip(models, sums, strict=True):
         model.advance(gradient, n_inside)

@@ -14,6 +14,7 @@ from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._epochs import Epochs
 from corrdp.training._kernels import PreparedRows, gradient_sums, prepare_rows
+from corrdp.training._losses import LARGEST_RESIDUAL_BOUND, SMALLEST_RESIDUAL_BOUND
 from corrdp.training._means import release_means
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
@@ -101,8 +102,7 @@ class Descent:
         self.n_done = 0
         self._adapts = plan.loss.adapts_residual_bound
         self.residual_bound = plan.loss.clips_residuals_at
-        self._least_bound = _SMALLEST_BOUND * self.residual_bound
-        self._largest_bound = _LARGEST_BOUND * self.residual_bound
+        self._first_bound = self.residual_bound
         solver = plan.solver
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
         self._iterates = Iterates(solver.output, plan.n_steps, rng)
@@ -161,15 +161,21 @@ class Descent:
         self._iterates.add(self.n_done, self.coef)
         if self._adapts and self.anchor is None:  # one bound for a whole epoch
             count = n_inside + self._steps.count_noise * rng.standard_normal()
-            excess = count / plan.n_rows - _COVERED_FRACTION
-            bound = self.residual_bound * math.exp(-_ADAPTATION_RATE * excess)
-            self.residual_bound = min(
-                max(bound, self._least_bound), self._largest_bound
-            )
+            self.residual_bound = self._adapted_bound(count / plan.n_rows)
         self.noise_scale = noise_scale
         self.n_done += 1
         if self.n_done % max(1, plan.n_steps // _PATH_POINTS) == 0:
             self._path.append((self.n_done, *self._in_codes(self.coef)))
+
+    def _adapted_bound(self, fraction: float) -> float:
+        """Return the bound that follows from a noisy fraction of small residuals."""
+        assert self.residual_bound is not None
+        assert self._first_bound is not None
+        excess = fraction - _COVERED_FRACTION
+        bound = self.residual_bound * math.exp(-_ADAPTATION_RATE * excess)
+        least = max(_SMALLEST_BOUND * self._first_bound, SMALLEST_RESIDUAL_BOUND)
+        largest = min(_LARGEST_BOUND * self._first_bound, LARGEST_RESIDUAL_BOUND)
+        return min(max(bound, least), largest)
 
     def noisy_gradient(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sum with the noise of a step at `coef`, and the noise per group.
@@ -297,7 +303,7 @@ def _without_gaps(noise_scale: FloatArray) -> FloatArray:
     """Return the noise with the least of it where there was none.
 
     A group that no class moves, such as public features at parameters 0, needs none on
-    paper. Its sum is rounded by an order of rows that private features decide.
+    paper; but no number computed from rows leaves without noise.
     """
     if 0.0 not in noise_scale.tolist() or not noise_scale.any():
         return noise_scale
@@ -336,7 +342,7 @@ class _Steps:
         return math.sqrt(self._plan.schedule.n_snapshots) / mu if mu > 0 else 0.0
 
     def noise(
-        self, coef: FloatArray, residual_bound: float, anchor: FloatArray | None
+        self, coef: FloatArray, residual_bound: float | None, anchor: FloatArray | None
     ) -> FloatArray:
         """Return this step's noise scale per group, held to the budget exactly."""
         bounds = self._sensitivity.bounds(

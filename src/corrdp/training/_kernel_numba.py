@@ -3,58 +3,42 @@
 The same sums as `corrdp.training._kernel_numpy`, where they are explained; a test
 holds the two together. Loops run over the rows of a tile, which are adjacent in
 memory, so that the compiler turns every one of them into vector instructions; columns
-are taken four at a time, which quarters the traffic to the running sums. No number here
-is infinite or NaN, so the compiler may assume so (`fastmath`).
+are taken four at a time, which quarters the traffic to the running sums.
+
+Sums are sums of integers (`docs/theory/solvers.md`, section 6): a term ``a * b``
+becomes the bits of ``a * b + magic``, rounded once, whose low bits count steps of a
+public grid. Adding integers has no order, so neither the arrangement of the rows, nor
+columns left out of a tile, nor the number of threads can change a bit of the result.
+What remains is elementwise, and runs over whole tiles, padding included: a row in a
+remainder loop might otherwise be rounded in another way than the same row elsewhere.
+No number here is infinite or NaN, and the compiler may assume just that.
 """
 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import get_num_threads, njit, prange
 
 from corrdp._typing import FloatArray, IntArray
+from corrdp.training._kernel_grids import Models, Tiles, counted, public_grids
 from corrdp.training._tiles import GroupRules, RowTiles
 
 TILE_ROWS = 512
 _TILES_PER_THREAD = 32  # fewer are done before a second thread has started
 _UNBOUNDED = np.float32(1e15)  # times the inverse of the smallest norm still finite
 _SMALLEST_SQUARE = np.float32(1e-30)  # a record without features in a group
+# No operation may be replaced by another, or a row's place would decide its rounding.
+_FINITE = {"nnan", "ninf", "nsz"}
 _LAMBERT = tuple(
     np.float32(number / 135135)
     for number in (135135, 17325, 378, 1, 135135, 62370, 3150, 28)
 )
 
 
-class _Tiles(NamedTuple):
-    """The arrays of `RowTiles`."""
-
-    values: Any
-    columns: Any
-    places: Any
-    constants: Any
-    fixed: Any
-    labels: Any
-    n_rows: Any
-
-
-class _Models(NamedTuple):
-    """Parameters, offsets and rules of every model; fewer groups are padded."""
-
-    coef: Any
-    offset: Any
-    residual_bound: Any
-    starts: Any
-    n_groups: Any
-    n_sensitive: Any
-    radius: Any
-    clip: Any
-    influence: Any
-
-
-@njit(inline="always", fastmath=True, error_model="numpy")
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _sigmoid(score: Any) -> Any:
     """Return 1 / (1 + exp(-score)), absolute error below 2e-7, without a branch.
 
@@ -70,84 +54,60 @@ def _sigmoid(score: Any) -> Any:
     return np.float32(0.5) + np.float32(0.5) * above / below
 
 
-@njit(inline="always", fastmath=True, error_model="numpy")
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _add_scores(
-    values: Any, first: int, last: int, n: int, coef: Any, offset: Any, score: Any,
-    norm: Any,
+    values: Any, first: int, last: int, n: int, coef: Any, magic: Any, offset: Any,
+    norm_magic: Any, score: Any, norm: Any,
 ) -> None:  # fmt: skip
-    """Add stored columns of a group to the score, and their squares to the norm."""
+    """Count stored columns of a group into the score, and their squares into the norm.
+
+    The score's magic number holds the offset: the term is ``coef * (value - offset)``.
+    """
     k = first
-    while k + 7 < last:
-        c0, c1, c2, c3 = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
-        c4, c5, c6, c7 = coef[k + 4], coef[k + 5], coef[k + 6], coef[k + 7]
-        o0, o1, o2, o3 = offset[k], offset[k + 1], offset[k + 2], offset[k + 3]
-        o4, o5, o6, o7 = offset[k + 4], offset[k + 5], offset[k + 6], offset[k + 7]
-        for i in range(n):
-            x0, x1 = values[k, i] - o0, values[k + 1, i] - o1
-            x2, x3 = values[k + 2, i] - o2, values[k + 3, i] - o3
-            x4, x5 = values[k + 4, i] - o4, values[k + 5, i] - o5
-            x6, x7 = values[k + 6, i] - o6, values[k + 7, i] - o7
-            score[i] += ((c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3)) + (
-                (c4 * x4 + c5 * x5) + (c6 * x6 + c7 * x7)
-            )
-            norm[i] += ((x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)) + (
-                (x4 * x4 + x5 * x5) + (x6 * x6 + x7 * x7)
-            )
-        k += 8
     while k + 3 < last:
         c0, c1, c2, c3 = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
         o0, o1, o2, o3 = offset[k], offset[k + 1], offset[k + 2], offset[k + 3]
+        m0, m1, m2, m3 = magic[k], magic[k + 1], magic[k + 2], magic[k + 3]
         for i in range(n):
-            x0, x1 = values[k, i] - o0, values[k + 1, i] - o1
-            x2, x3 = values[k + 2, i] - o2, values[k + 3, i] - o3
-            score[i] += (c0 * x0 + c1 * x1) + (c2 * x2 + c3 * x3)
-            norm[i] += (x0 * x0 + x1 * x1) + (x2 * x2 + x3 * x3)
+            v0, v1 = values[k, i], values[k + 1, i]
+            v2, v3 = values[k + 2, i], values[k + 3, i]
+            score[i] += (counted(c0, v0, m0) + counted(c1, v1, m1)) + (
+                counted(c2, v2, m2) + counted(c3, v3, m3)
+            )
+            x0, x1, x2, x3 = v0 - o0, v1 - o1, v2 - o2, v3 - o3
+            norm[i] += (counted(x0, x0, norm_magic) + counted(x1, x1, norm_magic)) + (
+                counted(x2, x2, norm_magic) + counted(x3, x3, norm_magic)
+            )
         k += 4
-    while k + 1 < last:
-        c0, c1, o0, o1 = coef[k], coef[k + 1], offset[k], offset[k + 1]
+    while k < last:
+        c0, o0, m0 = coef[k], offset[k], magic[k]
         for i in range(n):
-            x0, x1 = values[k, i] - o0, values[k + 1, i] - o1
-            score[i] += c0 * x0 + c1 * x1
-            norm[i] += x0 * x0 + x1 * x1
-        k += 2
-    if k < last:
-        c0, o0 = coef[k], offset[k]
-        for i in range(n):
-            x0 = values[k, i] - o0
-            score[i] += c0 * x0
-            norm[i] += x0 * x0
+            v0 = values[k, i]
+            x0 = v0 - o0
+            score[i] += counted(c0, v0, m0)
+            norm[i] += counted(x0, x0, norm_magic)
+        k += 1
 
 
-@njit(inline="always", fastmath=True, error_model="numpy")
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _set_scalar(
-    n: int, residual: Any, without: Any, norm: Any, one_norm: bool, radius: Any,
+    n: int, residual: Any, without: Any, norm: Any, step: Any, slack: Any, radius: Any,
     clip: Any, influence: Any, scalar: Any,
-) -> Any:  # fmt: skip
+) -> None:  # fmt: skip
     """Set by what each row's features of a group are multiplied in the gradient.
 
-    Returns the sum of the scalars. With `one_norm` all rows have the same norm.
+    `norm` counts the squared norm in steps; `slack` is what rounding may have taken
+    off, so that no norm is taken for smaller than it is.
     """
-    total = np.float32(0)
-    least_inverse = np.float32(1) / radius
-    in_norm = clip < _UNBOUNDED
-    if influence >= _UNBOUNDED and not in_norm and radius >= _UNBOUNDED:
+    if influence >= _UNBOUNDED and clip >= _UNBOUNDED and radius >= _UNBOUNDED:
         for i in range(n):
             scalar[i] = residual[i]
-            total += residual[i]
-    elif one_norm:
-        inverse = np.float32(1) / math.sqrt(max(norm[0], _SMALLEST_SQUARE))
-        shrink = min(np.float32(1), radius * inverse)
-        inverse = max(inverse, least_inverse)
-        cap = clip * inverse
-        room = influence * (inverse if in_norm else np.float32(1))
-        for i in range(n):
-            true = min(max(residual[i], -cap), cap)
-            base = min(max(without[i], -cap), cap)
-            scalar[i] = shrink * (base + min(max(true - base, -room), room))
-            total += scalar[i]
     else:
+        least_inverse = np.float32(1) / radius
+        in_norm = clip < _UNBOUNDED
         for i in range(n):
-            inverse = np.float32(1) / math.sqrt(max(norm[i], _SMALLEST_SQUARE))
+            square = np.float32(norm[i]) * step + slack
+            inverse = np.float32(1) / math.sqrt(max(square, _SMALLEST_SQUARE))
             shrink = min(np.float32(1), radius * inverse)
             inverse = max(inverse, least_inverse)
             cap = clip * inverse
@@ -155,133 +115,176 @@ def _set_scalar(
             true = min(max(residual[i], -cap), cap)
             base = min(max(without[i], -cap), cap)
             scalar[i] = shrink * (base + min(max(true - base, -room), room))
-            total += scalar[i]
-    return total
 
 
-@njit(inline="always", fastmath=True, error_model="numpy")
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _add_gradient(
-    values: Any, columns: Any, first: int, last: int, n: int, scalar: Any, gradient: Any
-) -> None:
-    """Add the stored columns of a group, each row times its scalar."""
+    values: Any, columns: Any, first: int, last: int, n: int, scalar: Any, magic: Any,
+    gradient: Any,
+) -> None:  # fmt: skip
+    """Count the stored columns of a group, each row times its scalar."""
+    nothing = np.int64(n) * counted(np.float32(0), np.float32(0), magic)
     k = first
     while k + 3 < last:
-        s0, s1, s2, s3 = np.float32(0), np.float32(0), np.float32(0), np.float32(0)
+        s0, s1, s2, s3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
         for i in range(n):
-            s0 += scalar[i] * values[k, i]
-            s1 += scalar[i] * values[k + 1, i]
-            s2 += scalar[i] * values[k + 2, i]
-            s3 += scalar[i] * values[k + 3, i]
-        gradient[columns[k]] += s0
-        gradient[columns[k + 1]] += s1
-        gradient[columns[k + 2]] += s2
-        gradient[columns[k + 3]] += s3
+            s0 = np.int32(s0 + counted(scalar[i], values[k, i], magic))
+            s1 = np.int32(s1 + counted(scalar[i], values[k + 1, i], magic))
+            s2 = np.int32(s2 + counted(scalar[i], values[k + 2, i], magic))
+            s3 = np.int32(s3 + counted(scalar[i], values[k + 3, i], magic))
+        gradient[columns[k]] += np.int32(s0 - nothing)
+        gradient[columns[k + 1]] += np.int32(s1 - nothing)
+        gradient[columns[k + 2]] += np.int32(s2 - nothing)
+        gradient[columns[k + 3]] += np.int32(s3 - nothing)
         k += 4
     while k < last:
-        s0 = np.float32(0)
+        s0 = np.int32(0)
         for i in range(n):
-            s0 += scalar[i] * values[k, i]
-        gradient[columns[k]] += s0
+            s0 = np.int32(s0 + counted(scalar[i], values[k, i], magic))
+        gradient[columns[k]] += np.int32(s0 - nothing)
         k += 1
 
 
-@njit(inline="always", fastmath=True, error_model="numpy")
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _add_tile(
-    tiles: Any, k: int, models: Any, model: int, gradient: Any, work: Any, near: Any
-) -> int:
+    tiles: Any, k: int, models: Any, grids: Any, model: int, gradient: Any, totals: Any,
+    counts: Any, work: Any, near: Any,
+) -> int:  # fmt: skip
     n_groups, n_sensitive = models.n_groups[model], models.n_sensitive[model]
     coef, offset, starts = (
         models.coef[model],
         models.offset[model],
         models.starts[model],
     )
-    residual_bound = models.residual_bound[model]
+    magic, limit = grids.magic[model], grids.residual_limit[model]
     values = tiles.values[tiles.places[k] : tiles.places[k + 1]]
     columns = tiles.columns[tiles.places[k] : tiles.places[k + 1]]
     constants, fixed, labels = tiles.constants[k], tiles.fixed[k], tiles.labels[k]
-    n = min(labels.size, tiles.n_rows - k * labels.size)
-    residual, without, scalar, norms = work[0], work[1], work[2], work[3:]
-    near_coef, near_offset = near[0], near[1]
-    residual[:] = np.float32(0)
-    without[:] = np.float32(0)
+    n = labels.size
+    n_real = min(n, tiles.n_rows - k * n)
+    residual, without, scalar = work[0], work[1], work[2]
+    hidden, shown, norms = counts[0], counts[1], counts[2:]
+    near_coef, near_offset, near_magic = near[0], near[1], near[2]
     for c in range(columns.size):
-        near_coef[c], near_offset[c] = coef[columns[c]], offset[columns[c]]
-    hidden, shown = np.float32(0), np.float32(0)
+        near_coef[c] = coef[columns[c]]
+        near_offset[c] = offset[columns[c]]
+        near_magic[c] = magic[columns[c]]
+    # Terms of columns that do not vary, minus the magic numbers of all terms.
+    nothing = np.int64(counted(np.float32(0), np.float32(0), magic[coef.size]))
+    still_hidden, still_shown = np.int64(0), np.int64(0)
+    for g in range(n_groups):
+        square = np.int64(0)
+        norm_magic = grids.norm_magic[model, g]
+        no_square = np.int64(counted(np.float32(0), np.float32(0), norm_magic))
+        for j in range(starts[g], starts[g + 1]):
+            still = -nothing
+            square -= no_square
+            if fixed[j]:
+                move = constants[j] - np.float32(offset[j])
+                still += counted(np.float32(coef[j]), constants[j], magic[j])
+                square += counted(move, move, norm_magic)
+            if j < n_sensitive:
+                still_hidden += still
+            else:
+                still_shown += still
+        norms[g, :] = np.int32(square)
+    hidden[:] = np.int32(still_hidden)
+    shown[:] = np.int32(still_shown)
     last = 0
     for g in range(n_groups):
-        still, square = np.float32(0), np.float32(0)
-        for j in range(starts[g], starts[g + 1]):
-            move = constants[j] - offset[j]
-            still += fixed[j] * coef[j] * move
-            square += fixed[j] * move * move
-        first = last
-        while last < columns.size and columns[last] < starts[g + 1]:
-            last += 1
-        norms[g, : n if first < last else 1] = square
-        if starts[g] < n_sensitive:
-            hidden += still
-            score = residual
-        else:
-            shown += still
-            score = without
-        _add_scores(values, first, last, n, near_coef, near_offset, score, norms[g])
+        for part in range(2):  # sensitive columns of the group, then the others
+            end = min(starts[g + 1], n_sensitive) if part == 0 else starts[g + 1]
+            first = last
+            while last < columns.size and columns[last] < end:
+                last += 1
+            _add_scores(
+                values, first, last, n, near_coef, near_magic, near_offset,
+                grids.norm_magic[model, g], counts[part], norms[g],
+            )  # fmt: skip
     n_inside = 0
-    if residual_bound > 0:
+    step = grids.score[model]
+    if models.clips_residuals[model]:
+        bound = np.float32(models.residual_bound[model])
         for i in range(n):
-            base = without[i] + shown - labels[i]
-            raw = residual[i] + hidden + base
-            n_inside += abs(raw) < residual_bound
-            residual[i] = min(max(raw, -residual_bound), residual_bound)
-            without[i] = min(max(base, -residual_bound), residual_bound)
+            raw = np.float32(np.int32(hidden[i] + shown[i])) * step - labels[i]
+            base = np.float32(shown[i]) * step - labels[i]
+            residual[i] = min(max(raw, -limit), limit)
+            without[i] = min(max(base, -limit), limit)
+            n_inside += (i < n_real) & (abs(raw) < bound)
     elif n_sensitive > 0:
         for i in range(n):
-            reference = without[i] + shown
-            residual[i] = _sigmoid(residual[i] + hidden + reference) - labels[i]
-            without[i] = _sigmoid(reference) - labels[i]
+            score_of_all = np.float32(np.int32(hidden[i] + shown[i])) * step
+            raw = _sigmoid(score_of_all) - labels[i]
+            base = _sigmoid(np.float32(shown[i]) * step) - labels[i]
+            residual[i] = min(max(raw, -limit), limit)
+            without[i] = min(max(base, -limit), limit)
     else:  # nothing is left out of the reference score, so the two are one
         for i in range(n):
-            residual[i] = _sigmoid(without[i] + shown) - labels[i]
+            raw = _sigmoid(np.float32(shown[i]) * step) - labels[i]
+            residual[i] = min(max(raw, -limit), limit)
             without[i] = residual[i]
     last = 0
+    gradient_magic = grids.gradient_magic[model]
+    one = np.float32(1)
     for g in range(n_groups):
         first = last
         while last < columns.size and columns[last] < starts[g + 1]:
             last += 1
-        total = _set_scalar(
-            n, residual, without, norms[g], first == last, models.radius[model, g],
+        norm_step = grids.norm[model, g]
+        slack = np.float32(0.5) * norm_step * np.float32(starts[g + 1] - starts[g])
+        _set_scalar(
+            n, residual, without, norms[g], norm_step, slack, models.radius[model, g],
             models.clip[model, g], models.influence[model, g], scalar,
         )  # fmt: skip
+        scalar[n_real:] = np.float32(0)
+        no_term = counted(np.float32(0), np.float32(0), gradient_magic)
+        total = np.int32(0)
+        for i in range(n):
+            total = np.int32(total + counted(scalar[i], one, gradient_magic))
+        total = np.int32(total - np.int64(n) * no_term)
+        totals[g] += total
         for j in range(starts[g], starts[g + 1]):
-            gradient[j] += total * (constants[j] - offset[j])
-        _add_gradient(values, columns, first, last, n, scalar, gradient)
+            if constants[j] != 0:  # then it is 1
+                gradient[j] += total
+        _add_gradient(values, columns, first, last, n, scalar, gradient_magic, gradient)
     return n_inside
 
 
-@njit(cache=True, fastmath=True, error_model="numpy")
+@njit(cache=True, fastmath=_FINITE, error_model="numpy")
 def _add_tiles(
-    tiles: Any, models: Any, first: int, last: int, gradients: Any, inside: Any
-) -> None:
+    tiles: Any, models: Any, grids: Any, first: int, last: int, gradients: Any,
+    totals: Any, inside: Any,
+) -> None:  # fmt: skip
     n_models, n_columns = models.coef.shape
-    work = np.empty((3 + models.clip.shape[1], tiles.labels.shape[1]), np.float32)
-    near = np.empty((2, n_columns), np.float32)
+    n_groups = models.clip.shape[1]
+    work = np.empty((3, tiles.labels.shape[1]), np.float32)
+    counts = np.empty((2 + n_groups, tiles.labels.shape[1]), np.int32)
+    near = np.empty((3, n_columns), np.float32)
     # Sums of its own, because threads that write next to each other wait.
-    own_gradients = np.zeros((n_models, n_columns))
+    own_gradients = np.zeros((n_models, n_columns), np.int64)
+    own_totals = np.zeros((n_models, n_groups), np.int64)
     own_inside = np.zeros(n_models, np.int64)
     for k in range(first, last):
         for model in range(n_models):
             own_inside[model] += _add_tile(
-                tiles, k, models, model, own_gradients[model], work, near
-            )
+                tiles, k, models, grids, model, own_gradients[model], own_totals[model],
+                counts=counts, work=work, near=near,
+            )  # fmt: skip
     gradients += own_gradients
+    totals += own_totals
     inside += own_inside
 
 
 @njit(parallel=True, cache=True)
-def _add_parts(tiles: Any, models: Any, cuts: Any, gradients: Any, inside: Any) -> None:
+def _add_parts(
+    tiles: Any, models: Any, grids: Any, cuts: Any, gradients: Any, totals: Any,
+    inside: Any,
+) -> None:  # fmt: skip
     for part in prange(inside.shape[0]):
         _add_tiles(
-            tiles, models, cuts[part], cuts[part + 1], gradients[part], inside[part]
-        )
+            tiles, models, grids, cuts[part], cuts[part + 1], gradients[part],
+            totals[part], inside[part],
+        )  # fmt: skip
 
 
 def gradient_sums(
@@ -290,7 +293,7 @@ def gradient_sums(
     offsets: FloatArray,
     rules: Sequence[GroupRules],
     *,
-    residual_bounds: Sequence[float],
+    residual_bounds: Sequence[float | None],
 ) -> tuple[FloatArray, IntArray]:
     """Return gradients of many models in one pass over the tiles.
 
@@ -302,38 +305,46 @@ def gradient_sums(
         One row per model.
     rules : sequence of GroupRules
         One per model.
-    residual_bounds : sequence of float
-        One per model.
+    residual_bounds : sequence of float or None
+        One per model; None for logistic residuals.
 
     Guarantee
     ---------
     None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
     """
-    tiles = _Tiles(
+    tiles = Tiles(
         rows.values,
         rows.columns,
         rows.starts,
         rows.constants,
         rows.fixed,
         rows.labels,
+        rows.low,
+        rows.high,
         rows.n_rows,
     )
-    models = _Models(
-        coefs.astype(np.float32),
-        offsets.astype(np.float32),
-        np.array(residual_bounds, np.float32),
+    models = Models(
+        np.ascontiguousarray(coefs, np.float32).astype(np.float64),
+        np.ascontiguousarray(offsets, np.float32).astype(np.float64),
+        np.array([bound is not None for bound in residual_bounds]),
+        np.array([1.0 if bound is None else bound for bound in residual_bounds]),
         *_packed(tuple(rules)),
     )
-    n_tiles = len(rows.labels)
+    grids = public_grids(tiles, models)
+    n_tiles, n_groups = len(rows.labels), models.clip.shape[1]
     n_parts = max(1, min(get_num_threads(), n_tiles * len(rules) // _TILES_PER_THREAD))
-    gradients = np.zeros((n_parts, *coefs.shape))
+    gradients = np.zeros((n_parts, *coefs.shape), np.int64)
+    totals = np.zeros((n_parts, len(rules), n_groups), np.int64)
     inside = np.zeros((n_parts, len(rules)), np.int64)
     if n_parts == 1:
-        _add_tiles(tiles, models, 0, n_tiles, gradients[0], inside[0])
+        _add_tiles(tiles, models, grids, 0, n_tiles, gradients[0], totals[0], inside[0])
     else:
         cuts = np.arange(n_parts + 1) * n_tiles // n_parts
-        _add_parts(tiles, models, cuts, gradients, inside)
-    return gradients.sum(axis=0), inside.sum(axis=0)
+        _add_parts(tiles, models, grids, cuts, gradients, totals, inside)
+    members = np.array([rule.column_groups for rule in rules])
+    shift = np.take_along_axis(totals.sum(axis=0), members, axis=1) * models.offset
+    counted = gradients.sum(axis=0) - shift
+    return counted * grids.gradient[:, None], inside.sum(axis=0)
 
 
 def gradient_sum(
@@ -342,7 +353,7 @@ def gradient_sum(
     offset: FloatArray,
     rules: GroupRules,
     *,
-    residual_bound: float,
+    residual_bound: float | None,
 ) -> tuple[FloatArray, int]:
     """Return the sum of clipped record gradients, and how many residuals are small.
 
@@ -361,7 +372,7 @@ def gradient_sum(
 
 @lru_cache(maxsize=16)
 def _packed(rules: tuple[GroupRules, ...]) -> tuple[Any, ...]:
-    """Return the last fields of `_Models`."""
+    """Return the last fields of `Models`."""
     most = max(rule.n_groups for rule in rules)
     return (
         np.array([_padded(rule.starts, most + 1) for rule in rules]),

@@ -3,8 +3,14 @@
 The gradient of a record in a group is its features times its residual, one number or
 one per output. Its norm is the product of the two norms, so clipping the group, and
 bounding what the sensitive features do to it, act on the residual.
+
+Features, parameters and clipped residuals are rounded to integers on public grids, so
+coarse that every product of matrices is exact: whatever order the linear algebra
+library adds in, the result is the same (`docs/theory/solvers.md`, section 6). All else
+is elementwise.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +20,12 @@ from scipy.special import expit, softmax
 from corrdp._typing import FloatArray
 from corrdp.training._tiles import GroupRules, RowTiles
 
-TILE_ROWS = 4096
+TILE_ROWS = 2048
+# Integers below 2**53 are exact: 21 + 20 + 11 bits for sums over a tile's rows.
+_FEATURE_BITS = 21
+_RESIDUAL_BITS = 20
+_SCORE_BITS = 31  # of a row of parameters, together
+_LOW_BITS = 26  # totals are kept in two halves, for any number of tiles
 _SMALLEST_NORM = 1e-30  # a record without features in a group has nothing to clip
 
 
@@ -24,7 +35,7 @@ def gradient_sum(
     offset: FloatArray,
     rules: GroupRules,
     *,
-    residual_bound: float,
+    residual_bound: float | None,
     anchor: FloatArray | None = None,
 ) -> tuple[FloatArray, int]:
     """Return the sum of clipped record gradients, and how many residuals are small.
@@ -39,8 +50,8 @@ def gradient_sum(
         What is subtracted from every column, in the tiles' order.
     rules : GroupRules
         Groups, their norms and bounds.
-    residual_bound : float
-        Residuals ``score - y`` clipped to plus or minus this; 0 for logistic or
+    residual_bound : float or None
+        Residuals ``score - y`` clipped to plus or minus this; None for logistic or
         softmax residuals, which are bounded anyway.
     anchor : array of float, same shape as `coef`, optional
         Parameters whose residuals are subtracted (variance reduction).
@@ -57,60 +68,82 @@ def gradient_sum(
     None: this is the sum before noise (`docs/theory/influence.md` bounds how far it
     can move).
     """
-    center = offset.astype(rows.labels.dtype)[:, None]
-    terms = [_weights(coef, rows)]
+    reach = np.maximum(np.abs(rows.low - offset), np.abs(rows.high - offset))
+    step = _step(float(reach.max()), _FEATURE_BITS)
+    terms = [_Weights(coef, reach, step)]
     if anchor is not None:
-        terms.append(_weights(anchor, rows))
-    gradient = np.zeros((coef.shape[0], terms[0].shape[0]))
-    n_inside = 0
+        terms.append(_Weights(anchor, reach, step))
+    limit = sum(term.residual_limit(residual_bound) for term in terms)
+    residual_step = _step(limit, _RESIDUAL_BITS)
+    high = np.zeros((coef.shape[0], terms[0].counts.shape[0]), np.int64)
+    low, n_inside = np.zeros_like(high), 0
     for raw_tile, labels in rows:
-        tile = raw_tile - center
-        residual, without = _residuals(tile, labels, terms[0], rules, residual_bound)
-        n_inside += int(np.count_nonzero(np.abs(residual) < residual_bound))
+        counts = np.rint((raw_tile - offset[:, None]) / step)
+        residual, without = _residuals(counts, labels, terms[0], rules, residual_bound)
+        if residual_bound is not None:
+            n_inside += int(np.count_nonzero(np.abs(residual) < residual_bound))
         for weights in terms[1:]:
-            there = _residuals(tile, labels, weights, rules, residual_bound)
+            there = _residuals(counts, labels, weights, rules, residual_bound)
             residual, without = residual - there[0], without - there[1]
         for group in range(rules.n_groups):
-            columns = tile[rules.columns(group)]
-            factor = _clipped_residual(columns, residual, without, rules, group)
-            gradient[rules.columns(group)] += columns @ factor.T
+            columns = counts[rules.columns(group)]
+            factor = _clipped_residual(columns, step, residual, without, rules, group)
+            np.clip(factor, -limit, limit, out=factor)
+            summed = (columns @ np.rint(factor / residual_step).T).astype(np.int64)
+            high[rules.columns(group)] += summed >> _LOW_BITS
+            low[rules.columns(group)] += summed & (2**_LOW_BITS - 1)
+    high, low = high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1)
+    gradient = (high * 2.0**_LOW_BITS + low) * (step * residual_step)
     return gradient.reshape(coef.shape), n_inside
 
 
-def _weights(coef: FloatArray, rows: RowTiles) -> NDArray[Any]:
-    """Return parameters as one row per output, in the precision of the tiles."""
-    return np.ascontiguousarray(
-        coef.reshape(coef.shape[0], -1).T, dtype=rows.labels.dtype
-    )
+def _step(limit: float, n_bits: int) -> float:
+    """Return the power of two of which numbers up to `limit` are 2**n_bits at most."""
+    return math.ldexp(1.0, math.frexp(limit)[1] - n_bits)
+
+
+class _Weights:
+    """Parameters as integers, one row per output, that make scores of counts exact."""
+
+    def __init__(self, coef: FloatArray, reach: FloatArray, step: float) -> None:
+        weights = coef.reshape(coef.shape[0], -1).T
+        largest = float(np.abs(weights).sum(axis=1).max())
+        self.step = _step(largest, _SCORE_BITS)
+        self.counts = np.rint(weights / self.step)
+        self.step *= step
+        self._score_limit = float((np.abs(weights) @ reach).max())
+
+    def residual_limit(self, residual_bound: float | None) -> float:
+        """Return the largest size of a residual; labels are at most 1."""
+        if residual_bound is None:
+            return 1.0
+        return min(residual_bound, self._score_limit + 1.0)
 
 
 def _residuals(
-    tile: NDArray[Any],
+    counts: NDArray[Any],
     labels: NDArray[Any],
-    weights: NDArray[Any],
+    weights: _Weights,
     rules: GroupRules,
-    residual_bound: float,
+    residual_bound: float | None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return residuals, and those with the sensitive features at their center.
 
     Shape (n_outputs, n_rows).
     """
     hidden = rules.n_sensitive
-    reference = weights[:, hidden:] @ tile[hidden:]
+    reference = weights.counts[:, hidden:] @ counts[hidden:]
+    without = _residual(reference * weights.step, labels, residual_bound)
     if hidden == 0:
-        residual = _residual(reference, labels, residual_bound)
-        return residual, residual
-    score = reference + weights[:, :hidden] @ tile[:hidden]
-    return (
-        _residual(score, labels, residual_bound),
-        _residual(reference, labels, residual_bound),
-    )
+        return without, without
+    score = reference + weights.counts[:, :hidden] @ counts[:hidden]
+    return _residual(score * weights.step, labels, residual_bound), without
 
 
 def _residual(
-    score: NDArray[Any], labels: NDArray[Any], residual_bound: float
+    score: NDArray[Any], labels: NDArray[Any], residual_bound: float | None
 ) -> NDArray[Any]:
-    if residual_bound > 0:
+    if residual_bound is not None:
         return _clipped(score - labels, residual_bound)
     if score.shape[0] == 1:
         return np.asarray(expit(score) - labels)
@@ -121,6 +154,7 @@ def _residual(
 
 def _clipped_residual(
     columns: NDArray[Any],
+    step: float,
     residual: NDArray[Any],
     without: NDArray[Any],
     rules: GroupRules,
@@ -128,10 +162,9 @@ def _clipped_residual(
 ) -> NDArray[Any]:
     """Return by what each row's features are multiplied in the gradient."""
     if rules.plain[group]:
-        return residual
-    # Plain floats, because a float64 scalar would turn every array into float64.
+        return residual.copy()
     radius, clip_norm, influence_bound = rules.numbers(group)
-    norm = np.sqrt(np.add.reduce(columns * columns, axis=0))
+    norm = step * np.sqrt(np.einsum("ij,ij->j", columns, columns))
     np.maximum(norm, _SMALLEST_NORM, out=norm)
     shrink = np.minimum(radius / norm, 1.0)
     norm *= shrink

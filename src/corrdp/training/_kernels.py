@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.exceptions import GuaranteeVoidError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training import _kernel_numpy
-from corrdp.training._layout import GradientLayout, GroupRole
+from corrdp.training._layout import GradientLayout
+from corrdp.training._losses import check_residual_bound
+from corrdp.training._solver import LARGEST_PARAMETER
 from corrdp.training._tiles import GroupRules, RowTiles
 
 _kernel: ModuleType = _kernel_numpy
@@ -71,7 +73,7 @@ class GroupedRows:
         self,
         coef: FloatArray,
         *,
-        residual_bound: float,
+        residual_bound: float | None,
         anchor: FloatArray | None = None,
     ) -> tuple[FloatArray, int]:
         """Return the clipped gradient sum in the layout's order; see the kernel.
@@ -80,6 +82,7 @@ class GroupedRows:
         ---------
         None: this is the sum before noise (`docs/theory/solvers.md`, section 1).
         """
+        _check_public(coef, residual_bound)
         order = self.prepared.order
         rows, bound = self.prepared.rows, residual_bound
         at = coef[order], self.offset, self.rules
@@ -97,7 +100,9 @@ class GroupedRows:
 
 
 def gradient_sums(
-    models: Sequence[GroupedRows], coefs: FloatArray, residual_bounds: Sequence[float]
+    models: Sequence[GroupedRows],
+    coefs: FloatArray,
+    residual_bounds: Sequence[float | None],
 ) -> list[tuple[FloatArray, int]]:
     """Return what `gradient_sum` gives for each model, in one pass over shared rows.
 
@@ -107,13 +112,15 @@ def gradient_sums(
         All of the same `PreparedRows`.
     coefs : array of float, shape (n_models, n_columns[, n_outputs])
         Parameters of each model.
-    residual_bounds : sequence of float
+    residual_bounds : sequence of float or None
         As for the kernel.
 
     Guarantee
     ---------
     None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
     """
+    for coef, bound in zip(coefs, residual_bounds, strict=True):
+        _check_public(coef, bound)
     prepared = models[0].prepared
     module = _module(prepared.compiled)
     if not hasattr(module, "gradient_sums") or coefs.ndim == 3:
@@ -156,7 +163,7 @@ def prepare_rows(
     passes : bool
         Whether there are many passes to come, so that arranging the rows pays.
     """
-    order = np.argsort(layout.column_groups, kind="stable")
+    order = np.lexsort((~_sensitive(layout), layout.column_groups))
     tile_rows = _module(compiled).TILE_ROWS
     rows = RowTiles.from_codes(
         codes, y, layout, order, tile_rows=tile_rows, arrange=passes
@@ -166,6 +173,24 @@ def prepare_rows(
 
 def _module(compiled: bool) -> ModuleType:
     return _kernel if compiled else _kernel_numpy
+
+
+def _sensitive(layout: GradientLayout) -> NDArray[np.bool_]:
+    """Mask of the columns of sensitive features, the intercept's included."""
+    constant = np.zeros(int(layout.has_intercept), dtype=bool)
+    return np.append(layout.sensitive_columns, constant)
+
+
+def _check_public(coef: FloatArray, residual_bound: float | None) -> None:
+    """Refuse what single precision cannot hold; both numbers are public."""
+    if not np.abs(coef).max(initial=0.0) <= LARGEST_PARAMETER:
+        raise CorrDPError(
+            f"parameters must lie between plus and minus {LARGEST_PARAMETER:g}, got "
+            f"{np.abs(coef).max():g} as the largest. Project them on a box, as "
+            "Solver.projected does."
+        )
+    if residual_bound is not None:
+        check_residual_bound("residual_bound", residual_bound)
 
 
 def _group_rules(layout: GradientLayout, order: IntArray) -> GroupRules:
@@ -180,16 +205,18 @@ def _group_rules(layout: GradientLayout, order: IntArray) -> GroupRules:
     sizes = np.bincount(placed, minlength=len(groups))
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     bounded = any(math.isfinite(group.influence_bound) for group in groups)
-    leading = layout.roles[0] is GroupRole.SENSITIVE
-    if bounded and GroupRole.SENSITIVE in layout.roles[1:]:
+    sensitive = _sensitive(layout)[order]
+    n_sensitive = int(np.count_nonzero(sensitive)) if bounded else 0
+    if not sensitive[:n_sensitive].all():
         raise GuaranteeVoidError(
             "an influence bound needs all sensitive features in the first group, got "
-            f"sensitive groups among {[group.name for group in groups[1:]]}. Join them "
-            "into one group and put it first, as GradientLayout.by_role does."
+            f"sensitive features in the groups "
+            f"{sorted({groups[i].name for i in placed[sensitive]})}. Join them into "
+            "one group and put it first, as GradientLayout.by_role does."
         )
     return GroupRules(
         starts=starts,
-        n_sensitive=int(starts[1]) if bounded and leading else 0,
+        n_sensitive=n_sensitive,
         feature_radius=np.array([group.feature_radius for group in groups]),
         clip_norm=np.array([group.clip_norm for group in groups]),
         influence_bound=np.array([group.influence_bound for group in groups]),

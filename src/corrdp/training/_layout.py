@@ -213,6 +213,15 @@ class GradientLayout:
         return np.array(columns, dtype=np.int64)
 
     @property
+    def code_ends(self) -> tuple[FloatArray, FloatArray]:
+        """Smallest and largest code that the encoder writes, per encoded column."""
+        low, high = np.zeros(self.blocks[-1].stop), np.ones(self.blocks[-1].stop)
+        for block in self.blocks:
+            if block.kind is BlockKind.NUMBER:
+                low[block.columns], high[block.columns] = -0.5, 0.5
+        return low, high
+
+    @property
     def sensitive_columns(self) -> Any:
         """Mask of the encoded columns of sensitive features, shape (n_codes,)."""
         mask = np.zeros(self.blocks[-1].stop, dtype=bool)

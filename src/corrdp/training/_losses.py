@@ -16,6 +16,9 @@ from scipy.special import expit, log_softmax, softmax
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 
+SMALLEST_RESIDUAL_BOUND = 1e-6  # labels are encoded to an interval of length 1
+LARGEST_RESIDUAL_BOUND = 1e6
+
 
 class Loss(ABC):
     """A convex loss of a score, with a bounded or Lipschitz residual.
@@ -42,9 +45,9 @@ class Loss(ABC):
         return 1
 
     @property
-    def clips_residuals_at(self) -> float:
-        """Bound that the kernels apply to ``score - y``; 0 for other residuals."""
-        return 0.0
+    def clips_residuals_at(self) -> float | None:
+        """Bound that the kernels apply to ``score - y``; None for other residuals."""
+        return None
 
     @property
     @abstractmethod
@@ -122,7 +125,7 @@ class SquaredLoss(_Regression):
     adapts_residual_bound: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_positive("residual_bound", self.residual_bound)
+        check_residual_bound("residual_bound", self.residual_bound)
 
     @property
     def residual_limit(self) -> float:
@@ -144,7 +147,7 @@ class HuberLoss(_Regression):
     threshold: float
 
     def __post_init__(self) -> None:
-        _check_positive("threshold", self.threshold)
+        check_residual_bound("threshold", self.threshold)
 
     @property
     def residual_limit(self) -> float:
@@ -214,11 +217,12 @@ class MultinomialLoss(Loss):
         return residual
 
 
-def _check_positive(name: str, value: float) -> None:
-    check_real(
+def check_residual_bound(name: str, value: float) -> float:
+    """Refuse a bound on residuals that no label, encoded to [-1/2, 1/2], calls for."""
+    return check_real(
         name,
         value,
-        lower=0.0,
-        open_lower=True,
+        lower=SMALLEST_RESIDUAL_BOUND,
+        upper=LARGEST_RESIDUAL_BOUND,
         remedy="Pass a public number, for example a quarter of the label's range.",
     )

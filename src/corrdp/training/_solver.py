@@ -13,6 +13,8 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count, check_real
 from corrdp.exceptions import CorrDPError
 
+LARGEST_PARAMETER = 1024.0  # scores of single precision are still fine at its corner
+
 
 class Update(StrEnum):
     """How a noisy gradient becomes a direction."""
@@ -125,7 +127,17 @@ class Solver:
         return cls(**{**document, **radii})
 
     def projected(self, coef: FloatArray) -> FloatArray:
-        """Return the coefficients in the ball and the box; the intercept is free."""
+        """Return the coefficients in the ball and the box.
+
+        The intercept is in neither, but all are in the box of `LARGEST_PARAMETER`,
+        where every gradient is a finite number whatever the rows are.
+
+        Guarantee
+        ---------
+        A function of the coefficients and public numbers: `docs/theory/solvers.md`,
+        sections 2 and 6.
+        """
+        coef = inside_box(coef)
         if math.isinf(self.ball_radius) and math.isinf(self.box_radius):
             return coef
         slope = coef[:-1]
@@ -135,6 +147,17 @@ class Solver:
         if math.isfinite(self.box_radius):
             slope = np.clip(slope, -self.box_radius, self.box_radius)
         return np.concatenate([slope, coef[-1:]])
+
+
+def inside_box(coef: FloatArray) -> FloatArray:
+    """Return parameters between plus and minus `LARGEST_PARAMETER`; 0 for NaN.
+
+    Guarantee
+    ---------
+    A function of public iterates: `docs/theory/solvers.md`, section 2.
+    """
+    finite = np.nan_to_num(coef, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    return np.clip(finite, -LARGEST_PARAMETER, LARGEST_PARAMETER)
 
 
 class Direction:

@@ -21,6 +21,7 @@ from corrdp.training._layout import INTERCEPT, GradientGroup, GradientLayout
 from corrdp.training._losses import Loss
 from corrdp.training._nominal import nominal_model
 from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._solver import inside_box
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +198,8 @@ def descend_by_theorem(
     average = np.zeros_like(coef)
     for step in range(1, plan.n_steps + 1):
         gradient, _ = rows.gradient_sum(coef, residual_bound=bound)
-        coef = coef - plan.size(step) * plan.noisy(gradient, rng) / plan.n_rows
+        moved = coef - plan.size(step) * plan.noisy(gradient, rng) / plan.n_rows
+        coef = inside_box(moved)
         if step > plan.n_steps // 2:
             average += coef
     average /= plan.n_steps - plan.n_steps // 2

@@ -5,7 +5,7 @@ the tiles live is nobody's concern but the caller's.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -65,6 +65,11 @@ class GroupRules:
         )
 
     @cached_property
+    def column_groups(self) -> IntArray:
+        """Group of every column."""
+        return np.repeat(np.arange(self.n_groups), np.diff(self.starts))
+
+    @cached_property
     def plain(self) -> NDArray[np.bool_]:
         """Groups whose gradient is the residual times the features, untouched."""
         untouched = [self.feature_radius, self.clip_norm, self.influence_bound]
@@ -75,24 +80,28 @@ class GroupRules:
 class RowTiles:
     """A matrix and its labels in tiles of equally many rows, the last one padded.
 
-    Of a column that is the same in all rows of a tile one number is kept. Rows that
+    Of a column that is 0 in all rows of a tile, or 1, that number is kept. Rows that
     are zero in the same columns lie next to each other, so that most tiles keep
-    little more of a one-hot code than numbers.
+    little more of a one-hot code than numbers. Where rows lie depends on other rows:
+    only a kernel whose sums have no order may read arranged tiles
+    (`docs/theory/solvers.md`, section 6).
 
     Parameters
     ----------
     values : array of float, shape (n_stored, tile_rows)
-        Scaled features, not yet centered: the columns of the first tile that vary,
-        then those of the second, and so on.
+        Scaled features, not yet centered, inside their declared domain: the columns
+        of the first tile that are stored, then those of the second, and so on.
     columns : array of int, shape (n_stored,)
         Which column each is, rising within a tile.
     starts : array of int, shape (n_tiles + 1,)
         Tile ``k`` stores ``values[starts[k] : starts[k + 1]]``.
     constants : array of float, shape (n_tiles, n_columns)
-        Value of the columns that do not vary, such as the intercept's column of ones;
-        0 for the others.
-    fixed : array of float, shape (n_tiles, n_columns)
-        1 for columns that do not vary, 0 for the others.
+        Value of the columns that are not stored, 0 or 1, such as the intercept's
+        column of ones; 0 for the others.
+    fixed : array of bool, shape (n_tiles, n_columns)
+        Columns that are not stored.
+    low, high : array of float, shape (n_columns,)
+        Ends of the declared domain of every column, scaled: public.
     labels : array of float, shape (n_tiles, tile_rows)
         One label per row.
     n_rows : int
@@ -103,7 +112,9 @@ class RowTiles:
     columns: IntArray
     starts: IntArray
     constants: NDArray[Any]
-    fixed: NDArray[Any]
+    fixed: NDArray[np.bool_]
+    low: FloatArray
+    high: FloatArray
     labels: NDArray[Any]
     n_rows: int
 
@@ -122,25 +133,32 @@ class RowTiles:
 
         `arrange` brings like rows together, which pays where there are many passes.
         """
-        plain = replace(layout, column_offset=np.zeros_like(layout.column_offset))
+        ends = layout.code_ends
+        low, high = (_scaled(end, layout)[order] for end in ends)
+        low, high = np.minimum(low, high), np.maximum(low, high)
         rows = _like_rows_together(codes) if arrange else np.arange(len(codes))
         n_tiles = max(1, -(-len(codes) // tile_rows))
         members = [rows[k * tile_rows : (k + 1) * tile_rows] for k in range(n_tiles)]
-        varying = [_varying(codes[rows], layout)[order] for rows in members]
-        starts = np.cumsum([0, *(np.count_nonzero(v) for v in varying)])
-        values = np.zeros((starts[-1], tile_rows), dtype=np.float32)
         constants = np.zeros((n_tiles, order.size), dtype=np.float32)
         labels = np.zeros((n_tiles, tile_rows), dtype=np.float32)
+        fixed = np.zeros((n_tiles, order.size), dtype=bool)
+        stored = []
         for k, rows in enumerate(members):
-            if not rows.size:
-                break
-            features = plain.features(codes[rows])[:, order].T
-            values[starts[k] : starts[k + 1], : rows.size] = features[varying[k]]
-            constants[k] = np.where(varying[k], 0.0, features[:, 0])
+            inside = np.clip(codes[rows], *ends)
+            features = _scaled(inside, layout)[:, order].T.astype(np.float32)
+            for number in (0.0, 1.0):
+                still = (features == number).all(axis=1)
+                constants[k, still], fixed[k] = number, fixed[k] | still
+            kept = np.zeros((np.count_nonzero(~fixed[k]), tile_rows), np.float32)
+            kept[:, : rows.size] = features[~fixed[k]]
+            stored.append(kept)
             labels[k, : rows.size] = y[rows]
-        columns = np.concatenate([v.nonzero()[0] for v in varying])
-        fixed = (~np.array(varying)).astype(np.float32)
-        return cls(values, columns, starts, constants, fixed, labels, len(codes))
+        starts = np.cumsum([0, *(len(kept) for kept in stored)])
+        columns = np.concatenate([(~mask).nonzero()[0] for mask in fixed])
+        values = np.concatenate(stored)
+        return cls(
+            values, columns, starts, constants, fixed, low, high, labels, len(codes)
+        )
 
     def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield all columns of each tile and its labels, without the padding."""
@@ -167,8 +185,7 @@ def _like_rows_together(codes: FloatArray) -> IntArray:
     return np.lexsort(nonzero.T[::-1])
 
 
-def _varying(codes: FloatArray, layout: GradientLayout) -> NDArray[np.bool_]:
-    """Return which columns differ between rows; the constant does not."""
-    varying = np.zeros(layout.n_columns, dtype=bool)
-    varying[: codes.shape[1]] = (codes != codes[:1]).any(axis=0)
-    return varying
+def _scaled(codes: FloatArray, layout: GradientLayout) -> FloatArray:
+    """Return scaled codes with the constant, not centered, shape (..., n_columns)."""
+    constant = np.ones((*codes.shape[:-1], int(layout.has_intercept)))
+    return np.concatenate([codes * layout.column_scale, constant], axis=-1)

@@ -16,7 +16,11 @@ from corrdp.policy import (
     PolicyEncoder,
 )
 from corrdp.training._kernels import gradient_sums, prepare_rows
-from corrdp.training._layout import GradientLayout, standardizing_scale
+from corrdp.training._layout import (
+    GradientGroup,
+    GradientLayout,
+    standardizing_scale,
+)
 from corrdp.training._losses import (
     HuberLoss,
     LogisticLoss,
@@ -94,7 +98,7 @@ LAYOUTS = {
 def test_kernel_adds_up_record_gradients(example, shape, loss, compiled):
     blocks, codes, y, coef = example
     layout = layout_of(blocks, **LAYOUTS[shape])
-    bound = loss.residual_bound if isinstance(loss, SquaredLoss) else 0.0
+    bound = loss.residual_bound if isinstance(loss, SquaredLoss) else None
     rows = prepare_rows(codes, y, layout, compiled=compiled).grouped(layout)
     found, n_inside = rows.gradient_sum(coef, residual_bound=bound)
     wanted = expected_sum(codes, y, coef, loss, layout)
@@ -124,7 +128,7 @@ def test_the_comparison_catches_a_kernel_with_another_rule(example, mistake, com
         ),
     )
     rows = prepare_rows(codes, y, wrong, compiled=compiled).grouped(wrong)
-    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    found, _ = rows.gradient_sum(coef, residual_bound=None)
     wanted = expected_sum(codes, y, coef, LogisticLoss(), layout)
     assert np.abs(found - wanted).max() > 1e-4 * N_ROWS
 
@@ -166,7 +170,7 @@ def test_the_comparison_catches_outputs_under_another_rule(example, mistake):
     wrong = replace(layout, groups=tuple(by_name[g.name] for g in layout.groups))
     coef = rng.normal(size=(layout.n_columns, 3))
     rows = prepare_rows(codes, y, wrong, compiled=False).grouped(wrong)
-    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    found, _ = rows.gradient_sum(coef, residual_bound=None)
     wanted = expected_sum(codes, y, coef, loss, layout)
     assert np.abs(found - wanted).max() > 1e-4 * N_ROWS
 
@@ -177,9 +181,9 @@ def test_two_outputs_are_the_logistic_gradient_twice(example):
     layout = layout_of(blocks, **LAYOUTS["plain"])
     rows = prepare_rows(codes, y, layout, compiled=False).grouped(layout)
     two, _ = rows.gradient_sum(
-        np.column_stack([-coef / 2, coef / 2]), residual_bound=0.0
+        np.column_stack([-coef / 2, coef / 2]), residual_bound=None
     )
-    one, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    one, _ = rows.gradient_sum(coef, residual_bound=None)
     np.testing.assert_allclose(two[:, 1], one, atol=2e-6 * N_ROWS)
     np.testing.assert_allclose(two[:, 0], -one, atol=2e-6 * N_ROWS)
 
@@ -191,7 +195,7 @@ def test_the_softmax_gradient_is_the_derivative_of_the_risk(example):
     layout = layout_of(blocks, **LAYOUTS["plain"])
     coef = rng.normal(size=(layout.n_columns, 3))
     rows = prepare_rows(codes, y, layout, compiled=False).grouped(layout)
-    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    found, _ = rows.gradient_sum(coef, residual_bound=None)
     features, step = layout.features(codes), 1e-5
     for column, output in [(0, 0), (3, 2), (layout.n_columns - 1, 1)]:
         risks = []
@@ -207,7 +211,7 @@ def test_flat_layout_clips_everything_together(example):
     blocks, codes, y, coef = example
     layout = GradientLayout.flat(blocks, clip_norm=0.5)
     rows = prepare_rows(codes, y, layout).grouped(layout)
-    found, _ = rows.gradient_sum(coef, residual_bound=0.0)
+    found, _ = rows.gradient_sum(coef, residual_bound=None)
     wanted = record_gradients(codes, y, coef, LogisticLoss(), layout).sum(axis=0)
     np.testing.assert_allclose(found, wanted, atol=2e-6 * N_ROWS)
 
@@ -218,7 +222,7 @@ def test_a_row_more_moves_the_sum_by_its_own_gradient(example):
     short, whole = (
         prepare_rows(codes[:n], y[:n], layout)
         .grouped(layout)
-        .gradient_sum(coef, residual_bound=0.0)[0]
+        .gradient_sum(coef, residual_bound=None)[0]
         for n in (N_ROWS - 1, N_ROWS)
     )
     own = expected_sum(codes[-1:], y[-1:], coef, LogisticLoss(), layout)
@@ -238,7 +242,7 @@ def test_many_models_in_one_pass_are_the_models_one_by_one(example, compiled):
     prepared = prepare_rows(codes, y, layouts[0], compiled=compiled)
     models = [prepared.grouped(layout) for layout in layouts]
     coefs = np.array([coef, -coef, 0.5 * coef])
-    bounds = [0.0, 0.3, 0.0]
+    bounds = [None, 0.3, None]
     together = gradient_sums(models, coefs, bounds)
     for model, own, bound, (gradient, n_inside) in zip(
         models, coefs, bounds, together, strict=True
@@ -250,9 +254,10 @@ def test_many_models_in_one_pass_are_the_models_one_by_one(example, compiled):
 
 def test_rows_in_an_order_that_tears_groups_apart_are_refused(example):
     blocks, codes, y, _ = example
-    flat = GradientLayout.flat(blocks, clip_norm=0.5)
+    layout = layout_of(blocks)
+    behind = replace(layout, groups=(*layout.groups[1:], layout.groups[0]))
     with pytest.raises(GuaranteeVoidError, match="not adjacent"):
-        prepare_rows(codes, y, flat).grouped(layout_of(blocks))
+        prepare_rows(codes, y, behind).grouped(layout)
 
 
 def test_sensitive_groups_that_do_not_lead_are_refused_with_an_influence_bound(example):
@@ -263,6 +268,52 @@ def test_sensitive_groups_that_do_not_lead_are_refused_with_an_influence_bound(e
         prepare_rows(codes, y, behind).grouped(behind)
 
 
+def mixed_layout(blocks, *first):
+    """Return a layout whose first group mixes roles; others bound the influence."""
+    rest = [f for f in ("race", "age", "job", "height", "year") if f not in first]
+    return GradientLayout(
+        blocks,
+        (
+            GradientGroup("mixed", first, clip_norm=0.6),
+            *(GradientGroup(f, (f,), clip_norm=0.4) for f in rest if f == "job"),
+            *(
+                GradientGroup(f, (f,), clip_norm=0.4, influence_bound=0.05)
+                for f in rest
+                if f != "job"
+            ),
+            GradientGroup("intercept", ("intercept",), influence_bound=0.01),
+        ),
+        column_scale=standardizing_scale(blocks),
+        column_offset=np.full(blocks[-1].stop, 0.1),
+    )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("first", [("race", "age", "job"), ("job", "age", "year")])
+def test_a_mixed_group_hides_its_sensitive_columns_from_the_others(
+    example, first, compiled
+):
+    blocks, codes, y, coef = example
+    layout = mixed_layout(blocks, *first)
+    rows = prepare_rows(codes, y, layout, compiled=compiled).grouped(layout)
+    found, _ = rows.gradient_sum(3 * coef, residual_bound=None)
+    wanted = expected_sum(codes, y, 3 * coef, LogisticLoss(), layout)
+    np.testing.assert_allclose(found, wanted, atol=2e-6 * N_ROWS)
+    free = replace(
+        layout,
+        groups=tuple(replace(g, influence_bound=math.inf) for g in layout.groups),
+    )
+    ignored = expected_sum(codes, y, 3 * coef, LogisticLoss(), free)
+    assert np.abs(found - ignored).max() > 1e-3 * N_ROWS  # the bounds matter here
+
+
+def test_a_mixed_group_that_leaves_sensitive_features_to_another_is_refused(example):
+    blocks, codes, y, _ = example
+    layout = mixed_layout(blocks, "race", "age")
+    with pytest.raises(GuaranteeVoidError, match=r"first group, got .*'job', 'mixed'"):
+        prepare_rows(codes, y, layout).grouped(layout)
+
+
 def test_a_record_without_features_in_a_group_contributes_nothing():
     blocks = PolicyEncoder(example_policy()).blocks_
     codes = np.zeros((3, blocks[-1].stop))
@@ -270,6 +321,6 @@ def test_a_record_without_features_in_a_group_contributes_nothing():
     for compiled in (False, True):
         prepared = prepare_rows(codes, np.ones(3), layout, compiled=compiled)
         rows = prepared.grouped(layout)
-        gradient, _ = rows.gradient_sum(np.zeros(layout.n_columns), residual_bound=0.0)
+        gradient, _ = rows.gradient_sum(np.zeros(layout.n_columns), residual_bound=None)
         assert not gradient[:-1].any()
         assert gradient[-1] == pytest.approx(-1.5)

@@ -311,7 +311,7 @@ def candidate_paths(plan: TrainingPlan, rng: np.random.Generator) -> list[FloatA
 
 def label_values(loss: Loss) -> tuple[float, ...]:
     """Return the labels that records may have, at their extremes."""
-    if loss.clips_residuals_at > 0.0:
+    if loss.clips_residuals_at is not None:
         return (-0.5, 0.5)
     return tuple(float(label) for label in range(max(2, loss.n_outputs)))
 

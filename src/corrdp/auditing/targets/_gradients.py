@@ -118,7 +118,7 @@ class GradientPath:
     @property
     def labels(self) -> tuple[float, ...]:
         """Labels that records may have, at their extremes."""
-        numeric = self.plan.loss.clips_residuals_at > 0
+        numeric = self.plan.loss.clips_residuals_at is not None
         return (-0.5, 0.5) if numeric else (0.0, 1.0)
 
     @cached_property
