@@ -92,16 +92,18 @@ def _add_scores(
 @njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _set_scalar(
     n: int, residual: Any, without: Any, norm: Any, step: Any, slack: Any, radius: Any,
-    clip: Any, influence: Any, scalar: Any,
-) -> None:  # fmt: skip
+    clip: Any, influence: Any, scalar: Any, magic: Any,
+) -> Any:  # fmt: skip
     """Set by what each row's features of a group are multiplied in the gradient.
 
-    `norm` counts the squared norm in steps; `slack` is what rounding may have taken
-    off, so that no norm is taken for smaller than it is.
+    Returns their counts, added up. `norm` counts the squared norm in steps; `slack` is
+    what rounding may have taken off, so that no norm is taken for smaller than it is.
     """
+    total, one = np.int32(0), np.float32(1)
     if influence >= _UNBOUNDED and clip >= _UNBOUNDED and radius >= _UNBOUNDED:
         for i in range(n):
             scalar[i] = residual[i]
+            total = np.int32(total + counted(residual[i], one, magic))
     else:
         least_inverse = np.float32(1) / radius
         in_norm = clip < _UNBOUNDED
@@ -115,6 +117,9 @@ def _set_scalar(
             true = min(max(residual[i], -cap), cap)
             base = min(max(without[i], -cap), cap)
             scalar[i] = shrink * (base + min(max(true - base, -room), room))
+        for i in range(n):
+            total = np.int32(total + counted(scalar[i], one, magic))
+    return np.int32(total - np.int64(n) * counted(np.float32(0), one, magic))
 
 
 @njit(inline="always", fastmath=_FINITE, error_model="numpy")
@@ -223,25 +228,20 @@ def _add_tile(
             raw = _sigmoid(np.float32(shown[i]) * step) - labels[i]
             residual[i] = min(max(raw, -limit), limit)
             without[i] = residual[i]
+    residual[n_real:] = np.float32(0)  # padding counts for nothing
+    without[n_real:] = np.float32(0)
     last = 0
     gradient_magic = grids.gradient_magic[model]
-    one = np.float32(1)
     for g in range(n_groups):
         first = last
         while last < columns.size and columns[last] < starts[g + 1]:
             last += 1
         norm_step = grids.norm[model, g]
         slack = np.float32(0.5) * norm_step * np.float32(starts[g + 1] - starts[g])
-        _set_scalar(
+        total = _set_scalar(
             n, residual, without, norms[g], norm_step, slack, models.radius[model, g],
-            models.clip[model, g], models.influence[model, g], scalar,
+            models.clip[model, g], models.influence[model, g], scalar, gradient_magic,
         )  # fmt: skip
-        scalar[n_real:] = np.float32(0)
-        no_term = counted(np.float32(0), np.float32(0), gradient_magic)
-        total = np.int32(0)
-        for i in range(n):
-            total = np.int32(total + counted(scalar[i], one, gradient_magic))
-        total = np.int32(total - np.int64(n) * no_term)
         totals[g] += total
         for j in range(starts[g], starts[g + 1]):
             if constants[j] != 0:  # then it is 1
@@ -251,7 +251,7 @@ def _add_tile(
 
 
 @njit(cache=True, fastmath=_FINITE, error_model="numpy")
-def _add_tiles(
+def _count_tiles(
     tiles: Any, models: Any, grids: Any, first: int, last: int, gradients: Any,
     totals: Any, inside: Any,
 ) -> None:  # fmt: skip
@@ -276,12 +276,12 @@ def _add_tiles(
 
 
 @njit(parallel=True, cache=True)
-def _add_parts(
+def _count_parts(
     tiles: Any, models: Any, grids: Any, cuts: Any, gradients: Any, totals: Any,
     inside: Any,
 ) -> None:  # fmt: skip
     for part in prange(inside.shape[0]):
-        _add_tiles(
+        _count_tiles(
             tiles, models, grids, cuts[part], cuts[part + 1], gradients[part],
             totals[part], inside[part],
         )  # fmt: skip
@@ -337,10 +337,12 @@ def gradient_sums(
     totals = np.zeros((n_parts, len(rules), n_groups), np.int64)
     inside = np.zeros((n_parts, len(rules)), np.int64)
     if n_parts == 1:
-        _add_tiles(tiles, models, grids, 0, n_tiles, gradients[0], totals[0], inside[0])
+        _count_tiles(
+            tiles, models, grids, 0, n_tiles, gradients[0], totals[0], inside[0]
+        )
     else:
         cuts = np.arange(n_parts + 1) * n_tiles // n_parts
-        _add_parts(tiles, models, grids, cuts, gradients, totals, inside)
+        _count_parts(tiles, models, grids, cuts, gradients, totals, inside)
     members = np.array([rule.column_groups for rule in rules])
     shift = np.take_along_axis(totals.sum(axis=0), members, axis=1) * models.offset
     counted = gradients.sum(axis=0) - shift

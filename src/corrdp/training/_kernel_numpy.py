@@ -77,8 +77,12 @@ def gradient_sum(
     residual_step = _step(limit, _RESIDUAL_BITS)
     high = np.zeros((coef.shape[0], terms[0].counts.shape[0]), np.int64)
     low, n_inside = np.zeros_like(high), 0
+    buffer = np.empty((coef.shape[0], rows.labels.shape[1]))
     for raw_tile, labels in rows:
-        counts = np.rint((raw_tile - offset[:, None]) / step)
+        counts = buffer[:, : labels.size]
+        np.subtract(raw_tile, offset[:, None], out=counts)
+        counts *= 1.0 / step  # a power of two
+        np.rint(counts, out=counts)
         residual, without = _residuals(counts, labels, terms[0], rules, residual_bound)
         if residual_bound is not None:
             n_inside += int(np.count_nonzero(np.abs(residual) < residual_bound))
@@ -89,7 +93,8 @@ def gradient_sum(
             columns = counts[rules.columns(group)]
             factor = _clipped_residual(columns, step, residual, without, rules, group)
             np.clip(factor, -limit, limit, out=factor)
-            summed = (columns @ np.rint(factor / residual_step).T).astype(np.int64)
+            factor *= 1.0 / residual_step
+            summed = (columns @ np.rint(factor, out=factor).T).astype(np.int64)
             high[rules.columns(group)] += summed >> _LOW_BITS
             low[rules.columns(group)] += summed & (2**_LOW_BITS - 1)
     high, low = high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1)
