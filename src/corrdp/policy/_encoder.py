@@ -58,6 +58,8 @@ class Block:
         Largest 2-norm of the difference of two codes.
     includes_zero : bool
         Whether the code can be all zero: include 0 in every maximum and minimum.
+    boolean : bool
+        Whether a number is a boolean: a present value is one of the two ends.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Block:
     radius: float
     diameter: float
     includes_zero: bool
+    boolean: bool = False
 
     @property
     def columns(self) -> slice:
@@ -94,6 +97,10 @@ def policy_blocks(policy: Policy) -> tuple[Block, ...]:
                     radius=radius,
                     diameter=diameter,
                     includes_zero=zero,
+                    boolean=(
+                        kind is BlockKind.NUMBER
+                        and not isinstance(feature.domain, NumberDomain)
+                    ),
                 )
             )
     _refuse_repeated_names("Blocks", [block.name for block in blocks])

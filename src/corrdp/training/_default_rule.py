@@ -24,7 +24,7 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._losses import Loss
+from corrdp.training._losses import HuberLoss, Loss, SquaredLoss
 from corrdp.training._nominal import NominalModel, nominal_coef, nominal_model
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
@@ -71,7 +71,7 @@ class PublicFacts:
         """Nominal variance of every raw feature, after scaling."""
         total: dict[str, float] = {}
         for block in self.blocks:
-            number = block.kind is BlockKind.NUMBER
+            number = block.kind is BlockKind.NUMBER and not block.boolean
             own = _NUMBER_VARIANCE if number else _ONE_HOT_VARIANCE
             total[block.feature] = total.get(block.feature, 0.0) + own
         return total
@@ -154,22 +154,28 @@ def standard_plan(facts: PublicFacts) -> TrainingPlan:
 def _group_layout(
     facts: PublicFacts, influence: float, *, joint: bool
 ) -> GradientLayout:
-    """Return groups by role with the norms of the rule."""
+    """Return groups by role with the radii and bounds of the rule.
+
+    Residuals that are bounded anyway are not clipped: a norm per group would weigh a
+    record differently in every group, and the fixed point of such steps minimizes no
+    loss at all. Influence is bounded in units of the residual then.
+    """
     bare = GradientLayout.by_role(facts.blocks, joint_insensitive=joint)
     norms = {
         group.name: facts.norm(group.features)
         for group in bare.groups
         if group.name != INTERCEPT
     }
-    exempt = {group.name for group in bare.groups} & {ColumnRole.SENSITIVE.value}
+    clips = isinstance(facts.loss, SquaredLoss | HuberLoss)
+    residual = influence * facts.nominal.residual
     return GradientLayout.by_role(
         facts.blocks,
         joint_insensitive=joint,
-        clip_norms={n: facts.clip_norm(v) for n, v in norms.items()},
+        clip_norms={n: facts.clip_norm(v) for n, v in norms.items()} if clips else {},
         influence_bounds={
-            n: influence * facts.nominal.residual * v
+            n: residual * v if clips else residual
             for n, v in norms.items()
-            if n not in exempt
+            if n != ColumnRole.SENSITIVE.value
         },
         feature_radii={n: FEATURE_RADIUS * v for n, v in norms.items()},
         column_scale=standardizing_scale(facts.blocks),

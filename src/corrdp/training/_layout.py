@@ -268,12 +268,14 @@ def standardizing_scale(blocks: Sequence[Block]) -> FloatArray:
     """Return scales under which a uniform number has standard deviation 1.
 
     Codes of numbers span an interval of length 1, hence the factor ``sqrt(12)``;
-    one-hot codes and flags keep their scale.
+    one-hot codes and flags keep their scale. The two ends of a boolean come to lie
+    ``sqrt(2)`` apart, as the codes of two levels do: written as a boolean or as a
+    category, a feature trains the same model.
     """
     scale = np.ones(blocks[-1].stop)
     for block in blocks:
         if block.kind is BlockKind.NUMBER:
-            scale[block.columns] = math.sqrt(12.0)
+            scale[block.columns] = math.sqrt(2.0 if block.boolean else 12.0)
     return scale
 
 

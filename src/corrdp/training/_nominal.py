@@ -20,6 +20,7 @@ from corrdp.training._losses import (
 LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
 SQUARED_LOSS = SquaredLoss(LABEL_RANGE / 4)  # training begins with this bound
 _LABEL_DEVIATION = LABEL_RANGE / 6  # a normal label in six deviations
+_BINARY_TRAVEL = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,14 @@ class NominalModel:
 def nominal_model(loss: Loss) -> NominalModel:
     """Return the nominal sizes of a loss (`docs/theory/default_rule.md`, section 2)."""
     if isinstance(loss, LogisticLoss):
-        return NominalModel(0.35, 2.0, loss.lipschitz, math.log(2.0), 0.36)
+        return NominalModel(0.35, _BINARY_TRAVEL, loss.lipschitz, math.log(2.0), 0.36)
     if isinstance(loss, MultinomialLoss):
         # Scores of two classes differ as those of a binary model would; K = 2 is one.
         n_classes = loss.n_classes
         risk = math.log(n_classes)
         return NominalModel(
             residual=0.7 * math.sqrt(1.0 - 1.0 / n_classes),
-            travel=math.sqrt(2.0 * (n_classes - 1)),
+            travel=_BINARY_TRAVEL * math.sqrt((n_classes - 1) / 2.0),
             curvature=loss.lipschitz,
             null_risk=risk,
             influence_bias=0.36 * risk / math.log(2.0),

@@ -1,0 +1,141 @@
+"""Steps of the default rule stand still where the loss does.
+
+If labels follow the model, the expected residual of every row is 0 at the true
+parameters, and so is the expected step: whatever weight a row gets may depend on its
+features, not on its label by group (`docs/theory/default_rule.md`, Proposition 3).
+Expectations are exact: all rows of a small domain, weighted.
+"""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from corrdp.policy import (
+    BooleanDomain,
+    Budget,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    neighbor_classes,
+)
+from corrdp.training import (
+    LogisticLoss,
+    MultinomialLoss,
+    PublicFacts,
+    default_plan,
+    plan_spending,
+)
+from corrdp.training._records import record_gradients
+
+POLICY = Policy(
+    (
+        Feature("age", "sensitive", NumberDomain(0, 1)),
+        Feature("ill", "sensitive", BooleanDomain()),
+        Feature("city", "insensitive", CategoryDomain(tuple("abc")), leakage=0.4),
+        Feature("paid", "insensitive", NumberDomain(0, 1), leakage=0.4),
+    ),
+    Label("y", BooleanDomain(), score=0.0),
+)
+ROWS = list(product([0.0, 0.1, 0.3, 1.0], [False, True], "abc", [0.0, 0.2, 0.9]))
+RNG = np.random.default_rng(5)
+WEIGHTS = RNG.dirichlet(np.full(len(ROWS), 0.3))
+
+
+def plan_of(loss, epsilon):
+    spending = plan_spending(
+        POLICY, neighbor_classes(POLICY), budget=Budget(epsilon=epsilon, delta=1e-6)
+    )
+    blocks = PolicyEncoder(POLICY).blocks_
+    return default_plan(PublicFacts(blocks, spending, 4000, loss))
+
+
+def expected_step(loss, layout):
+    """Return the expected gradient at the parameters by which labels are drawn."""
+    codes = PolicyEncoder(POLICY).transform(np.array(ROWS, dtype=object))
+    shape = (codes.shape[1] + 1, *([loss.n_outputs] if loss.n_outputs > 1 else []))
+    coef = RNG.normal(0, 1.5, shape)
+    coef[-1] += 1.0 if loss.n_outputs == 1 else [2.0, 0.0, -1.0]  # a rare label
+    offset = WEIGHTS @ codes * layout.column_scale
+    layout = replace(layout, column_offset=offset)
+    score = layout.features(codes) @ coef
+    if loss.n_outputs == 1:
+        score = np.column_stack([np.zeros_like(score), score])
+    chances = softmax(score, axis=1)
+    total = 0.0
+    for label in range(chances.shape[1]):
+        y = np.full(len(ROWS), float(label))
+        gradients = record_gradients(codes, y, coef, loss, layout)
+        total = total + np.tensordot(WEIGHTS * chances[:, label], gradients, axes=1)
+    return float(np.abs(total).max())
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), MultinomialLoss(3)])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+def test_the_expected_step_is_zero_at_the_truth(loss, epsilon):
+    layout = plan_of(loss, epsilon).layout
+    free = replace(
+        layout,
+        groups=tuple(replace(g, influence_bound=np.inf) for g in layout.groups),
+    )
+    assert expected_step(loss, free) < 1e-14
+
+
+def test_a_norm_per_group_would_move_it():
+    layout = plan_of(LogisticLoss(), 1.0).layout
+    clipped = replace(
+        layout,
+        groups=tuple(
+            replace(g, influence_bound=np.inf, clip_norm=0.3) for g in layout.groups
+        ),
+    )
+    assert expected_step(LogisticLoss(), clipped) > 0.01
+
+
+def test_rules_for_bounded_residuals_have_no_norm_per_group():
+    for loss in (LogisticLoss(), MultinomialLoss(3)):
+        plan = plan_of(loss, 0.5)
+        assert plan.noise == "corr"
+        assert all(np.isinf(group.clip_norm) for group in plan.layout.groups)
+
+
+def test_influence_is_bounded_in_units_of_the_residual():
+    layout = plan_of(LogisticLoss(), 0.01).layout
+    bounds = {
+        g.influence_bound for g in layout.groups if np.isfinite(g.influence_bound)
+    }
+    assert len(bounds) <= 1  # one residual, so one bound, whatever the group's norm
+
+
+def test_a_boolean_is_a_category_of_two():
+    def plan_with(domain):
+        features = tuple(
+            replace(f, domain=domain) if f.name == "ill" else f for f in POLICY.features
+        )
+        policy = replace(POLICY, features=features)
+        spending = plan_spending(
+            policy, neighbor_classes(policy), budget=Budget(epsilon=1.0, delta=1e-6)
+        )
+        blocks = PolicyEncoder(policy).blocks_
+        facts = PublicFacts(blocks, spending, 4000, LogisticLoss())
+        return blocks, facts, default_plan(facts).layout
+
+    codes = {}
+    for name, domain, values in (
+        ("boolean", BooleanDomain(), (False, True)),
+        ("category", CategoryDomain(("f", "t")), ("f", "t")),
+    ):
+        blocks, facts, layout = plan_with(domain)
+        rows = np.array([(0.5, v, "a", 0.5) for v in values], dtype=object)
+        features = tuple(
+            replace(f, domain=domain) if f.name == "ill" else f for f in POLICY.features
+        )
+        encoder = PolicyEncoder(replace(POLICY, features=features))
+        moved = np.diff(layout.features(encoder.transform(rows)), axis=0)
+        codes[name] = (np.linalg.norm(moved), facts.variance["ill"])
+    assert codes["boolean"] == pytest.approx(codes["category"])
