@@ -62,6 +62,7 @@ class RuleTable:
 
     @property
     def model(self) -> str:
+        """Kind of model: logistic or linear."""
         assert self.policy.label is not None
         number = isinstance(self.policy.label.domain, NumberDomain)
         return "linear" if number else "logistic"
