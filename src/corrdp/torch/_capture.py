@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from corrdp.torch._layers import Layer
 
 _FORWARD = "forward"
+INPUT_CHANGED = (
+    "the module changes its input in place, so that its first weights do not belong to "
+    "the encoded columns, and the rows themselves may be changed for later steps. Use "
+    "operations that return a new tensor, or start forward with features.clone()."
+)
 
 
 class _Recorder:

@@ -12,7 +12,9 @@ from corrdp.torch._layers import Layer
 from corrdp.torch._layout import WEIGHT, NetworkLayout
 from corrdp.torch._rows import (
     all_finite,
+    broken_rows,
     cleared,
+    least_factor,
     row_norms,
     scaled_outer_sum,
     shrinking_factors,
@@ -50,6 +52,7 @@ class GroupClipper:
         example = next(iter(layers[0].parameters.values()))
         clip_norms = [group.clip_norm for group in layout.groups]
         self._clip_norms = example.new_tensor(clip_norms).unbind()
+        self._least_factor = least_factor(example.dtype)
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
@@ -80,7 +83,7 @@ class GroupClipper:
         """
         gradients = {
             layer.name: _example_gradients(
-                layer, activations[layer.name], backprops[layer.name]
+                layer, activations[layer.name], backprops[layer.name], looks=looks
             )
             for layer in self._layers
             if layer.name not in self._linear or activations[layer.name].ndim != 2
@@ -89,9 +92,7 @@ class GroupClipper:
             norms = self._norms(activations, backprops, gradients)
             broken = _not_finite(norms) if looks else {}
             factors = {
-                group: shrinking_factors(
-                    cleared(norm, broken.get(group)), self._clip_norms[group]
-                )
+                group: self._factors(cleared(norm, broken.get(group)), group)
                 for group, norm in norms.items()
             }
             for (name, key), group in self._groups.items():
@@ -113,6 +114,11 @@ class GroupClipper:
                     )
                 else:
                     torch.mv(cleared(backprop, rows).T, factor, out=part)
+
+    def _factors(self, norms: Tensor, group: int) -> Tensor:
+        factors = shrinking_factors(norms, self._clip_norms[group])
+        # Smaller ones are rounded so coarsely that a product may exceed its bound.
+        return torch.threshold_(factors, self._least_factor, 0.0)
 
     def _norms(
         self,
@@ -150,9 +156,16 @@ def _not_finite(norms: Mapping[int, Tensor]) -> dict[int, Tensor]:
 
 
 def _example_gradients(
-    layer: Layer, activation: Tensor, backprop: Tensor
+    layer: Layer, activation: Tensor, backprop: Tensor, *, looks: bool
 ) -> dict[str, Tensor]:
-    """Return the gradient of every parameter for every example."""
+    """Return the gradient of every parameter for every example.
+
+    With a look, zero for examples that come with what is not finite.
+    """
+    activation = activation.detach()
+    if looks:
+        broken = broken_rows(activation, backprop)
+        activation, backprop = cleared(activation, broken), cleared(backprop, broken)
     values = {key: p.detach() for key, p in layer.parameters.items()}
 
     def of_one(one_input: Tensor, one_backprop: Tensor) -> dict[str, Tensor]:
@@ -165,5 +178,5 @@ def _example_gradients(
         gradients: dict[str, Tensor] = pull_back(one_backprop)[0]
         return gradients
 
-    gradients: dict[str, Tensor] = vmap(of_one)(activation.detach(), backprop)
+    gradients: dict[str, Tensor] = vmap(of_one)(activation, backprop)
     return gradients

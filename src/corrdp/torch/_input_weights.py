@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from corrdp.torch._layout import NetworkLayout
-from corrdp.torch._rows import outer_sum, row_norms, shrinking_factors
+from corrdp.torch._rows import least_norm, outer_sum, row_norms, shrinking_factors
 
 
 class _Signals(NamedTuple):
@@ -50,6 +50,7 @@ class InputWeightClipper:
         self._clip_norms = like.new_tensor([[g.clip_norm] for g in groups])
         self._influence = like.new_tensor([[g.influence_bound] for g in groups])
         self._smallest = torch.finfo(like.dtype).tiny
+        self._least_square = least_norm(like.dtype, len(columns)) ** 2
         self._limit = math.sqrt(torch.finfo(like.dtype).max) / 8  # of squared norms
 
     def write_sum(
@@ -126,7 +127,7 @@ class InputWeightClipper:
 
     def _sizes(self, signals: _Signals) -> _Sizes:
         return _Sizes(
-            self._members @ signals.codes.square().T,
+            (self._members @ signals.codes.square().T).clamp_min_(self._least_square),
             row_norms(signals.backprop),
             None if signals.reference is None else row_norms(signals.reference),
         )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +14,7 @@ from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import Budget, Policy, neighbor_classes, policy_blocks
+from corrdp.torch._domain import check_codes
 from corrdp.torch._facts import NetworkFacts
 from corrdp.torch._layers import LossFunction, trained_layers
 from corrdp.torch._loader import PoissonLoader
@@ -77,7 +79,9 @@ def make_private(
     optimizer : torch.optim.Optimizer
         Over the module's parameters; any, since it is post-processing.
     data : tuple of Tensor
-        Encoded features, shape (n, n_columns), and labels, shape (n, ...).
+        Encoded features, shape (n, n_columns), and labels, shape (n, ...). Values that
+        are no codes of the policy are refused; features of another number of axes are
+        taken as they are.
     loss : callable
         Maps outputs and labels to one loss per example, shape (n,).
     policy : Policy
@@ -165,6 +169,10 @@ def make_private(
             f"features have {features.shape[1]} columns, the policy encodes "
             f"{blocks[-1].stop}. Encode the table with PolicyEncoder(policy)."
         )
+    center = central_reference(blocks) if reference is None else reference
+    _check_public_row("reference", center, blocks[-1].stop)
+    if code_scale is not None:
+        _check_public_row("code_scale", code_scale, blocks[-1].stop, positive=True)
     if group_by not in ("role", "feature"):
         raise CorrDPError(
             f"group_by must be 'role' or 'feature', got group_by={group_by!r}. "
@@ -173,7 +181,7 @@ def make_private(
     facts = NetworkFacts(
         layers=layers,
         blocks=blocks,
-        reference=central_reference(blocks) if reference is None else reference,
+        reference=center,
         policy=policy,
         classes=neighbor_classes(policy, leakage),
         budget=budget,
@@ -189,7 +197,10 @@ def make_private(
     plan = plan_network(
         facts, method=method, calibration=Calibration(calibration), fall_back=fall_back
     )
-    probe_independence(module, layers, loss, features, labels)
+    has_random_layers = probe_independence(module, layers, loss, features, labels)
+    if features.ndim == 2:
+        moved = (center, code_scale) if code_scale is not None else ()
+        check_codes(features, blocks, *moved)
     generator = noise_generator(random_state)
     loader = PoissonLoader(
         features, labels, rate=rate, n_steps=n_steps, generator=generator
@@ -211,8 +222,25 @@ def make_private(
         terms=terms,
         loader=loader,
         generator=generator,
+        has_random_layers=has_random_layers,
     )
     return PrivateTraining(private, PrivateOptimizer(optimizer, private), loader)
+
+
+def _check_public_row(
+    name: str, row: FloatArray, n_columns: int, *, positive: bool = False
+) -> None:
+    values = np.asarray(row)
+    if values.shape != (n_columns,) or not np.isfinite(values).all():
+        raise CorrDPError(
+            f"{name} must hold {n_columns} finite numbers, one per encoded column, got "
+            f"shape {values.shape}. Pass public numbers."
+        )
+    if positive and not (values > 0.0).all():
+        raise CorrDPError(
+            f"{name} must be positive, got {values.min():g}. Pass what codes were "
+            "multiplied by."
+        )
 
 
 def _schedule(

@@ -34,6 +34,7 @@ class PrivateOptimizer:
             )
         self.optimizer = optimizer
         self._module = module
+        optimizer.register_step_pre_hook(self._check_caller)
 
     def step(self) -> None:
         """Step on the gradient of the last `PrivateModule.backward`, once."""
@@ -43,12 +44,24 @@ class PrivateOptimizer:
                 "labels) was not called since the last step. Call it; a gradient made "
                 "by loss.backward() has no noise."
             )
-        self.optimizer.step()
-        self._module.progress.gradient_is_fresh = False
+        progress = self._module.progress
+        progress.gradient_is_fresh = False
+        self._module.check_gradients()
+        progress.is_stepping = True
+        try:
+            self.optimizer.step()
+        finally:
+            progress.is_stepping = False
 
-    def zero_grad(self) -> None:
-        """Drop gradients; `PrivateModule.backward` does so by itself."""
-        self.optimizer.zero_grad()
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop gradients; `PrivateModule.backward` does so by itself.
+
+        Parameters
+        ----------
+        set_to_none : bool
+            Leave no gradient, instead of zeros.
+        """
+        self.optimizer.zero_grad(set_to_none=set_to_none)
         self._module.progress.gradient_is_fresh = False
 
     @property
@@ -63,3 +76,13 @@ class PrivateOptimizer:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.optimizer.load_state_dict(state)
+
+    def _check_caller(self, *given: Any) -> None:
+        """Refuse steps of the optimizer that do not come from `step`."""
+        del given
+        if not self._module.progress.is_stepping:
+            raise GuaranteeVoidError(
+                "the optimizer that make_private was given steps on any gradient, also "
+                "on one without noise or one that was used before. Call step of the "
+                "optimizer that make_private returned."
+            )

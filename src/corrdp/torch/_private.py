@@ -1,7 +1,6 @@
 """A module whose gradients are clipped, noised and charged before anyone sees them."""
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from corrdp.certificate import Certificate
-from corrdp.exceptions import BudgetError, GuaranteeVoidError
-from corrdp.torch._capture import Capture
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.torch._capture import INPUT_CHANGED, Capture
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._loader import PoissonLoader
+from corrdp.torch._randomness import LayerRandomness
+from corrdp.torch._released import ReleasedGradients
 from corrdp.torch._rows import all_finite
 from corrdp.torch._terms import Terms
 
@@ -33,11 +34,14 @@ class Progress:
         Whether there is a private gradient that no step has used.
     reference_is_known : bool
         Whether what stands for sensitive codes was released, or is public.
+    is_stepping : bool
+        Whether the private optimizer is taking a step.
     """
 
     steps_charged: int = 0
     gradient_is_fresh: bool = False
     reference_is_known: bool = False
+    is_stepping: bool = False
 
 
 class PrivateModule(nn.Module):
@@ -61,7 +65,9 @@ class PrivateModule(nn.Module):
     loader : PoissonLoader
         The only source of batches; sums are divided by its expected batch.
     generator : numpy.random.Generator
-        Source of noise.
+        Source of noise, and of the masks of random layers.
+    has_random_layers : bool
+        Whether the module draws random numbers.
 
     Guarantee
     ---------
@@ -80,6 +86,7 @@ class PrivateModule(nn.Module):
         terms: Terms,
         loader: PoissonLoader,
         generator: np.random.Generator,
+        has_random_layers: bool = True,
     ) -> None:
         super().__init__()
         self.module = module
@@ -96,14 +103,19 @@ class PrivateModule(nn.Module):
         example = next(iter(layers[0].parameters.values()))
         self._sum = example.new_zeros(sum(layer.size for layer in layers))
         self._views = dict(self._split(self._sum))
-        self._places = [
-            (parameter, view.shape, view.stride(), view.storage_offset())
-            for (parameter, _), view in zip(
-                self._parameters_in_order(), self._views.values(), strict=True
+        self._released = ReleasedGradients(
+            zip(
+                (parameter for parameter, _ in self._parameters_in_order()),
+                self._views.values(),
+                strict=True,
             )
-        ]
+        )
+        self._randomness = LayerRandomness(
+            generator, example.device, is_drawn_from=has_random_layers
+        )
         self._scale = torch.empty_like(self._sum)
         self._write_scale()
+        self._check_range()
         self._noise_type: Any = (
             np.float64 if example.dtype == torch.float64 else np.float32
         )
@@ -147,9 +159,10 @@ class PrivateModule(nn.Module):
         BudgetError
             If all planned steps were taken.
         GuaranteeVoidError
-            If the batch is not a fresh one of the loader, the loss is not one finite
-            number per example, or a layer was called in a way that its gradient per
-            example is not known.
+            If the batch is not a fresh one of the loader, the loss is not one number
+            per example, or a layer was called in a way that its gradient per example
+            is not known. Values of rows raise nothing: what is not finite
+            contributes nothing.
         """
         progress = self.progress
         if progress.steps_charged >= self.plan.noise.n_steps:
@@ -166,8 +179,7 @@ class PrivateModule(nn.Module):
         else:
             self._add_clipped(features, labels)
         gradient = self.noisy_sum(self._sum).div_(self._expected_batch)
-        for parameter, shape, stride, offset in self._places:
-            parameter.grad = gradient.as_strided(shape, stride, offset)
+        self._released.place(gradient)
         progress.gradient_is_fresh = True
 
     def noisy_sum(self, total: Tensor) -> Tensor:
@@ -185,6 +197,15 @@ class PrivateModule(nn.Module):
         if not total.is_cpu:
             noise = noise.to(total.device)
         return torch.addcmul(total, noise, self._scale)
+
+    def check_gradients(self) -> None:
+        """Raise unless gradients are those that the last step released.
+
+        Guarantee
+        ---------
+        That of `ReleasedGradients` (`docs/theory/networks.md`, section 4).
+        """
+        self._released.check()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Refuse copies: they would repeat the noise, and every step of the budget."""
@@ -264,28 +285,28 @@ class PrivateModule(nn.Module):
 
     def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
         n_rows = n_losses = features.shape[0]
-        masks = self._clips_influence
-        if masks:
+        pristine: tuple[Tensor, ...] = (features,)
+        if self._clips_influence:
             masked = torch.where(self._sensitive, self._reference, features)
-            features = torch.cat([features, masked])
+            pristine = (features, masked)
+            features = torch.cat(pristine)
             labels = torch.cat([labels, labels])
             n_losses = 2 * n_rows
-        with torch.enable_grad():
-            with Capture(self._layers) as capture:
+        version = features._version  # noqa: SLF001
+        # Anomaly detection would stop at values that are not finite.
+        with torch.enable_grad(), torch.autograd.set_detect_anomaly(False):
+            with self._randomness.secret(), Capture(self._layers) as capture:
                 losses = self._loss(self.module(features), labels)
             check_losses(losses, n_losses)
             capture.check(n_losses)
-            total = losses.sum()
-        if not math.isfinite(total.item()):
-            raise GuaranteeVoidError(
-                f"the loss of step {self.steps_charged} is not finite; the step is "
-                "charged and training stops. Lower the learning rate, or bound the "
-                "outputs of the module."
-            )
-        activations, backprops = capture.activations(), capture.backprops(total)
-        self._check_entry(capture, features)
+            if features._version != version:  # noqa: SLF001
+                raise GuaranteeVoidError(INPUT_CHANGED)
+            # No value is looked at: a loss that is not finite is its own row's alone.
+            backprops = capture.backprops(losses.sum())
+        activations = capture.activations()
+        self._check_entry(capture, features, pristine)
         reference = None
-        if masks:
+        if self._clips_influence:
             reference = backprops[self._layout.input_layer][n_rows:]
             activations = {name: rows[:n_rows] for name, rows in activations.items()}
             backprops = {name: rows[:n_rows] for name, rows in backprops.items()}
@@ -297,12 +318,15 @@ class PrivateModule(nn.Module):
             if all_finite(self._sum):
                 return
         raise GuaranteeVoidError(
-            f"the clipped sum of step {self.steps_charged} is not finite, so noise "
-            "would not hide it; the step is charged and nothing is released. Lower "
-            "the learning rate, or bound the outputs of the module."
+            f"the clipped sum of step {self.steps_charged} is not finite, although "
+            "every contribution was bounded: a defect of corrdp. The step is charged "
+            "and nothing is released. Report it with the module, without the data."
         )
 
-    def _check_entry(self, capture: Capture, features: Tensor) -> None:
+    def _check_entry(
+        self, capture: Capture, features: Tensor, pristine: tuple[Tensor, ...]
+    ) -> None:
+        """Raise unless the input layer was given the codes, with their values."""
         entry = self._layout.input_layer
         if not entry:
             return
@@ -311,6 +335,20 @@ class PrivateModule(nn.Module):
             raise GuaranteeVoidError(
                 f"input layer {entry!r} does not read the encoded columns as they are. "
                 "Give it the module's input, or choose method='standard'."
+            )
+        # Not all changes raise the version counter.
+        parts = torch.chunk(seen, len(pristine))
+        if len(pristine) > 1 and not all(map(torch.equal, parts, pristine)):
+            raise GuaranteeVoidError(INPUT_CHANGED)
+
+    def _check_range(self) -> None:
+        """Raise if a sum of bounded parts, or noise, could overflow: public numbers."""
+        largest = self._loader.n_rows * self._layout.clip_norm
+        noise = float(self._scale.max())
+        if not 4.0 * largest + 64.0 * noise <= torch.finfo(self._sum.dtype).max:
+            raise CorrDPError(
+                f"clip_norm={self._layout.clip_norm:g} over {self._loader.n_rows} rows "
+                f"does not fit into {self._sum.dtype}. Choose a smaller clip_norm."
             )
 
     def _parameters_in_order(self) -> Iterator[tuple[nn.Parameter, tuple[str, str]]]:

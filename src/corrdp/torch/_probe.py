@@ -1,5 +1,6 @@
 """Does every example stand for itself? Tried on a module before it sees data."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -7,13 +8,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from corrdp.exceptions import GuaranteeVoidError
-from corrdp.torch._capture import Capture
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.torch._capture import INPUT_CHANGED, Capture
 from corrdp.torch._layers import Layer, LossFunction, check_losses
+from corrdp.torch._probe_gradients import check_example_gradients
+from corrdp.torch._randomness import generator_states
 
 _ROWS = 3
 _SPREADS = (1.0, 0.1, 3.0)  # of the other rows: one trial each
-_ROUNDINGS = 16  # tolerated difference, in units of the machine precision
+_ROUNDINGS = 2**10  # tolerated difference, in units of the machine precision
+
+_STOPS = (RuntimeError, ValueError, IndexError, AssertionError, ArithmeticError)
 
 
 class _Pass(NamedTuple):
@@ -21,6 +26,7 @@ class _Pass(NamedTuple):
     outputs: object
     losses: Tensor
     capture: Capture
+    draws: bool
 
 
 def probe_independence(
@@ -29,8 +35,11 @@ def probe_independence(
     loss: LossFunction,
     features: Tensor,
     labels: Tensor,
-) -> None:
+) -> bool:
     """Raise unless an example's loss and gradient depend on that example alone.
+
+    Returns whether the module draws random numbers.
+
 
     Shapes and types are those of the first rows of `features` and `labels`, values are
     random: no row is read. Tried in training mode, and in the mode the module is in.
@@ -39,10 +48,11 @@ def probe_independence(
 
     Guarantee
     ---------
-    Assumption 1 of `docs/theory/networks.md`, as far as random inputs can tell.
+    Assumptions 1 and 2 of `docs/theory/networks.md`, as far as random inputs can tell.
     """
     devices = [features.device] if features.is_cuda else []
     as_it_is = {part: part.training for part in module.modules()}
+    draws = False
     with torch.enable_grad(), torch.random.fork_rng(devices=devices), _restored(module):
         modes = [dict.fromkeys(as_it_is, True)]
         if not all(as_it_is.values()):
@@ -52,7 +62,9 @@ def probe_independence(
                 part.training = training
             for trial, spread in enumerate(_SPREADS):
                 _move_parameters(layers, trial)
-                _Trial(module, layers, loss, trial).run(features, labels, spread)
+                tried = _Trial(module, layers, loss, trial, devices)
+                draws |= tried.run(features, labels, spread)
+    return draws
 
 
 class _Trial:
@@ -64,18 +76,21 @@ class _Trial:
         layers: tuple[Layer, ...],
         loss: LossFunction,
         seed: int,
+        devices: list[torch.device],
     ) -> None:
+        self._devices = devices
         self._module = module
         self._layers = layers
         self._loss = loss
         self._seed = seed
 
-    def run(self, features: Tensor, labels: Tensor, spread: float) -> None:
+    def run(self, features: Tensor, labels: Tensor, spread: float) -> bool:
         generator = torch.Generator().manual_seed(self._seed)
         inputs = _random_rows(features, generator, spread, center=0.0)
         targets = _random_rows(labels, generator, 0.1, center=0.5)
         first = self._pass(inputs, targets)
         self._check_gradients(first)
+        check_example_gradients(self._layers, first.capture, first.losses)
         for row in range(_ROWS):
             others = torch.arange(_ROWS) != row
             changed, labeled = inputs.clone(), targets.clone()
@@ -83,27 +98,37 @@ class _Trial:
             labeled[others] = _other_rows(labels, generator, 0.1, 0.5)[others]
             self._check_same(first, self._pass(changed, labeled), row)
         self._check_size(first, inputs, targets)
+        self._check_broken(first, inputs, targets)
+        return first.draws
 
-    def _pass(self, inputs: Tensor, targets: Tensor, seed: int | None = None) -> _Pass:
-        torch.manual_seed(self._seed if seed is None else seed)
+    def _pass(
+        self, inputs: Tensor, targets: Tensor, *, may_break: bool = False
+    ) -> _Pass:
+        torch.manual_seed(self._seed)
         inputs = inputs.clone()
         if inputs.is_floating_point():
             inputs.requires_grad_()
-        before = _state(self._module)
+        before, drawn = _state(self._module), generator_states(self._devices)
         with Capture(self._layers) as capture:
-            # A copy: a module may change its input in place, a leaf may not be.
-            outputs = self._module(inputs.clone())
+            # A copy: a leaf must not be changed in place.
+            given = inputs.clone()
+            version = given._version  # noqa: SLF001
+            outputs = self._module(given)
             losses = self._loss(outputs, targets)
         _check_state(before, _state(self._module))
         check_losses(losses, len(inputs))
         capture.check(len(inputs))
-        if not torch.isfinite(losses).all():
+        changed = given._version != version  # noqa: SLF001
+        if changed or not torch.allclose(given, inputs, 0.0, 0.0, equal_nan=True):
+            raise GuaranteeVoidError(INPUT_CHANGED)
+        if not may_break and not torch.isfinite(losses).all():
             raise GuaranteeVoidError(
                 "the loss of random inputs near zero, with labels between 0 and 1, is "
                 "not finite, so whether it combines examples cannot be tried. Bound "
                 "the outputs of the module, for example by clamping."
             )
-        return _Pass(inputs, outputs, losses, capture)
+        draws = generator_states(self._devices) != drawn
+        return _Pass(inputs, outputs, losses, capture, draws)
 
     def _check_gradients(self, own: _Pass) -> None:
         """Raise if a loss has a gradient at other rows, of inputs or of outputs."""
@@ -121,15 +146,15 @@ class _Trial:
 
     def _check_same(self, own: _Pass, changed: _Pass, row: int) -> None:
         """Raise if one row notices that all others were changed."""
-        if not _close(own.losses[row], changed.losses[row]):
+        if not _close(own.losses, changed.losses, row, size=_loss_size(own)):
             _refuse("by its value")
         signals = own.capture.backprops(own.losses.sum(), retain_graph=True)
-        others = changed.capture.backprops(changed.losses.sum())
+        others = changed.capture.backprops(changed.losses.sum(), retain_graph=True)
         for name, signal in signals.items():
-            seen = own.capture.activation(name)[row]
-            if not _close(seen, changed.capture.activation(name)[row]):
+            seen = own.capture.activation(name)
+            if not _close(seen, changed.capture.activation(name), row):
                 _refuse(f"through what layer {name!r} is given")
-            if not _close(signal[row], others[name][row]):
+            if not _close(signal, others[name], row):
                 _refuse(f"through the gradient at layer {name!r}")
 
     def _check_size(self, own: _Pass, inputs: Tensor, targets: Tensor) -> None:
@@ -137,16 +162,44 @@ class _Trial:
 
         Random layers draw other numbers for fewer rows: then the loss alone is tried.
         """
+        size = _loss_size(own)
         if isinstance(own.outputs, Tensor):
             alone = self._loss(own.outputs[:1], targets[:1])
-            if not _close(own.losses[:1], alone):
+            if not _close(own.losses[:1], alone, size=size):
                 _refuse("by their number")
-        again = self._pass(inputs, targets, seed=self._seed + 1)
-        if not torch.equal(own.losses, again.losses):
+        if own.draws:
             return
         alone = self._pass(inputs[:1], targets[:1]).losses
-        if not _close(own.losses[:1], alone, roundings=2**10):
+        if not _close(own.losses[:1], alone, size=size):
             _refuse("by their number")
+
+    def _check_broken(self, own: _Pass, inputs: Tensor, targets: Tensor) -> None:
+        """Raise if others notice that values of one row are not finite."""
+        others = torch.arange(_ROWS) > 0
+        try:
+            for value in (math.nan, math.inf):
+                if isinstance(own.outputs, Tensor) and own.outputs.is_floating_point():
+                    outputs = own.outputs.detach().clone()
+                    outputs[0] = value
+                    losses = self._loss(outputs, targets)
+                    if not _close(own.losses[others], losses[others]):
+                        _refuse("if its outputs are not finite")
+                if inputs.is_floating_point():
+                    broken = inputs.clone()
+                    broken[0] = value
+                    changed = self._pass(broken, targets, may_break=True)
+                    for row in range(1, _ROWS):
+                        self._check_same(own, changed, row)
+        except CorrDPError:
+            raise
+        except _STOPS as error:
+            raise GuaranteeVoidError(
+                "the module or the loss stops at values that are not finite "
+                f"({type(error).__name__}), and whether it stops would tell what a "
+                "record holds. Let it return them, they contribute nothing: for "
+                "example binary_cross_entropy_with_logits instead of "
+                "binary_cross_entropy."
+            ) from None
 
 
 def _refuse(how: str) -> None:
@@ -157,15 +210,43 @@ def _refuse(how: str) -> None:
     )
 
 
-def _close(one: Tensor, other: Tensor, roundings: int = _ROUNDINGS) -> bool:
-    if not one.is_floating_point():
-        return torch.equal(one, other)
+def _loss_size(own: _Pass) -> float:
+    """Return what rounding of losses is measured by.
+
+    A loss may be near zero although it is the difference of large numbers: outputs
+    count with the gradient that they have.
+    """
+    size = float(own.losses.detach().abs().max())
+    if isinstance(own.outputs, Tensor) and own.outputs.requires_grad:
+        (slope,) = torch.autograd.grad(
+            own.losses.sum(), own.outputs, retain_graph=True, materialize_grads=True
+        )
+        mass = (slope * own.outputs.detach()).abs().flatten(1).sum(1).max()
+        size = max(size, float(mass))
+    return size
+
+
+def _close(
+    one: Tensor, other: Tensor, row: int | None = None, *, size: float = 0.0
+) -> bool:
+    """Whether rows agree, up to rounding of the largest number among all rows."""
     if one.shape != other.shape:
         return False
-    tolerance = roundings * torch.finfo(one.dtype).eps
+    if row is not None and not one.is_floating_point():
+        return torch.equal(one[row], other[row])
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    tolerance = _ROUNDINGS * torch.finfo(one.dtype).eps
     largest = float(one.detach().abs().max()) if one.numel() else 0.0
+    own = slice(None) if row is None else row
     return bool(
-        torch.allclose(one, other, rtol=0.0, atol=tolerance * largest, equal_nan=True)
+        torch.allclose(
+            one[own],
+            other[own],
+            rtol=0.0,
+            atol=tolerance * max(largest, size),
+            equal_nan=True,
+        )
     )
 
 

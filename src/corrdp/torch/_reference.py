@@ -8,8 +8,10 @@ from torch import Tensor
 from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import NoisePlan, gaussian_epsilon, gaussian_mu, plan_noise
 from corrdp.mechanisms import column_sum_sensitivity
-from corrdp.policy import ColumnRole
+from corrdp.policy import Block, ColumnRole
+from corrdp.torch._domain import code_range, projected
 from corrdp.torch._facts import NetworkFacts
+from corrdp.training._layout import central_reference
 
 SHARE = 0.02  # of the budget, in squares of Gaussian-DP parameters
 _NOMINAL_SPREAD = 0.25  # of means over tables, in diameters of a domain
@@ -26,20 +28,22 @@ class ReferencePlan:
     center, scale : array of float, shape (n_columns,)
         Features are codes that were moved so that their center is `center`, and
         multiplied by `scale`.
-    columns : array of int
-        Encoded columns of sensitive features.
+    blocks : tuple of Block
+        Blocks of sensitive features.
     deviation : array of float
-        Standard deviation of the noise on each of their sums.
-    diameter : array of float
-        Diameter of the domain that each belongs to.
+        Standard deviation of the noise on the sum of each of their columns.
     """
 
     noise: NoisePlan
     center: FloatArray
     scale: FloatArray
-    columns: IntArray
+    blocks: tuple[Block, ...]
     deviation: FloatArray
-    diameter: FloatArray
+
+    @property
+    def columns(self) -> IntArray:
+        """Encoded columns of sensitive features."""
+        return np.concatenate([np.arange(b.start, b.stop) for b in self.blocks])
 
     def release(self, features: Tensor, generator: np.random.Generator) -> FloatArray:
         """Return the center with sensitive codes near their mean, shape (n_columns,).
@@ -53,19 +57,35 @@ class ReferencePlan:
 
         Guarantee
         ---------
-        One Gaussian release of `noise` (`docs/theory/networks.md`, section 3); drawing
-        the mean towards the center is post-processing.
+        One Gaussian release of `noise` (`docs/theory/networks.md`, section 3): every
+        row is drawn into the domain first, whatever it holds. Drawing the mean towards
+        the center and into the domain is post-processing.
         """
         own, n_rows = self.columns, len(features)
-        apart = features.numpy(force=True)[:, own].astype(np.float64)
-        total = ((apart - self.center[own]) / self.scale[own]).sum(0)
-        noise = self.deviation * generator.standard_normal(own.size)
+        total = np.concatenate(
+            [projected(self._codes(features, b), b).sum(axis=0) for b in self.blocks]
+        )
+        noisy = total + self.deviation * generator.standard_normal(own.size)
+        middle = central_reference(self.blocks)[own]
+        width = [block.stop - block.start for block in self.blocks]
+        diameter = np.repeat([block.diameter for block in self.blocks], width)
         variance = (self.deviation / n_rows) ** 2
-        spread = (_NOMINAL_SPREAD * self.diameter) ** 2
-        mean = (total + noise) / n_rows * spread / (spread + variance)
+        spread = (_NOMINAL_SPREAD * diameter) ** 2
+        kept = np.divide(
+            spread, spread + variance, out=np.zeros(own.size), where=spread > 0.0
+        )
+        mean = middle + (noisy / n_rows - middle) * kept
+        low, high = np.repeat([code_range(b) for b in self.blocks], width, axis=0).T
         reference = self.center.copy()
-        reference[own] += mean.clip(-self.diameter, self.diameter) * self.scale[own]
+        reference[own] += (mean.clip(low, high) - middle) * self.scale[own]
         return reference
+
+    def _codes(self, features: Tensor, block: Block) -> FloatArray:
+        """Return the codes of a block, as the encoder made them."""
+        own = block.columns
+        moved = features[:, own].numpy(force=True).astype(np.float64)
+        codes = (moved - self.center[own]) / self.scale[own]
+        return codes + central_reference((block,))[own]
 
 
 def plan_reference(facts: NetworkFacts) -> ReferencePlan:
@@ -74,7 +94,7 @@ def plan_reference(facts: NetworkFacts) -> ReferencePlan:
     Guarantee
     ---------
     Every class pays `SHARE` of its budget at most (`docs/theory/networks.md`, section
-    3); the encoder keeps codes inside their domains (`docs/theory/encoder.md`).
+    3): rows are drawn into their domains before they are summed.
     """
     assert facts.code_scale is not None
     blocks = [b for b in facts.blocks if b.role is ColumnRole.SENSITIVE]
@@ -94,7 +114,6 @@ def plan_reference(facts: NetworkFacts) -> ReferencePlan:
         noise=noise,
         center=facts.reference,
         scale=facts.code_scale,
-        columns=np.concatenate([np.arange(b.start, b.stop) for b in blocks]),
+        blocks=tuple(blocks),
         deviation=np.repeat(noise.noise_scale, width),
-        diameter=np.repeat([block.diameter for block in blocks], width),
     )

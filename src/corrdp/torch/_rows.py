@@ -1,19 +1,37 @@
 """Small operations on matrices with one row per example."""
 
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
 
+_ROUNDED_OFF = 2.0**12  # squares that are lost are below rounding of what is kept
+
 
 def row_norms(rows: Tensor) -> Tensor:
-    """Return the norm of every row."""
+    """Return the norm of every row, no less than `least_norm`.
+
+    Guarantee
+    ---------
+    An upper bound, up to rounding, also where squares of small entries are lost in
+    floating point (`docs/theory/networks.md`, section 5).
+    """
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
-    return norms
+    return norms.clamp_min_(least_norm(rows.dtype, rows.shape[1]))
+
+
+@cache
+def least_norm(dtype: torch.dtype, n_columns: int) -> float:
+    """Return the norm above which squares that are lost do not matter.
+
+    Every entry whose square is lost has a square below the smallest normal number.
+    """
+    return _ROUNDED_OFF * math.sqrt(max(n_columns, 1) * torch.finfo(dtype).tiny)
 
 
 def shrinking_factors(norms: Tensor, bounds: Tensor) -> Tensor:
-    """Return ``min(1, bound / norm)``, 1 where the norm is 0; bounds are positive.
+    """Return ``min(1, bound / norm)``; bounds are positive.
 
     Guarantee
     ---------
@@ -21,6 +39,13 @@ def shrinking_factors(norms: Tensor, bounds: Tensor) -> Tensor:
     the projection of `docs/theory/networks.md`, section 2.
     """
     return (bounds / norms).clamp_max_(1.0)
+
+
+@cache
+def least_factor(dtype: torch.dtype) -> float:
+    """Return the factor below which numbers are too coarse to bound a product."""
+    kind = torch.finfo(dtype)
+    return kind.tiny / kind.eps
 
 
 def outer_sum(left: Tensor, right: Tensor, out: Tensor) -> None:
@@ -52,6 +77,16 @@ def all_finite(values: Tensor) -> bool:
     may have overflowed and calls for a closer look.
     """
     return math.isfinite(values.sum()) or bool(torch.isfinite(values).all())
+
+
+def broken_rows(*parts: Tensor) -> Tensor:
+    """Return which rows hold a value that is not finite in any of the parts."""
+    marks = [
+        ~torch.isfinite(part.flatten(1)).all(1)
+        for part in parts
+        if part.is_floating_point()
+    ]
+    return torch.stack(marks).any(0)
 
 
 def cleared(values: Tensor, broken: Tensor | None) -> Tensor:

@@ -47,8 +47,9 @@ def small_network(n_inputs=5, n_hidden=4, n_outputs=1, seed=0):
 
 
 def rows(n_rows=16, n_columns=5, seed=1):
+    """Codes of numbers, and labels."""
     generator = torch.Generator().manual_seed(seed)
-    features = torch.randn(n_rows, n_columns, generator=generator).double()
+    features = torch.rand(n_rows, n_columns, generator=generator).double() - 0.5
     return features, torch.randn(n_rows, generator=generator).double()
 
 

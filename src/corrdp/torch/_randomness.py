@@ -1,0 +1,113 @@
+"""Random layers draw from the secret generator, whatever torch was seeded with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from corrdp.exceptions import GuaranteeVoidError
+
+_N_WORDS = 624  # of the state of a Mersenne twister
+_FIRST_WORD = 3  # after the seed, the counters and the position
+_TRIED = 4
+
+
+class LayerRandomness:
+    """The randomness of dropout and other random layers, anew in every step.
+
+    Parameters
+    ----------
+    generator : numpy.random.Generator
+        The secret generator of the training.
+    device : torch.device
+        Where the module computes.
+    is_drawn_from : bool
+        Whether the module draws at all, as a trial before training has shown.
+
+    Guarantee
+    ---------
+    Masks are independent of the data, of the batch and of everything that is public:
+    `docs/theory/networks.md`, section 4. The Mersenne twister of torch gets a whole
+    state from the secret generator in every step.
+    """
+
+    def __init__(
+        self,
+        generator: np.random.Generator,
+        device: torch.device,
+        *,
+        is_drawn_from: bool,
+    ) -> None:
+        self._generator = generator
+        self._is_drawn_from = is_drawn_from
+        self._cuda = [device] if device.type == "cuda" else []
+        if is_drawn_from:
+            if device.type not in ("cpu", "cuda"):
+                raise GuaranteeVoidError(
+                    f"the module draws random numbers on a device of type "
+                    f"{device.type!r}, whose generator cannot be made secret. Train on "
+                    "'cpu' or 'cuda', or remove dropout and other random layers."
+                )
+            _check_state_is_known()
+
+    @contextmanager
+    def secret(self) -> Iterator[None]:
+        """Let torch draw secret numbers inside, and be left as it was."""
+        if not self._is_drawn_from:
+            before = self._states()
+            yield
+            if self._states() != before:
+                raise GuaranteeVoidError(
+                    "the module drew from torch's generator, which it did not when "
+                    "make_private tried it. Put random layers to work before "
+                    "make_private, or leave them off."
+                )
+            return
+        with torch.random.fork_rng(devices=self._cuda):
+            words = self._generator.integers(2**32, size=_N_WORDS, dtype=np.uint32)
+            torch.default_generator.set_state(_state_of(words))
+            for device in self._cuda:
+                seed = int(self._generator.integers(2**63))
+                with torch.cuda.device(device):
+                    torch.cuda.manual_seed(seed)
+            yield
+
+    def _states(self) -> list[bytes]:
+        return generator_states(self._cuda)
+
+
+def generator_states(cuda: list[torch.device]) -> list[bytes]:
+    """Return the states of the generators that layers may draw from."""
+    states = [torch.default_generator.get_state()]
+    states += [torch.cuda.get_rng_state(device) for device in cuda]
+    return [state.numpy().tobytes() for state in states]
+
+
+def _state_of(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Tensor:
+    """Return a state of torch's generator on the CPU that is made of these words."""
+    template = torch.Generator().manual_seed(0).get_state()
+    state = template.numpy().copy()
+    numbers = state[: 8 * (_FIRST_WORD + _N_WORDS)].view(np.uint64)
+    numbers[_FIRST_WORD:] = words
+    return torch.from_numpy(state)
+
+
+def _check_state_is_known() -> None:
+    """Raise unless the state means what it means to numpy's Mersenne twister."""
+    words = np.arange(1, _N_WORDS + 1, dtype=np.uint32) * np.uint32(2654435761)
+    twister = np.random.MT19937()
+    twister.state = {
+        "bit_generator": "MT19937",
+        "state": {"key": words, "pos": _N_WORDS},
+    }
+    torchs = torch.Generator()
+    torchs.set_state(_state_of(words))
+    drawn = torch.empty(_TRIED, dtype=torch.int32).random_(generator=torchs).tolist()
+    if drawn != [int(raw) % 2**31 for raw in twister.random_raw(_TRIED)]:
+        raise GuaranteeVoidError(
+            f"torch {torch.__version__} keeps the state of its generator in a way that "
+            "is not known here, so dropout cannot be made secret. Remove random "
+            "layers, or take the version of torch that corrdp is tested with."
+        )
