@@ -108,8 +108,12 @@ def example_gradients(network, features, labels, loss=squared):
 
 
 def shrink(vector, norm):
-    length = float(vector.norm())
-    return vector if length <= norm else vector * (norm / length)
+    largest = float(vector.abs().max())
+    if largest == 0.0:
+        return vector
+    scaled = vector / largest  # squares of large numbers do not fit
+    length = float(scaled.norm())
+    return vector if largest * length <= norm else scaled * (norm / length)
 
 
 def flat_sum(gradients, norm):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from corrdp.accounting import WHOLE_RECORD
-from corrdp.estimators import MLPRegressor, _mlp_base
+from corrdp.estimators import MLPRegressor
 from corrdp.policy import (
     CategoryDomain,
     Feature,
@@ -21,7 +21,7 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
-from corrdp.torch import load_checkpoint, save_checkpoint
+from corrdp.torch import _planning, _reference, load_checkpoint, save_checkpoint
 from corrdp.torch._planning import plan_network
 from corrdp.torch._reference import SHARE, plan_reference
 from corrdp.training._layout import central_reference, standardizing_scale
@@ -102,7 +102,7 @@ def worst_movement(plan, neighbor):
     return worst
 
 
-def test_no_neighbor_moves_the_release_beyond_its_price():
+def test_no_neighbor_moves_the_release_beyond_its_price(monkeypatch):
     plan = plan_reference(policy_facts())
     for neighbor in neighbor_classes(POLICY):
         price = plan.noise.step_change(neighbor.name)
@@ -112,7 +112,12 @@ def test_no_neighbor_moves_the_release_beyond_its_price():
             assert worst > 0.99 * price  # the search finds the worst
         else:
             assert price == 0.0
-    forgotten = replace(plan, scale=np.ones_like(SCALE))  # planted
+    wide = [replace(b, diameter=2 * b.diameter) for b in plan.blocks]
+    monkeypatch.setattr(  # planted: what is summed is twice as wide as priced
+        _reference, "projected", lambda codes, block: 2 * codes
+    )
+    monkeypatch.setattr(_reference, "code_range", lambda block: (-2.0, 2.0))
+    forgotten = replace(plan, blocks=tuple(wide))
     neighbor = neighbor_classes(POLICY)[0]
     assert worst_movement(forgotten, neighbor) > plan.noise.step_change(neighbor.name)
 
@@ -220,10 +225,5 @@ def test_a_reference_far_from_the_rows_pulls_groups_apart(monkeypatch):
         return model.score(frame, frame["cost"])
 
     released = score()
-    terms = _mlp_base.PrivateNetwork._terms
-    monkeypatch.setattr(
-        _mlp_base.PrivateNetwork,
-        "_terms",
-        lambda *given: terms(*given) | {"code_scale": None},
-    )
+    monkeypatch.setattr(_planning, "_releases_reference", lambda facts: False)
     assert released > score() + 0.1

@@ -1,7 +1,6 @@
 """What would void the guarantee is refused, with the remedy."""
 
 import copy
-import math
 import pickle
 
 import pytest
@@ -20,7 +19,6 @@ from unit.torch.networks import (
     small_network,
     small_policy,
     squared,
-    step_on,
     train,
 )
 
@@ -92,24 +90,6 @@ def test_the_width_of_the_module_must_be_that_of_the_policy():
         train(small_network(n_inputs=6), rows(n_columns=6))
 
 
-def test_a_loss_that_is_not_finite_stops_and_is_charged():
-    network = small_network()
-    features, labels = rows()
-    training = train(network, (features, labels))
-    module, optimizer, _ = training
-    before = [p.detach().clone() for p in network.parameters()]
-    broken = labels.clone()
-    broken[3] = math.nan
-    with pytest.raises(GuaranteeVoidError, match="step 1 is not finite"):
-        step_on(training, features, broken)
-    assert module.steps_charged == 1
-    with pytest.raises(GuaranteeVoidError, match="no private gradient"):
-        optimizer.step()
-    for old, new in zip(before, network.parameters(), strict=True):
-        assert torch.equal(old, new)
-    assert module.certificate().epsilon <= 1.0
-
-
 def test_no_step_beyond_the_plan():
     module, optimizer, loader = train(small_network(), rows(), epochs=2)
     for batch in loader:
@@ -128,6 +108,89 @@ def test_a_gradient_is_stepped_on_once_and_only_if_private():
     optimizer.step()
     squared(module(loader.features), loader.labels).sum().backward()
     with pytest.raises(GuaranteeVoidError, match="has no noise"):
+        optimizer.step()
+
+
+def in_between(network, loader):
+    squared(network(loader.features), loader.labels).sum().backward()
+
+
+def accumulated(network, loader):
+    total = squared(network(loader.features), loader.labels).sum()
+    total.backward(create_graph=True)
+
+
+def assigned(network, loader):
+    total = squared(network(loader.features), loader.labels).sum()
+    parameters = tuple(network.parameters())
+    for parameter, raw in zip(
+        parameters, torch.autograd.grad(total, parameters), strict=True
+    ):
+        parameter.grad = raw
+
+
+@pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph:UserWarning")
+@pytest.mark.parametrize("adds", [in_between, accumulated, assigned])
+def test_a_gradient_without_noise_is_not_added_to_a_private_one(adds):
+    network = small_network()
+    module, optimizer, loader = train(network, rows())
+    before = [p.detach().clone() for p in network.parameters()]
+    module.backward(*loader.draw())
+    adds(network, loader)
+    for _ in range(2):  # also when it is tried once more
+        with pytest.raises(GuaranteeVoidError, match=r"without noise|no private"):
+            optimizer.step()
+    assert all(map(torch.equal, before, network.parameters()))
+    assert module.steps_charged == 1
+    module.backward(*loader.draw())  # a fresh one replaces it
+    optimizer.step()
+
+
+def test_a_gradient_before_the_private_one_is_replaced():
+    network = small_network()
+    module, optimizer, loader = train(network, rows())
+    in_between(network, loader)
+    raw = network[0].weight.grad.clone()
+    module.backward(*loader.draw())
+    optimizer.step()
+    plain = small_network()
+    other, _, again = train(plain, rows())
+    other.backward(*again.draw())
+    assert torch.equal(plain[0].weight.grad, network[0].weight.grad)
+    assert not torch.equal(plain[0].weight.grad, raw)
+
+
+def test_released_gradients_may_be_clipped_once_more():
+    network = small_network()
+    module, optimizer, loader = train(network, rows())
+    module.backward(*loader.draw())
+    nn.utils.clip_grad_norm_(network.parameters(), 0.01)
+    optimizer.step()  # post-processing
+
+
+def test_the_original_optimizer_does_not_step():
+    network = small_network()
+    module, optimizer, loader = train(network, rows())
+    before = [p.detach().clone() for p in network.parameters()]
+    module.backward(*loader.draw())
+    with pytest.raises(GuaranteeVoidError, match="that make_private returned"):
+        optimizer.optimizer.step()
+    assert all(map(torch.equal, before, network.parameters()))
+    optimizer.step()
+    with pytest.raises(GuaranteeVoidError, match="that make_private returned"):
+        optimizer.optimizer.step()
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_gradients_are_dropped_as_in_torch(set_to_none):
+    network = small_network()
+    module, optimizer, loader = train(network, rows())
+    module.backward(*loader.draw())
+    optimizer.zero_grad(set_to_none=set_to_none)
+    for parameter in network.parameters():
+        assert (parameter.grad is None) == set_to_none
+        assert set_to_none or not parameter.grad.any()
+    with pytest.raises(GuaranteeVoidError, match="no private gradient"):
         optimizer.step()
 
 

@@ -1,0 +1,247 @@
+"""What the trial before training finds, and what it must not take offense at."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from corrdp.exceptions import GuaranteeVoidError
+from corrdp.torch import _probe
+from corrdp.torch._layers import trained_layers
+from corrdp.torch._probe import probe_independence
+from unit.torch.networks import rows, small_network, squared, train
+
+pytestmark = pytest.mark.torch
+
+
+class Tied(nn.Module):
+    """The decoder is the encoder's weight, transposed."""
+
+    def __init__(self, share=1.0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.encoder = nn.Linear(5, 3).double()
+        self.share = share
+
+    def forward(self, features):
+        hidden = torch.tanh(self.encoder(features))
+        decoded = functional.linear(hidden, self.encoder.weight.T)
+        return hidden.sum(1, keepdim=True) + self.share * decoded.sum(1, keepdim=True)
+
+
+class UsedBeside(nn.Module):
+    """A bias of a layer is added to the output once more."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 1).double()
+
+    def forward(self, features):
+        return self.layer(features) * (1.0 + self.layer.bias)
+
+
+class OwnParameter(nn.Module):
+    """A parameter of the module itself, used in its forward: known to torch.func."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 1).double()
+        self.scale = nn.Parameter(torch.tensor([1.5]).double())
+
+    def forward(self, features):
+        return self.layer(features) * self.scale
+
+
+def hooked(module, kind):
+    torch.manual_seed(0)
+    network = nn.Sequential(module, nn.Flatten(), nn.Linear(4, 1)).double()
+    if kind == "forward":
+        network[0].register_forward_hook(lambda module, given, output: 3.0 * output)
+    else:
+        network[0].register_forward_pre_hook(lambda module, given: (2.0 * given[0],))
+    return network
+
+
+class RandomLayer(nn.Module):
+    """Random numbers inside a layer that torch.func has to call again."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(5).double())
+
+    def forward(self, features):
+        return functional.dropout(features * self.weight, 0.5, self.training)
+
+
+INCOMPLETE = {
+    "tied": Tied,
+    "tied a little": lambda: Tied(0.01),
+    "used beside its layer": UsedBeside,
+    "hook after a convolution": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 5)), hooked(nn.Conv1d(1, 1, 2), "forward")
+    ),
+    "hook before a convolution": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 5)), hooked(nn.Conv1d(1, 1, 2), "before")
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", INCOMPLETE)
+def test_gradients_that_are_not_all_are_refused(name, dtype, monkeypatch):
+    data = tuple(part.to(dtype) for part in rows())
+    with pytest.raises(GuaranteeVoidError, match=r"is not what its layer's input"):
+        train(INCOMPLETE[name]().to(dtype), data, method="standard")
+    monkeypatch.setattr(_probe, "check_example_gradients", lambda *given: None)
+    train(INCOMPLETE[name]().to(dtype), data, method="standard")  # planted
+
+
+def test_random_numbers_inside_a_layer_are_refused_in_clear_words():
+    network = nn.Sequential(RandomLayer(), nn.Linear(5, 1).double())
+    with pytest.raises(GuaranteeVoidError, match=r"torch\.func.*modules of their own"):
+        train(network, rows(), method="standard")
+
+
+def test_hooks_on_linear_layers_and_own_parameters_are_known():
+    network = small_network()
+    network[0].register_forward_hook(lambda module, given, output: 3.0 * output)
+    train(network, rows())
+    train(OwnParameter(), rows(), method="standard")
+
+
+def logarithmic(outputs, labels):
+    return functional.binary_cross_entropy(
+        torch.sigmoid(outputs[:, 0]), labels, reduction="none"
+    )
+
+
+def stopping(outputs, labels):
+    if not torch.isfinite(outputs).all():
+        raise ArithmeticError
+    return squared(outputs, labels)
+
+
+class Asserting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 1).double()
+
+    def forward(self, features):
+        outputs = self.layer(features)
+        assert not outputs.isnan().any()
+        return outputs
+
+
+@pytest.mark.parametrize(
+    ("network", "loss"),
+    [
+        (small_network, logarithmic),
+        (small_network, stopping),
+        (Asserting, squared),
+    ],
+)
+def test_what_stops_at_values_that_are_not_finite_is_refused(network, loss):
+    with pytest.raises(GuaranteeVoidError, match="stops at values that are not finite"):
+        train(network(), rows(), loss=loss, method="standard")
+
+
+class Forgiving(nn.Module):
+    """Nothing is combined, unless a row has a value that is not finite."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 1).double()
+
+    def forward(self, features):
+        outputs = self.layer(features)
+        return outputs if torch.isfinite(outputs).all() else torch.zeros_like(outputs)
+
+
+def test_rows_that_notice_that_another_is_not_finite_are_refused():
+    with pytest.raises(GuaranteeVoidError, match="depends on other examples"):
+        train(Forgiving(), rows(), method="standard")
+
+    def loss(outputs, labels):
+        losses = squared(outputs, labels)
+        return losses if torch.isfinite(losses).all() else losses.nan_to_num() / 2
+
+    with pytest.raises(GuaranteeVoidError, match="depends on other examples"):
+        train(small_network(), rows(), loss=loss)
+
+
+def convolutional(seed):
+    """A sound network of random shape, in single precision."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def number(low, high):
+        return int(torch.randint(low, high, (), generator=generator))
+
+    torch.manual_seed(seed)
+    channels, kernel, width = number(1, 6), number(2, 4), number(1, 9)
+    activation = (nn.ReLU, nn.Tanh, nn.GELU, nn.Softplus)[number(0, 4)]
+    size = channels * (9 - kernel) ** 2
+    return nn.Sequential(
+        nn.Conv2d(1, channels, kernel),
+        activation(),
+        nn.GroupNorm(1, channels),
+        nn.Flatten(),
+        nn.Linear(size, width),
+        activation(),
+        nn.Linear(width, 1),
+    )
+
+
+def refusals(seeds):
+    features, labels = torch.zeros(3, 1, 8, 8), torch.zeros(3)
+    refused = 0
+    for seed in seeds:
+        network = convolutional(seed)
+        try:
+            layers = trained_layers(network)
+            probe_independence(network, layers, squared, features, labels)
+        except GuaranteeVoidError:
+            refused += 1
+    return refused
+
+
+def test_sound_convolutions_are_not_refused():
+    assert refusals(range(20)) == 0
+
+
+def test_losses_near_zero_are_compared_by_what_they_are_made_of():
+    class Near(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(5, 1)
+
+        def forward(self, features):
+            return 1e4 + 1e-2 * self.layer(features)
+
+    def loss(outputs, labels):
+        return (outputs[:, 0] - (1e4 + 1e-4 * labels)).square()
+
+    features, labels = torch.zeros(3, 5), torch.zeros(3)
+    for seed in range(20):
+        torch.manual_seed(seed)
+        network = Near()
+        layers = trained_layers(network)
+        probe_independence(network, layers, loss, features, labels)
+
+
+def test_whether_a_module_draws_is_told():
+    features, labels = rows()
+    for network, draws in (
+        (small_network(), False),
+        (nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.Linear(4, 1)), True),
+        (nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.0), nn.Linear(4, 1)), False),
+    ):
+        network = network.double()
+        layers = trained_layers(network)
+        found = probe_independence(network, layers, squared, features, labels)
+        assert found is draws
+
+
+def test_layers_that_draw_as_many_numbers_as_rows_demand_are_refused():
+    network = nn.Sequential(nn.Linear(5, 4), nn.RReLU(), nn.Linear(4, 1)).double()
+    with pytest.raises(GuaranteeVoidError, match="depends on other examples"):
+        train(network, rows())
