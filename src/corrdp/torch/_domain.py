@@ -12,6 +12,8 @@ from corrdp.policy import Block, BlockKind
 from corrdp.training._layout import central_reference
 
 _ROUNDINGS = 32  # tolerated beyond the domain, in units of the machine precision
+_LEAST_ROUNDING = 2.0**-52  # of what is computed here
+_ROWS_AT_ONCE = 65_536
 
 
 def check_codes(
@@ -47,12 +49,14 @@ def check_codes(
     outside = []
     for block in blocks:
         own = block.columns
-        codes = (features[:, own].double() - torch.as_tensor(center[own])) / (
-            torch.as_tensor(scale[own])
-        ) + torch.as_tensor(middle[own])
+        factor = torch.as_tensor(1.0 / scale[own])
+        shift = torch.as_tensor(middle[own] - center[own] / scale[own])
         size = 1.0 + float(np.abs(center[own] / scale[own]).max())
-        tolerance = _ROUNDINGS * rounding * size * (block.stop - block.start)
-        if not _are_inside(codes, block, tolerance):
+        tolerance = _ROUNDINGS * (rounding + _LEAST_ROUNDING) * size * len(factor)
+        if not all(
+            _are_inside(rows[:, own].cpu().double() * factor + shift, block, tolerance)
+            for rows in torch.split(features, _ROWS_AT_ONCE)
+        ):
             outside.append(block.feature)
     if outside:
         names = ", ".join(repr(name) for name in dict.fromkeys(outside))

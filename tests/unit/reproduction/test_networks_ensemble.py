@@ -168,6 +168,7 @@ def alone(plan_kind, batch_size, n_steps=7):
             terms=module.terms,
             loader=loader,
             generator=module._generator,
+            has_random_layers=False,
         )
         optimizer._module = module
     for batch in loader:
@@ -207,6 +208,7 @@ def test_momentum_and_averaging_equal_those_of_torch():
         terms=module.terms,
         loader=loader,
         generator=module._generator,
+        has_random_layers=False,
     )
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
     seen = []
