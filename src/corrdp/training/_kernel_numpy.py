@@ -74,6 +74,8 @@ def gradient_sum(
     if anchor is not None:
         terms.append(_Weights(anchor, reach, step))
     limit = sum(term.residual_limit(residual_bound) for term in terms)
+    if anchor is not None:  # a difference is at most what the scores have moved
+        limit = min(limit, float(np.sum(np.abs(coef - anchor).T @ reach)))
     residual_step = _step(limit, _RESIDUAL_BITS)
     high = np.zeros((coef.shape[0], terms[0].counts.shape[0]), np.int64)
     low, n_inside = np.zeros_like(high), 0

@@ -1,6 +1,7 @@
 """Noisy column means: where features are centered before gradients are clipped."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,13 +10,15 @@ from corrdp.accounting._allocation import allocate_noise, step_mu
 from corrdp.mechanisms import column_sum_sensitivity
 from corrdp.policy import Block, BlockKind
 from corrdp.training._layout import central_reference, standardizing_scale
-from corrdp.training._spending import Spending
+
+if TYPE_CHECKING:  # spending asks what means cost
+    from corrdp.training._spending import Spending
 
 
 def release_means(
     codes: FloatArray,
     blocks: Sequence[Block],
-    spending: Spending,
+    spending: "Spending",
     rng: np.random.Generator,
 ) -> tuple[FloatArray, dict[str, float]]:
     """Release the mean of every encoded column, brought back into its domain.
@@ -56,7 +59,7 @@ def release_means(
 
 
 def means_noise(
-    blocks: Sequence[Block], spending: Spending
+    blocks: Sequence[Block], spending: "Spending"
 ) -> tuple[FloatArray, dict[str, float]]:
     """Return the noise on every block of column sums, and what it costs each class.
 

@@ -8,8 +8,16 @@ from functools import cached_property
 from corrdp.accounting import WHOLE_RECORD, GaussianEvent, gaussian_mu
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, UnsupportedEventError
-from corrdp.policy import Budget, NeighborClass, Policy, class_epsilon
+from corrdp.policy import (
+    Block,
+    Budget,
+    NeighborClass,
+    Policy,
+    class_epsilon,
+    policy_blocks,
+)
 from corrdp.training._epochs import Schedule
+from corrdp.training._means import means_noise
 
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03
@@ -29,19 +37,23 @@ class Spending:
     residual_share : float
         Part of the smallest ``mu**2`` that adapts the residual bound; 0 for none.
     means_share : float
-        Part of every ``mu**2`` that releases column means.
+        Part of every ``mu**2`` that may release column means.
+    blocks : tuple of Block
+        Blocks of the encoder, which tell what the means really cost each class; if
+        there are none, the whole share is set aside.
 
     Guarantee
     ---------
     Per class, means, residual fractions and `n_steps` gradients compose to
     ``total_mu``: squares of Gaussian-DP parameters add up under adaptive composition
-    (`docs/theory/gaussian.md`).
+    (`docs/theory/gaussian.md`). What means cost is known before a row is read.
     """
 
     classes: tuple[NeighborClass, ...]
     total_mu: Mapping[str, float]
     residual_share: float = 0.0
     means_share: float = MEANS_SHARE
+    blocks: tuple[Block, ...] = ()
 
     @cached_property
     def smallest_mu(self) -> float:
@@ -54,6 +66,11 @@ class Spending:
         root = math.sqrt(self.means_share)
         return {name: root * mu for name, mu in self.total_mu.items()}
 
+    @cached_property
+    def means_cost(self) -> Mapping[str, float]:
+        """What the column means do cost each class."""
+        return means_noise(self.blocks, self)[1] if self.blocks else self.means_mu
+
     @property
     def residual_mu(self) -> float:
         """What all residual fractions together cost every class."""
@@ -61,10 +78,13 @@ class Spending:
 
     @cached_property
     def gradient_mu(self) -> dict[str, float]:
-        """What all gradients together may cost each class."""
+        """What all gradients together may cost each class: what means leave of it.
+
+        A class that means do not move, or less than they may, has more for gradients.
+        """
         return {
             name: _ROUND_OFF
-            * math.sqrt((1.0 - self.means_share) * mu**2 - self.residual_mu**2)
+            * math.sqrt(mu**2 - self.means_cost[name] ** 2 - self.residual_mu**2)
             for name, mu in self.total_mu.items()
         }
 
@@ -157,6 +177,7 @@ def plan_spending(
         total,
         residual_share=RESIDUAL_SHARE if adapts_residual_bound else 0.0,
         means_share=MEANS_SHARE if releases_means else 0.0,
+        blocks=policy_blocks(policy),
     )
 
 

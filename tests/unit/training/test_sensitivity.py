@@ -391,3 +391,28 @@ def test_a_reference_outside_the_domain_widens_the_residual():
     coef = 0.1 * COEF
     own = [rows_of(b, "insensitive:hours", b.bounds(coef))[0, 2] for b in (here, there)]
     assert own[1] > 1.2 * own[0]
+
+
+@pytest.mark.parametrize(
+    ("loss", "factor"), [(LogisticLoss(), 1.0), (MultinomialLoss(3), ROOT_TWO)]
+)
+def test_a_group_with_an_influence_bound_moves_by_the_factor_of_lemma_3(loss, factor):
+    """With several outputs the bound on an unchanged group is the root of 2 larger.
+
+    The bound is so wide that it never acts; what remains is that the clipped part may
+    follow the residual and the reference at once (influence.md, Lemmas 2 and 3).
+    """
+    shape = () if loss.n_outputs == 1 else (loss.n_outputs,)
+    coef = np.random.default_rng(0).normal(size=(7, *shape)) / 3
+
+    def wide(group):
+        public = group.features == ("year",)
+        return replace(group, influence_bound=1e3) if public else group
+
+    moves = []
+    for edit in (None, wide):
+        found = sensitivity(loss, policy=tiny_policy(), edit=edit)
+        rows = [name == "insensitive:hours" for name in found.row_classes]
+        column = [group.name for group in found.groups].index("public")
+        moves.append(found.bounds(coef)[rows, column].max())
+    assert moves[1] == pytest.approx(factor * moves[0], rel=1e-9)

@@ -46,13 +46,27 @@ def spending_of(policy, **options):
 def test_everything_released_composes_to_the_budget(adapts, score):
     policy = example_policy(score)
     spending = spending_of(policy, adapts_residual_bound=adapts)
-    components = spending.components(200, spending.means_mu)
+    components = spending.components(200, spending.means_cost)
     certificate = certify(
         policy, components, budget=BUDGET, leakage=Claim.declared(policy)
     )
     assert certificate.epsilon == pytest.approx(0.7, rel=1e-6)
     assert certificate.epsilon <= 0.7
     assert math.isfinite(certificate.classes["whole_record"].epsilon)
+
+
+def test_every_class_can_spend_all_it_has():
+    """Means cannot move a label, so a label's budget is not theirs to take."""
+    policy = example_policy(score=0.4)
+    spending = spending_of(policy)
+    assert spending.means_cost["label"] == 0.0
+    for name, total in spending.total_mu.items():
+        parts = spending.components(30, spending.means_cost)
+        squares = [e.count * e.mu**2 for p in parts for e in p.events[name]]
+        assert math.fsum(squares) == pytest.approx(total**2, rel=1e-9)
+        assert math.fsum(squares) <= total**2
+    ordinary = whole_record_spending(spending)
+    assert ordinary.means_cost != spending.means_cost  # of its own noise
 
 
 def test_one_step_more_than_planned_is_refused():
@@ -63,7 +77,7 @@ def test_one_step_more_than_planned_is_refused():
         for name, mu in spending.step_mu(200).items()
     }
     parts = [
-        *spending.components(200, spending.means_mu)[:-1],
+        *spending.components(200, spending.means_cost)[:-1],
         Component("g", events=events),
     ]
     with pytest.raises(GuaranteeVoidError, match="sensitive"):
@@ -89,7 +103,7 @@ def test_earlier_releases_are_charged_to_the_same_budget():
     earlier = gaussian_mu(epsilon=0.3, delta=1e-5)
     leakage = released(GaussianEvent(mu=earlier))
     spending = spending_of(policy, spent=[leakage])
-    components = spending.components(50, spending.means_mu)
+    components = spending.components(50, spending.means_cost)
     events = [e for part in components for e in part.events["sensitive"]]
     alone = epsilon_within(events, delta=1e-5, allowed_epsilon=0.7)
     together = epsilon_within(
