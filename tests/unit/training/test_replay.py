@@ -9,6 +9,7 @@ of the certificate.
 import math
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -303,7 +304,7 @@ def test_sampled_gradients_are_those_of_the_drawn_rows(name, binding):
     log = rng.taken()
     assert [method for method, _ in log] == ["random", "standard_normal"] * 3
     direction, costs, contributions = np.zeros_like(iterates[0]), [], []
-    for step, (coef, moved) in enumerate(zip(iterates, iterates[1:], strict=False)):
+    for step, (coef, moved) in enumerate(pairwise(iterates)):
         drawn, normal = log[2 * step][1], log[2 * step + 1][1]
         assert drawn.shape == (N_ROWS,)
         exact = record_gradients(codes, y, coef, loss, layout, central)
