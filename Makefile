@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_DIR ?= demo-output
 # One pinned build for tests; the torch extra itself admits every current release.
 TORCH := 2.13.0
-EXTRAS := docs,fast,files,lint,reproduce,secure,test,torch
+EXTRAS := docs,fast,files,lint,reproduce,test,torch
 
 .PHONY: demo test mutants mutants-sample lint types layers docs bench check clean
 
@@ -49,7 +49,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable ".[files,report,secure]"
+	$(BIN)/python -m pip install --quiet --editable ".[files,report]"
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -1,12 +1,30 @@
 """Random streams: operating-system entropy by default, a seed only for research."""
 
 import os
-import warnings
 from functools import cache
 
 import numpy as np
 
-from corrdp.exceptions import CorrDPWarning
+from corrdp.exceptions import CorrDPError
+
+_SECURE = "ChaCha20 under a 256-bit key from the operating system"
+_REPLAYABLE = "PCG64 under a fixed seed, in whole or in part"
+
+
+def noise_source(*, replayable: bool) -> str:
+    """Return the name of what draws noise, for certificates.
+
+    Parameters
+    ----------
+    replayable : bool
+        Whether a seed was given for any of the noise.
+
+    Guarantee
+    ---------
+    The generators of `noise_generator` and no others
+    (`docs/theory/discrete_noise.md`).
+    """
+    return _REPLAYABLE if replayable else _SECURE
 
 
 def noise_generator(
@@ -27,8 +45,8 @@ def noise_generator(
     ---------
     Without a seed no two processes share a stream: a forked child takes a new key
     before its first draw, also in generators that were handed out before the fork
-    (`docs/theory/discrete_noise.md`). Needs the ``secure`` extra; without it noise
-    comes from PCG64, which is not cryptographic, and a warning says so.
+    (`docs/theory/discrete_noise.md`). Without randomgen, which corrdp depends on,
+    there is no noise and nothing is released.
     """
     if random_state is not None:
         key = tuple(purpose.encode())
@@ -53,13 +71,10 @@ def _fresh_bits() -> np.random.BitGenerator:
     try:
         from randomgen import ChaCha
     except ImportError:
-        warnings.warn(
-            "randomgen is not installed, so noise comes from PCG64, which is not "
-            "cryptographic: long outputs may let an attacker predict it. Install "
-            "corrdp[secure].",
-            CorrDPWarning,
-            stacklevel=4,
-        )
-        return np.random.PCG64()
+        raise CorrDPError(
+            "randomgen is not installed, and numpy has no cryptographic generator: "
+            "long outputs could let an attacker predict the noise. Install corrdp "
+            "again with its dependencies, or pass random_state for research."
+        ) from None
     bits: np.random.BitGenerator = ChaCha(key=int.from_bytes(os.urandom(32), "little"))
     return bits

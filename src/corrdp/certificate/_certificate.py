@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corrdp._json import canonical_text, decode_number, digest, encode_number
+from corrdp._random import noise_source
 from corrdp._typing import JSONObject
 from corrdp.certificate._claims import (
     Calibration,
@@ -77,6 +78,11 @@ class Certificate:
         True if a fixed seed was used: whoever knows it can subtract the noise.
     software : mapping of str to str
         Versions of what computed it.
+    noise_source : str, optional
+        The generator of the noise; None in files of versions that did not say.
+    research : bool, optional
+        True if the release was made in research mode, in which rows may have been
+        disclosed; None in files of versions that did not say.
 
     Guarantee
     ---------
@@ -99,6 +105,8 @@ class Certificate:
     policy_fingerprint: str
     replayable_noise: bool
     software: Mapping[str, str]
+    noise_source: str | None = None
+    research: bool | None = None
 
     @property
     def epsilon(self) -> float:
@@ -145,6 +153,9 @@ class Certificate:
             "replayable_noise": self.replayable_noise,
             "software": dict(self.software),
         }
+        # Absent where a file of an earlier version is read, so that its digest holds.
+        later = {"noise_source": self.noise_source, "research": self.research}
+        document |= {key: value for key, value in later.items() if value is not None}
         return document | {"digest": digest(document)}
 
     def to_json(self) -> str:
@@ -196,6 +207,8 @@ class Certificate:
             policy_fingerprint=document["policy_fingerprint"],
             replayable_noise=document["replayable_noise"],
             software=MappingProxyType(document["software"]),
+            noise_source=document.get("noise_source"),
+            research=document.get("research"),
         )
         if decode_number(document["epsilon"]) != certificate.epsilon:
             raise GuaranteeVoidError(
@@ -236,6 +249,7 @@ def certify(
     calibration: Calibration = Calibration.CERTIFIED,
     assumptions: Sequence[str] = (),
     replayable_noise: bool = False,
+    research: bool = False,
 ) -> Certificate:
     """Price every neighbor class of a policy and issue the certificate.
 
@@ -256,6 +270,8 @@ def certify(
         What the proof needs beyond the declared domain.
     replayable_noise : bool
         Whether noise came from a fixed seed.
+    research : bool
+        Whether rows may have been disclosed along with the release.
 
     Raises
     ------
@@ -322,6 +338,8 @@ def certify(
         policy_fingerprint=policy.fingerprint(),
         replayable_noise=replayable_noise,
         software=MappingProxyType(
-            {name: version(name) for name in ("corrdp", "numpy", "scipy")}
+            {n: version(n) for n in ("corrdp", "numpy", "scipy", "randomgen")}
         ),
+        noise_source=noise_source(replayable=replayable_noise),
+        research=research,
     )

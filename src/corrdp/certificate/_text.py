@@ -20,6 +20,12 @@ def certificate_text(certificate: "Certificate") -> str:
             "REPLAYABLE NOISE: a fixed seed was used. Whoever knows the seed can "
             "subtract the noise. Use this result for research only."
         )
+    if certificate.research:
+        paragraphs.append(
+            "RESEARCH: made in research mode, in which nothing limits how often the "
+            "rows are used and exact numbers may be shown. For rows that may be "
+            "disclosed only."
+        )
     paragraphs += [
         f"- {_class_sentence(name, claim)}"
         for name, claim in certificate.classes.items()
@@ -27,6 +33,7 @@ def certificate_text(certificate: "Certificate") -> str:
     paragraphs += [
         _leakage_sentence(certificate),
         _label_sentence(certificate),
+        f"Noise: {certificate.noise_source or 'its generator was not recorded'}.",
         "Assumptions: " + "; ".join(certificate.assumptions) + ".",
         "Not covered: how well sensitive features can be inferred. Leakage bounds an "
         "additive shift of a distribution, not an odds ratio.",

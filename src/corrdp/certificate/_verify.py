@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
+from corrdp._random import noise_source
 from corrdp.certificate._claims import Calibration, proved_epsilon
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import Policy, class_epsilon, neighbor_classes
@@ -44,10 +45,25 @@ def verify_certificate(
         if certificate.calibration is Calibration.CERTIFIED and not claim.holds:
             _refuse(name, "epsilon above its limit", claim.epsilon, allowed)
         checks.append(f"class {name}: epsilon {claim.epsilon:.6g} recomputed")
+    checks.append(_check_noise_source(certificate))
     if policy is not None:
         checks.append(_check_policy(certificate, policy))
     checks.append(f"implied CorrDP epsilon {certificate.epsilon:.6g} recomputed")
     return tuple(checks)
+
+
+def _check_noise_source(certificate: "Certificate") -> str:
+    """Return what drew the noise; only known generators are relied on."""
+    stated = certificate.noise_source
+    if stated is None:
+        return "noise source not recorded: the certificate is of an earlier version"
+    expected = noise_source(replayable=certificate.replayable_noise)
+    if stated != expected:
+        raise GuaranteeVoidError(
+            f"the certificate names the noise source {stated!r}, where noise is drawn "
+            f"by {expected!r}. Do not rely on this certificate; issue it again."
+        )
+    return f"noise source: {stated}"
 
 
 def _check_policy(certificate: "Certificate", policy: Policy) -> str:

@@ -139,16 +139,19 @@ class Payment:
         BudgetError
             If the budget does not allow it; nothing may be computed then.
         """
+        from corrdp.ledger._certificates import certificate_events, paid_components
+
         leakage = certificate.leakage.distances() if policy.insensitive else None
         ledger = open_ledger(
             self.path,
             policy,
             budget=self.budget,
             leakage=leakage,
-            events=_events(certificate, []),
+            events=certificate_events(certificate, []),
         )
+        paid = paid_components(ledger, self.leakage, policy)
         ledger.charge(
-            _events(certificate, self._paid_before(ledger, policy)),
+            certificate_events(certificate, paid),
             policy=policy,
             purpose=self.purpose,
             fingerprint=ledger.fingerprint(self.table),
@@ -166,32 +169,6 @@ class Payment:
                 "Nothing is written; report this as a defect."
             )
         return Ledger.open(self.path)
-
-    def _paid_before(self, ledger: "Ledger", policy: "Policy") -> list[Any]:
-        """Return the components of a leakage table that the ledger has paid for."""
-        if self.leakage is None or not ledger.has_paid(release_digest(self.leakage)):
-            return []
-        return [part.restated(policy).to_json() for part in self.leakage.components]
-
-
-def _events(certificate: "Certificate", paid: list[Any]) -> dict[str, list[Any]]:
-    """Return what every class is charged, without components that are paid for."""
-    parts, left = [], list(paid)
-    for part in certificate.components:
-        if part.to_json() in left:
-            left.remove(part.to_json())
-        else:
-            parts.append(part)
-    events: dict[str, list[Any]] = {}
-    for name in certificate.classes:
-        costs = [part.events_of(name) for part in parts]
-        if any(cost is None for cost in costs):
-            raise GuaranteeVoidError(
-                f"class {name!r} has no bound, so the release cannot be charged to a "
-                "ledger. Use method corr or standard with the certified calibration."
-            )
-        events[name] = [event for cost in costs for event in cost or ()]
-    return events
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +195,8 @@ class LeakagePayment:
         A table that shows exact numbers is not recorded: its digest would be one of
         private rows.
         """
+        from corrdp.ledger._certificates import release_digest
+
         charged = {name: (self.plan.event(name),) for name in table.spent}
         if table.spent != charged:
             raise GuaranteeVoidError(
@@ -226,13 +205,6 @@ class LeakagePayment:
             )
         if not table.research:
             self.ledger.record_release(self.receipt, release_digest(table))
-
-
-def release_digest(table: "LeakageTable") -> str:
-    """Return the digest by which a ledger knows a leakage table."""
-    from corrdp._json import digest
-
-    return digest(table.to_dict())
 
 
 def pay_for_leakage(
@@ -330,6 +302,7 @@ def refuse_unrecorded(choice: LedgerChoice, leakage: "LeakageTable | None") -> N
     For releases whose price does not include the table.
     """
     from corrdp.ledger import Ledger
+    from corrdp.ledger._certificates import release_digest
 
     if leakage is None or leakage.source != "private":
         return

@@ -39,6 +39,7 @@ from corrdp.exceptions import (
     PolicyError,
     UtilityWarning,
 )
+from corrdp.ledger import Ledger
 from corrdp.policy import (
     Budget,
     Policy,
@@ -67,6 +68,7 @@ _THEOREM_STEPS = 1000
 class PrivateLinearModel(PrivateEstimator):
     """Base of the linear estimators; see `LogisticRegression`."""
 
+    _fitted_privates = ("_encoder", "_coef", "_intercept", "_path")
     _intercept: Any  # a number, or one per output
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
 
@@ -85,6 +87,9 @@ class PrivateLinearModel(PrivateEstimator):
         step_size: float | None = None,
         theorem_constant: float | None = None,
         random_state: int | None = None,
+        fits: int = 1,
+        disjoint: bool = False,
+        ledger: Ledger | str | Path | None = None,
         research: bool = False,
     ) -> None:
         self.policy = policy
@@ -99,6 +104,9 @@ class PrivateLinearModel(PrivateEstimator):
         self.step_size = step_size
         self.theorem_constant = theorem_constant
         self.random_state = random_state
+        self.fits = fits
+        self.disjoint = disjoint
+        self.ledger = ledger
         self.research = research
 
     def plan(self, n_rows: int) -> TrainingPlan:
@@ -114,7 +122,7 @@ class PrivateLinearModel(PrivateEstimator):
                 f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
                 "the table."
             )
-        policy = protected_policy(self.policy, self._method())
+        policy = self._shared(protected_policy(self.policy, self._method()))
         return self._plan(
             policy,
             check_count("n_rows", n_rows),
@@ -136,11 +144,12 @@ class PrivateLinearModel(PrivateEstimator):
                 f"theorem_plan needs a Policy, got policy={self.policy!r}. Pass the "
                 "policy of the table."
             )
+        policy = self._shared(self.policy)
         return self._theorem_plan(
-            self.policy,
+            policy,
             check_count("n_rows", n_rows),
             self._budget(),
-            self._leakage(self.policy, self.policy),
+            self._leakage(policy, self.policy),
         )
 
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
@@ -149,7 +158,7 @@ class PrivateLinearModel(PrivateEstimator):
         encoder = PolicyEncoder(policy).fit(X)
         return encoder.transform(X), self._encode_label(encoder, y)
 
-    def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
+    def _train(self, X: Any, y: Any, pay: Charge) -> None:
         method = self._method()
         private = method.is_private
         budget = self._budget() if private else None
@@ -162,7 +171,7 @@ class PrivateLinearModel(PrivateEstimator):
             if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
-        self.policy_ = policy
+        self.policy_ = policy = self._shared(policy)
         self._encoder = PolicyEncoder(policy).fit(X)
         codes = self._encoder.transform(X)
         labels = self._encode_label(self._encoder, y)
@@ -185,10 +194,11 @@ class PrivateLinearModel(PrivateEstimator):
             )
             return
         leakage = self._leakage(policy, declared)
-        rows = Rows(codes, labels, policy, budget, leakage, self.random_state, charge)
+        rows = Rows(codes, labels, policy, budget, leakage, self.random_state, pay)
         fitted = self._fit_privately(rows)
         self._coef, self._intercept = fitted.coef, fitted.intercept
-        self.certificate_, self._path = fitted.certificate, fitted.path
+        self.certificate_ = self._stamped(fitted.certificate)
+        self._path = fitted.path
 
     def _fit_privately(self, rows: Rows) -> PrivateFit:
         n_rows = len(rows.codes)
@@ -205,7 +215,7 @@ class PrivateLinearModel(PrivateEstimator):
                 f"{rows.budget.epsilon:g}). Expect little; use more rows or a larger "
                 "epsilon.",
                 UtilityWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if self.sampling_rate is None:
             return fit_full_batch(rows, plan)
@@ -354,6 +364,8 @@ class PrivateLinearModel(PrivateEstimator):
                 "step_size": self.step_size,
                 "theorem_constant": self.theorem_constant,
                 "random_state": self.random_state,
+                "fits": self.fits,
+                "disjoint": self.disjoint,
                 "research": self.research,
                 **self._own_parameters(),
             },
@@ -388,6 +400,8 @@ class PrivateLinearModel(PrivateEstimator):
         model._coef = coefficients_from_names(policy, content["coefficients"])
         model._intercept = np.asarray(content["intercept"], dtype=np.float64)
         model._restore_fitted(content["fitted"])
+        if certificate is not None:
+            model._mark_as_spent()
         return model
 
     def _own_parameters(self) -> JSONObject:

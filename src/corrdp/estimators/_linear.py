@@ -1,5 +1,6 @@
 """Least squares under a policy."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.ledger import Ledger
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder
 from corrdp.training import SQUARED_LOSS, HuberLoss, Loss, Solver
 
@@ -83,6 +85,9 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         step_size: float | None = None,
         theorem_constant: float | None = None,
         random_state: int | None = None,
+        fits: int = 1,
+        disjoint: bool = False,
+        ledger: Ledger | str | Path | None = None,
         research: bool = False,
     ) -> None:
         super().__init__(
@@ -98,6 +103,9 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             step_size=step_size,
             theorem_constant=theorem_constant,
             random_state=random_state,
+            fits=fits,
+            disjoint=disjoint,
+            ledger=ledger,
             research=research,
         )
         self.loss = loss

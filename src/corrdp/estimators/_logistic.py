@@ -51,8 +51,15 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         The paper's unstated constant C under ``theorem`` (E4); None for Eq. (4).
     random_state : int, optional
         Seed, for research: the certificate then says that noise can be replayed.
+    fits : int
+        Number of fits that share `epsilon` and `delta`, which belong to the estimator
+        and all its clones and copies together (`docs/scikit-learn.md`).
+    disjoint : bool
+        Declares that no person has rows in two of the fits.
+    ledger : Ledger or path, optional
+        Pays for every fit before it computes anything from rows.
     research : bool
-        Allow what is not private.
+        Allow what is not private; the certificate is stamped.
 
     Attributes
     ----------

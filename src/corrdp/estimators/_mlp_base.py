@@ -22,6 +22,7 @@ from corrdp.exceptions import (
     CorrDPError,
     UtilityWarning,
 )
+from corrdp.ledger import Ledger
 from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training._layout import central_reference, standardizing_scale
 
@@ -31,6 +32,8 @@ _NOISE_WARNED = 0.3  # one-step noise on the mean gradient, per clipping norm
 
 class PrivateNetwork(PrivateEstimator):
     """Base of the network estimators; see `MLPClassifier`."""
+
+    _fitted_privates = ("_weights",)
 
     def __init__(
         self,
@@ -50,6 +53,9 @@ class PrivateNetwork(PrivateEstimator):
         checkpoint: str | Path | None = None,
         checkpoint_every: int = 50,
         random_state: int | None = None,
+        fits: int = 1,
+        disjoint: bool = False,
+        ledger: Ledger | str | Path | None = None,
         research: bool = False,
     ) -> None:
         self.policy = policy
@@ -67,9 +73,12 @@ class PrivateNetwork(PrivateEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.random_state = random_state
+        self.fits = fits
+        self.disjoint = disjoint
+        self.ledger = ledger
         self.research = research
 
-    def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
+    def _train(self, X: Any, y: Any, pay: Charge) -> None:
         train = _training()
         method = self._chosen_method(_METHODS)
         widths = tuple(
@@ -77,7 +86,7 @@ class PrivateNetwork(PrivateEstimator):
         )
         declared, X, y = self._declared(X, y)
         declared.require_confirmed()
-        policy = protected_policy(declared, method)
+        policy = self._shared(protected_policy(declared, method))
         budget = self._budget() if method.is_private else None
         encoder = PolicyEncoder(policy).fit(X)
         features = _scaled(encoder, X)
@@ -106,21 +115,22 @@ class PrivateNetwork(PrivateEstimator):
             features,
             labels,
             **shape,
-            charge=charge,
+            charge=pay,
             learning_rate=self.learning_rate,
             checkpoint=self.checkpoint,
             checkpoint_every=check_count("checkpoint_every", self.checkpoint_every),
             **self._terms(policy, declared, len(features), self.n_steps),
         )
         self._weights = trained.weights
-        self.plan_, self.certificate_ = trained.plan, trained.certificate
+        self.plan_ = trained.plan
+        self.certificate_ = self._stamped(trained.certificate)
         if trained.plan.deviation > _NOISE_WARNED:
             warnings.warn(
                 f"noise is {trained.plan.deviation:.2g} of the clipping norm for "
                 f"one step on {len(features)} rows at epsilon={budget.epsilon:g}. "
                 "Expect little; use more rows, fewer units or a larger epsilon.",
                 UtilityWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def private_training(
@@ -154,7 +164,7 @@ class PrivateNetwork(PrivateEstimator):
                 f"private_training needs a Policy, got policy={self.policy!r}. Pass "
                 "the policy of the table."
             )
-        policy = protected_policy(self.policy, method)
+        policy = self._shared(protected_policy(self.policy, method))
         return _training().private_network(
             features,
             labels,
@@ -212,7 +222,7 @@ class PrivateNetwork(PrivateEstimator):
         """Write model, policy and certificate as text files; see `load`."""
         check_is_fitted(self, "policy_")
         parameters = self.get_params(deep=False)
-        for name in ("policy", "leakage", "checkpoint"):
+        for name in ("policy", "leakage", "checkpoint", "ledger"):
             del parameters[name]
         parameters["hidden_units"] = list(parameters["hidden_units"])
         content: JSONObject = {
@@ -245,6 +255,8 @@ class PrivateNetwork(PrivateEstimator):
             (np.array(weight), np.array(bias)) for weight, bias in content["weights"]
         )
         model._restore_fitted(content["fitted"])
+        if certificate is not None:
+            model._mark_as_spent()
         return model
 
     def _fitted_content(self) -> JSONObject:

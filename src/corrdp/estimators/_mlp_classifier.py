@@ -47,8 +47,15 @@ class MLPClassifier(ClassifierMixin, PrivateNetwork):  # type: ignore[misc]
         Steps between checkpoints.
     random_state : int, optional
         Replayable noise, for research.
+    fits : int
+        Number of fits that share `epsilon` and `delta`, which belong to the estimator
+        and all its clones and copies together (`docs/scikit-learn.md`).
+    disjoint : bool
+        Declares that no person has rows in two of the fits.
+    ledger : Ledger or path, optional
+        Pays for every fit before it computes anything from rows.
     research : bool
-        Allow methods that protect nothing.
+        Allow methods that protect nothing; the certificate is stamped.
 
     Attributes
     ----------

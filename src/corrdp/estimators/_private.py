@@ -1,15 +1,21 @@
 """What every private estimator checks before it reads a row."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from corrdp.certificate import Calibration
+from corrdp._validate import check_count
+from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
+from corrdp.estimators._family import Family, Spending, share_of
+from corrdp.estimators._fitting import Charge
 from corrdp.estimators._methods import LeakageInput, Method, resolve_leakage
 from corrdp.exceptions import (
     BudgetError,
@@ -17,6 +23,7 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
+from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget, Policy
 
 
@@ -29,8 +36,107 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     leakage: Any
     method: str
     calibration: str
+    fits: int
+    disjoint: bool
+    ledger: Ledger | str | Path | None
     research: bool
+    policy_: Policy
+    _family: Family
+    _fitted_privates: tuple[str, ...]
     _numeric_label: bool
+
+    def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
+        """Train, once paid for; a fit that raises leaves the whole earlier fit."""
+        if self.epsilon is not None and self.delta is not None:
+            self._require_budget(charge)
+        with self._replacing_fit():
+            self._train(X, y, lambda certificate: self._pay(certificate, charge))
+
+    def _train(self, X: Any, y: Any, pay: Charge) -> None:
+        raise NotImplementedError
+
+    @contextmanager
+    def _replacing_fit(self) -> Iterator[None]:
+        """Forget the earlier fit, so that nothing of it outlives the next one.
+
+        If the next one raises, the earlier one is put back, all of it.
+        """
+        earlier = self._take_fit()
+        try:
+            yield
+        except BaseException:
+            self._take_fit()
+            self.__dict__.update(earlier)
+            raise
+
+    def _take_fit(self) -> dict[str, Any]:
+        """Remove all that a fit has set, and return it; scikit-learn's own stays."""
+        names = [n for n in vars(self) if n.endswith("_") or n in self._fitted_privates]
+        return {name: self.__dict__.pop(name) for name in names}
+
+    def _family_record(self) -> Family:
+        """Return the record that this estimator shares with its copies."""
+        if "_family" not in vars(self):
+            self._family = Family()
+        return self._family
+
+    def __sklearn_clone__(self) -> Self:
+        family = self._family_record()
+        copy: Self = super().__sklearn_clone__()
+        copy._family = family
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._family_record()  # a copy of an estimator that was never fitted shares it
+        state: dict[str, Any] = super().__getstate__()
+        return state
+
+    def _unpaid_budget(self, charge: Charge | None) -> Budget | None:
+        """Return the budget of the family, None if it is not what pays."""
+        if self.research or charge is not None or self.ledger is not None:
+            return None
+        return self._family_budget()
+
+    def _require_budget(self, charge: Charge | None) -> None:
+        """Raise before a row is read, if the family cannot pay for another fit."""
+        budget = self._unpaid_budget(charge)
+        if budget is not None:
+            self._family_record().require(self._spending(), budget)
+
+    def _spending(self) -> Spending:
+        return Spending.of(self._budget(), disjoint=self.disjoint)
+
+    def _pay(self, certificate: Certificate, charge: Charge | None) -> None:
+        """Record a fit with its family, and charge it where it is to be charged.
+
+        Guarantee
+        ---------
+        Called before anything is computed from the rows; what it raises stops the fit
+        (`docs/theory/composition.md`).
+        """
+        stamped = self._stamped(certificate)
+        with self._family_record().spending(
+            self._spending(), self._unpaid_budget(charge)
+        ):
+            if charge is not None:
+                charge(stamped)
+            if self.ledger is not None:
+                charge_certificate(
+                    self.ledger,
+                    stamped,
+                    policy=self.policy_,
+                    purpose=f"{type(self).__name__}, method {self.method}",
+                    leakage=self.leakage,
+                )
+
+    def _stamped(self, certificate: Certificate) -> Certificate:
+        """Return the certificate, which says so if research was allowed."""
+        return replace(certificate, research=self.research)
+
+    def _mark_as_spent(self) -> None:
+        """Record the fit of a model that was loaded."""
+        with self._family_record().spending(self._spending(), None):
+            pass
 
     def _chosen_method(self, allowed: Sequence[Method]) -> Method:
         if self.method not in list(allowed):
@@ -51,7 +157,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return method
 
-    def _budget(self) -> Budget:
+    def _family_budget(self) -> Budget:
         if self.epsilon is None or self.delta is None:
             raise BudgetError(
                 f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
@@ -59,6 +165,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "delta=1e-6."
             )
         return Budget(epsilon=self.epsilon, delta=self.delta)
+
+    def _budget(self) -> Budget:
+        """Return what one fit may spend: an equal share of the family's budget."""
+        whole = self._family_budget()
+        fits = check_count("fits", self.fits)
+        return Budget(
+            epsilon=share_of(whole.epsilon, fits), delta=share_of(whole.delta, fits)
+        )
+
+    def _shared(self, policy: Policy) -> Policy:
+        """Return the policy of one fit: its cap, too, is that of all fits together."""
+        fits = check_count("fits", self.fits)
+        if fits == 1:
+            return policy
+        return replace(policy, epsilon_cap=share_of(policy.epsilon_cap, fits))
 
     def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
         """Return the policy, the table, and the labels as a column of their own."""

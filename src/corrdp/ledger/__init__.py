@@ -2,6 +2,7 @@
 
 from corrdp.ledger._accounts import Account
 from corrdp.ledger._balance import Balance, Remaining
+from corrdp.ledger._certificates import charge_certificate
 from corrdp.ledger._events import ConcentratedEvent
 from corrdp.ledger._ledger import Ledger, Receipt
 from corrdp.ledger._rules import Rule
@@ -14,4 +15,5 @@ __all__ = [
     "Receipt",
     "Remaining",
     "Rule",
+    "charge_certificate",
 ]

@@ -2,13 +2,15 @@
 
 import builtins
 import os
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from corrdp import _random
-from corrdp._random import noise_generator
-from corrdp.exceptions import CorrDPWarning
+from corrdp._random import noise_generator, noise_source
+from corrdp.exceptions import CorrDPError
 
 
 def test_default_stream_is_a_stream_cipher():
@@ -55,7 +57,7 @@ def test_without_a_new_key_a_fork_repeats_the_parent():
     assert in_child(lambda: plain.bytes(32)) == plain.bytes(32)
 
 
-def test_without_the_secure_extra_a_warning_says_so(monkeypatch):
+def test_without_the_secure_generator_there_is_no_noise(monkeypatch):
     real_import = builtins.__import__
 
     def without_randomgen(name, *args, **kwargs):
@@ -64,6 +66,21 @@ def test_without_the_secure_extra_a_warning_says_so(monkeypatch):
         return real_import(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_randomgen)
-    with pytest.warns(CorrDPWarning, match=r"Install corrdp\[secure\]"):
-        bits = _random._fresh_bits()
-    assert type(bits).__name__ == "PCG64"
+    with pytest.raises(CorrDPError, match="randomgen is not installed"):
+        _random._fresh_bits()
+    assert noise_generator(3).random() >= 0.0  # a seed, for research, needs no key
+
+
+def test_certificates_name_what_draws_the_noise():
+    secret = noise_generator().bit_generator
+    assert type(secret).__name__ == "ChaCha"
+    assert secret.state["state"]["rounds"] == 20
+    assert noise_source(replayable=False).startswith("ChaCha20")
+    seeded = noise_generator(3).bit_generator
+    assert noise_source(replayable=True).startswith(type(seeded).__name__)
+
+
+def test_the_secure_generator_is_no_extra():
+    path = Path(__file__).parents[3] / "pyproject.toml"
+    project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+    assert any(line.startswith("randomgen") for line in project["dependencies"])

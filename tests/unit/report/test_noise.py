@@ -34,7 +34,9 @@ def test_error_bars_have_the_size_of_the_spread_over_seeds():
     # A nominal model of the curvature: the right size, within a factor of three on the
     # root mean square over 24 columns and 12 seeds (good to 5 % itself).
     table = hospital_table(5_000)
-    model = LogisticRegression(hospital_policy(), epsilon=0.5, delta=1e-6)
+    model = LogisticRegression(
+        hospital_policy(), epsilon=0.5, delta=1e-6, research=True
+    )
     weights = []
     for seed in range(12):
         model.set_params(random_state=seed).fit(table, table["readmitted"])
