@@ -25,9 +25,15 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import Loss, MultinomialLoss
 from corrdp.training._records import record_gradients
 
+_SCORES = {False: 0.0, True: 0.5, "sensitive": 1.0}
+
 
 def small_policy(*, protected=False, label="boolean", missing=False, relation=None):
-    """Return two sensitive, three insensitive features and a public one."""
+    """Return two sensitive, three insensitive features and a public one.
+
+    A protected label joins every class; ``protected="sensitive"`` makes it one more
+    sensitive feature.
+    """
     slot = {"missing": Slot()} if missing else {}
     features = (
         Feature("age", "sensitive", NumberDomain(0, 1, **slot)),
@@ -40,7 +46,7 @@ def small_policy(*, protected=False, label="boolean", missing=False, relation=No
     domain = NumberDomain(0, 1) if label == "number" else CategoryDomain(("n", "y"))
     return Policy(
         features,
-        label=Label("income", domain, score=0.5 if protected else 0.0),
+        label=Label("income", domain, score=_SCORES[protected]),
         relation=relation or "one_insensitive",
         block_leakage=0.5 if relation == "all_insensitive" else None,
     )

@@ -70,7 +70,7 @@ def with_numbers(layout, **by_key):
 def problems(draw, loss):
     policy = policy_of(
         loss,
-        protected=draw(st.booleans()),
+        protected=draw(st.sampled_from([False, True, "sensitive"])),
         missing=draw(st.booleans()),
         relation=draw(st.sampled_from(["one_insensitive", "all_insensitive"])),
     )

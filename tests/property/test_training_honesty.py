@@ -156,7 +156,7 @@ def largest_overspending(
 
 @pytest.mark.parametrize("rule", [default_plan, standard_plan])
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("score", [0.0, 0.5])
+@pytest.mark.parametrize("score", [0.0, 0.5, 1.0])
 @settings(max_examples=4)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_neighbor_moves_a_step_further_than_was_paid_for(rule, name, score, seed):

@@ -117,6 +117,15 @@ class Certificate:
             if claim.promised
         )
 
+    @property
+    def label_is_sensitive(self) -> bool:
+        """Whether a protected label changes along with sensitive features only."""
+        return self.label_protected and not any(
+            claim.label_changes
+            for name, claim in self.classes.items()
+            if name.startswith("insensitive")
+        )
+
     def verify(self, policy: Policy | None = None) -> tuple[str, ...]:
         """Recompute every number; return the checks made, or raise.
 

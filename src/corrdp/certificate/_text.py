@@ -95,6 +95,11 @@ def _leakage_sentence(certificate: "Certificate") -> str:
 
 
 def _label_sentence(certificate: "Certificate") -> str:
+    if certificate.label_protected and certificate.label_is_sensitive:
+        return (
+            "Label: protected as one more sensitive feature. A change of the label "
+            "along with an insensitive feature is priced as whole_record, not promised."
+        )
     if certificate.label_protected:
         return "Label: protected; it may change along with every class above."
     return "Label: not protected. A change of a record's label is not covered."

@@ -135,7 +135,7 @@ def estimate_leakage(
     targets = leakage_targets(policy)
     request = LeakageRequest(
         data=data,
-        policy=policy,
+        policy=policy.leakage_view(),  # a sensitive label is leaked about too
         estimator=None if estimator is None else estimator_named(estimator),
         metric=metric_named(metric),
         feature_failure_probability=failure_probability / max(1, len(targets)),
@@ -206,6 +206,7 @@ def plan_leakage_release(
     """
     check_epsilon(epsilon)
     check_delta(delta)
+    policy = policy.leakage_view()
     layout = count_layout(policy, leakage_targets(policy), max_cells=max_cells)
     shapes = [s for s in layout.shapes if s.n_values > 1 and s.n_cells > 1]
     if not shapes:

@@ -16,6 +16,7 @@ from corrdp.policy._features import (
     Conditioning,
     Feature,
     Label,
+    LabelJoining,
     NeighborRelation,
 )
 from corrdp.policy._neighbors import (
@@ -36,6 +37,7 @@ __all__ = [
     "Domain",
     "Feature",
     "Label",
+    "LabelJoining",
     "NeighborClass",
     "NeighborRelation",
     "NumberDomain",

@@ -123,6 +123,8 @@ def policy_document(policy: "Policy") -> JSONObject:
     if policy.label is not None:
         table = _domain_table(policy.label.domain)
         document["label"] = {**table, "score": policy.label.score}
+        if policy.label.joins is not None:
+            document["label"]["joins"] = policy.label.joins.value
     return document
 
 
@@ -177,8 +179,9 @@ def _feature(name: str, value: Any) -> Feature:
 def _label(target: Any, table: Mapping[str, Any]) -> Label:
     return Label(
         name=target,
-        domain=_domain("label", table, {"score"}),
+        domain=_domain("label", table, {"score", "joins"}),
         score=_required("label", table, "score"),
+        joins=table.get("joins"),
     )
 
 

@@ -32,6 +32,17 @@ class NeighborRelation(StrEnum):
     ALL_INSENSITIVE = "all_insensitive"
 
 
+class LabelJoining(StrEnum):
+    """Along with which columns a protected label may change.
+
+    ``sensitive``: the label is one more sensitive feature. ``every``: it may change
+    along with every class, which is stricter and leaves little to gain.
+    """
+
+    SENSITIVE = "sensitive"
+    EVERY = "every"
+
+
 class Conditioning(StrEnum):
     """What leakage conditions on: the changed features, or any set (Def. 2.5)."""
 
@@ -137,11 +148,15 @@ class Label:
     score : float
         Protection of the label in [0, 1]: 0 is public, 1 is fully sensitive. There
         is no default, because either choice would be a promise nobody made.
+    joins : LabelJoining, optional
+        At score 1 the label is one more ``sensitive`` feature by default, or joins
+        ``every`` class. Scores in between always join every class.
     """
 
     name: str
     domain: Domain
     score: float
+    joins: LabelJoining | None = None
 
     def __post_init__(self) -> None:
         checked_text("target", self.name)
@@ -159,8 +174,23 @@ class Label:
             remedy="Declare 0 (labels are public) to 1 (fully sensitive).",
         )
         object.__setattr__(self, "score", score)
+        joins = LabelJoining.SENSITIVE if score == 1.0 else LabelJoining.EVERY
+        if self.joins is not None:
+            declared = checked_choice("label.joins", self.joins, LabelJoining)
+            if score == 0.0 or (score < 1.0 and declared is not joins):
+                raise PolicyError(
+                    f"label.joins={declared.value!r} is declared for label.score="
+                    f"{score:g}. Only a label of score 1 has a choice: remove it."
+                )
+            joins = declared
+        object.__setattr__(self, "joins", joins if score > 0.0 else None)
 
     @property
     def is_protected(self) -> bool:
         """Whether a change of the label is protected at all."""
         return self.score > 0.0
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether the label is one more sensitive feature."""
+        return self.joins is LabelJoining.SENSITIVE

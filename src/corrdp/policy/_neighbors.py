@@ -63,31 +63,36 @@ def neighbor_classes(
     A mechanism that is ``(class_epsilon(distance), delta)``-indistinguishable on every
     promised class is CorrDP for the policy: the floor and joining the label only
     strengthen what is asked. Not covered: a change of sensitive and insensitive
-    features together (priced as ``whole_record``), public features, and labels of
-    score 0. Proof: docs/theory/neighbors.md.
+    features together (priced as ``whole_record``; a sensitive label counts among
+    them), public features, and labels of score 0. Proof: docs/theory/neighbors.md.
     """
     label = policy.label
-    label_score = label.score if label is not None else 0.0
-    label_changes = label_score > 0.0
+    label_changes = policy.label_is_protected
+    joins_all = label_changes and label is not None and not label.is_sensitive
+    # A label that joins every class brings its own score along.
+    joined_score = label.score if label is not None and joins_all else 0.0
 
-    def joined(name: str, features: tuple[str, ...], distance: float) -> NeighborClass:
-        distance = max(distance, label_score, policy.distance_floor)
-        return NeighborClass(name, features, label_changes, distance, True)
+    def insensitive(name: str, features: tuple[str, ...], own: float) -> NeighborClass:
+        distance = max(own, joined_score, policy.distance_floor)
+        return NeighborClass(name, features, joins_all, distance, True)
 
     classes = []
-    if policy.sensitive:
-        classes.append(joined(SENSITIVE, policy.sensitive, 1.0))
+    if policy.sensitive or (label_changes and not joins_all and policy.insensitive):
+        classes.append(
+            NeighborClass(SENSITIVE, policy.sensitive, label_changes, 1.0, True)
+        )
     if policy.relation is NeighborRelation.ONE_INSENSITIVE:
         of_column = _column_distances(policy, leakage)
         classes += [
-            joined(f"{INSENSITIVE}:{name}", (name,), of_column[name])
+            insensitive(f"{INSENSITIVE}:{name}", (name,), of_column[name])
             for name in policy.insensitive
         ]
     elif policy.insensitive:
         distance = _block_distance(policy, leakage)
-        classes.append(joined(INSENSITIVE, policy.insensitive, distance))
-    if label_changes:
-        classes.append(joined(LABEL, (), label_score))
+        classes.append(insensitive(INSENSITIVE, policy.insensitive, distance))
+    if joins_all or (label_changes and not classes):
+        score = max(1.0 if label is None else label.score, policy.distance_floor)
+        classes.append(NeighborClass(LABEL, (), True, score, True))
     protected = tuple(
         f.name for f in policy.features if f.role is not ColumnRole.PUBLIC
     )

@@ -128,6 +128,18 @@ class Policy:
         """Whether there is a label and a change of it is protected."""
         return self.label is not None and self.label.is_protected
 
+    def leakage_view(self) -> "Policy":
+        """Return the policy whose sensitive features leakage is about.
+
+        A label that is one more sensitive feature is one of them; otherwise this is
+        the policy itself.
+        """
+        label = self.label
+        if label is None or not label.is_sensitive:
+            return self
+        own = Feature(label.name, ColumnRole.SENSITIVE, label.domain)
+        return replace(self, features=(*self.features, own), label=None)
+
     def feature(self, name: str) -> Feature:
         """Return the feature of that name, or raise `PolicyError`."""
         for feature in self.features:

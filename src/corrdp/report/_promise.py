@@ -21,6 +21,12 @@ def promise_section(certificate: Certificate) -> JSONObject:
     not_covered = list(NOT_COVERED)
     if not certificate.label_protected:
         not_covered.insert(0, "The label: whether it changes is not protected.")
+    elif certificate.label_is_sensitive:
+        not_covered.insert(
+            0,
+            "A change of the label along with an insensitive feature: the label is one "
+            "more sensitive feature here, and such a change is priced, not promised.",
+        )
     return {
         "headline": _headline(certificate),
         "certified": certificate.calibration is Calibration.CERTIFIED,

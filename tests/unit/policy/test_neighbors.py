@@ -54,6 +54,54 @@ def test_one_insensitive_with_a_protected_label():
     )
 
 
+def test_a_label_of_score_1_is_one_more_sensitive_feature():
+    assert neighbor_classes(with_label(1.0)) == (
+        NeighborClass("sensitive", ("age", "debt"), True, 1.0, True),
+        NeighborClass("insensitive:sex", ("sex",), False, 0.2, True),
+        NeighborClass("insensitive:job", ("job",), False, 0.7, True),
+        NeighborClass("whole_record", ("age", "sex", "job", "debt"), True, 1.0, False),
+    )
+
+
+def test_a_label_of_score_1_may_join_every_class():
+    policy = Policy(FEATURES, Label("y", DOMAIN, 1.0, joins="every"))
+    classes = classes_of(policy)
+    assert all(c.label_changes and c.distance == 1.0 for c in classes.values())
+    assert "label" in classes
+
+
+def test_a_sensitive_label_alone_is_a_class_without_features():
+    insensitive = Policy(FEATURES[1:3], Label("y", DOMAIN, 1.0))
+    assert neighbor_classes(insensitive)[0] == NeighborClass(
+        "sensitive", (), True, 1.0, True
+    )
+    public = Policy(FEATURES[3:4], Label("y", DOMAIN, 1.0))
+    assert [c.name for c in neighbor_classes(public)] == ["label", "whole_record"]
+
+
+@pytest.mark.parametrize(
+    ("score", "joins"), [(0.0, "every"), (0.5, "sensitive"), (1.0, "none")]
+)
+def test_only_a_label_of_score_1_has_a_choice(score, joins):
+    with pytest.raises(PolicyError, match="joins"):
+        Label("y", DOMAIN, score, joins=joins)
+
+
+@pytest.mark.parametrize("joins", [None, "sensitive", "every"])
+def test_how_a_label_joins_is_written_and_read_back(joins):
+    policy = Policy(FEATURES, Label("y", DOMAIN, 1.0, joins=joins))
+    assert Policy.from_toml(policy.to_toml()) == policy
+    strict = Policy(FEATURES, Label("y", DOMAIN, 1.0, joins="every"))
+    assert (policy.fingerprint() == strict.fingerprint()) is (joins == "every")
+
+
+def test_leakage_is_about_a_sensitive_label_too():
+    view = with_label(1.0).leakage_view()
+    assert view.sensitive == ("age", "debt", "y")
+    assert with_label(0.5).leakage_view() == with_label(0.5)
+    assert with_label(0.0).leakage_view() == with_label(0.0)
+
+
 def test_all_insensitive_takes_the_leakage_of_the_block_and_its_largest_score():
     policy = Policy(FEATURES, relation="all_insensitive", block_leakage=0.6)
     block = classes_of(policy)["insensitive"]
