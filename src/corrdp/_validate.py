@@ -13,6 +13,9 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.exceptions import BudgetError, CorrDPError
 
+MOST = 2**63 - 1
+"""Counts beyond it are no counts: nothing here could hold or price them."""
+
 
 def _as_float(value: Any) -> float:
     """Return a real number as a float, or NaN for what a float cannot hold."""
@@ -74,7 +77,7 @@ def check_count(
 ) -> int:
     """Return `value` as an int not below `lower`, or raise `error`."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
-    if not is_whole or int(value) < lower:
+    if not is_whole or not lower <= int(value) <= MOST:
         raise error(
             f"{name} must be a whole number of at least {lower}, got "
             f"{name}={_shown(value)}." + (f" {remedy}" if remedy else "")

@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 import subprocess
+import tomllib
 
 import duckdb
 import pandas as pd
@@ -73,9 +74,16 @@ def test_init_marks_what_it_read_and_training_refuses_until_confirmed(folder, tm
     assert refused.code == 3
     assert "features.income.bounds" in refused.stderr
     assert not (tmp_path / "model").exists()
-    assert run("confirm", policy, "features.income.bounds").code == 0
+    one = run("confirm", policy, "features.income.bounds")
+    assert one.code == 0
     assert "features.income.bounds" not in policy.read_text().split("[features", 1)[0]
-    assert run("confirm", policy, "--all", "--json").code == 0
+    income = tomllib.loads(policy.read_text())["features"]["income"]
+    assert f"features.income.bounds = {income['bounds']}" in one.stdout
+    confirmed = json.loads(run("confirm", policy, "--all", "--json").stdout)
+    assert confirmed["unconfirmed"] == []
+    assert set(confirmed["values"]) == set(confirmed["confirmed"])
+    assert "north" in confirmed["values"]["features.region.categories"]
+    assert confirmed["values"]["label.type"] == "boolean"
     again = run(*train, "--out", tmp_path / "model")
     assert again.code == 3
     assert "leakage" in again.stderr  # confirmed, and still no leakage declared

@@ -8,7 +8,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from corrdp._json import canonical_text, decode_number, digest, encode_number
+from corrdp._json import (
+    Infinite,
+    canonical_text,
+    check_shape,
+    decode_number,
+    decoding,
+    digest,
+    encode_number,
+    parse_json,
+)
 from corrdp._random import noise_source
 from corrdp._typing import JSONObject
 from corrdp.certificate._claims import (
@@ -44,6 +53,37 @@ DOMAIN_ASSUMPTION = (
     "every record lies in the domain that the policy declares, which the encoder "
     "enforces; the number of rows is public"
 )
+
+_SHAPE = {
+    "epsilon": Infinite,
+    "delta": float,
+    "target_epsilon": float,
+    "relation": str,
+    "conditioning": str,
+    "distance_floor": float,
+    "epsilon_cap": float,
+    "label_protected": bool,
+    "classes": {
+        ...: {
+            "epsilon": Infinite,
+            "allowed_epsilon": Infinite,
+            "distance": float,
+            "features": [str],
+            "label_changes": bool,
+            "promised": bool,
+        }
+    },
+    "leakage": {
+        "source": str,
+        "values": {...: float},
+        "failure_probability": float,
+        "metric": str,
+    },
+    "assumptions": [str],
+    "policy_fingerprint": str,
+    "replayable_noise": bool,
+    "software": {...: str},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,14 +214,7 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
         """Read what `to_json` wrote; anything changed since is refused."""
-        try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise CorrDPError(
-                f"the certificate is not JSON (line {error.lineno}, column "
-                f"{error.colno}). Pass a file that corrdp wrote."
-            ) from None
-        return cls.from_dict(document)
+        return cls.from_dict(parse_json(text, "certificate"))
 
     @classmethod
     def from_dict(cls, document: Any) -> "Certificate":
@@ -192,12 +225,18 @@ class Certificate:
                 f"the certificate schema must be {SCHEMA!r}, got {schema!r}. "
                 "Read it with the version of corrdp that wrote it."
             )
+        with decoding("certificate"):
+            return cls._decoded(document)
+
+    @classmethod
+    def _decoded(cls, document: JSONObject) -> "Certificate":
         rest = {key: value for key, value in document.items() if key != "digest"}
         if document.get("digest") != digest(rest):
             raise GuaranteeVoidError(
                 "the certificate was changed after it was issued: its digest does not "
                 "match its content. Ask for the original."
             )
+        check_shape(document, _SHAPE, "certificate")
         certificate = cls(
             calibration=Calibration(document["calibration"]),
             target_epsilon=document["target_epsilon"],

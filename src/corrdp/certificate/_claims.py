@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from corrdp._json import decode_number, encode_number
+from corrdp._json import check_shape, decode_number, encode_number
 from corrdp._typing import JSONObject
 from corrdp._validate import check_real
 from corrdp.accounting import (
@@ -248,6 +248,8 @@ class Component:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Component":
         """Read what `to_json` wrote."""
+        shape = {"name": str, "scope": ({...: [str]}, None)}
+        check_shape(document, shape, "component")
         return cls(
             name=document["name"],
             plan=(

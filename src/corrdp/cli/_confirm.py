@@ -1,7 +1,8 @@
 """``corrdp confirm``: take responsibility for values that were read from data."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +24,8 @@ def confirm(
 ) -> None:
     """Confirm fields of a draft policy, after you have checked them.
 
-    By confirming you state that the value could be known without the private table.
+    By confirming you state that each value could be known without the private table:
+    it is printed with every certificate's policy. What you confirm is listed.
     """
     import tomlkit
 
@@ -44,6 +46,7 @@ def confirm(
         )
     left = [name for name in checked.unconfirmed if name not in wanted]
     document = tomlkit.parse(policy.read_text(encoding="utf-8"))
+    values = {name: _declared(document.unwrap(), name) for name in wanted}
     if left:
         waiting = tomlkit.array()
         waiting.extend(left)
@@ -51,8 +54,23 @@ def confirm(
     elif "unconfirmed" in document:
         del document["unconfirmed"]
     write_text(policy, tomlkit.dumps(document))
+    lines = []
+    if wanted:
+        lines.append("you state that these values are known without the table:")
+        lines += [f"  {name} = {value!r}" for name, value in values.items()]
+    lines.append(f"confirmed {len(wanted)} fields, {len(left)} still wait")
     show(
-        {"confirmed": wanted, "unconfirmed": left},
+        {"confirmed": wanted, "values": values, "unconfirmed": left},
         as_json=as_json,
-        text=f"confirmed {len(wanted)} fields, {len(left)} still wait",
+        text="\n".join(lines),
     )
+
+
+def _declared(document: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a field such as ``features.age.bounds``, None if gone."""
+    owner, _, field = name.rpartition(".")
+    if owner.startswith("features."):  # a column's name may have dots of its own
+        table = document.get("features", {}).get(owner.removeprefix("features."), {})
+    else:
+        table = document.get(owner, {})
+    return table.get(field)

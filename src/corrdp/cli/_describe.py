@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corrdp._files import write_text
+from corrdp._json import read_json
 from corrdp.exceptions import CorrDPError
 
 if TYPE_CHECKING:
@@ -64,13 +65,7 @@ def write_summary(directory: Path, summary: dict[str, Any]) -> None:
 def read_summary(directory: Path) -> dict[str, Any]:
     """Return the summary that a training run left in a directory."""
     path = directory / SUMMARY_FILE
-    try:
-        summary = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CorrDPError(
-            f"cannot read {str(path)!r} ({type(error).__name__}). Pass a directory "
-            "that corrdp train wrote."
-        ) from None
+    summary = read_json(path, "summary", "corrdp train")
     schema = summary.get("schema") if isinstance(summary, dict) else None
     if schema != "corrdp.report/1":
         raise CorrDPError(

@@ -44,18 +44,19 @@ def init(
     """Draft a policy: types and domains are guessed, and must be confirmed.
 
     What is read from the table is marked in the file and refused by every command that
-    trains or releases, until it is confirmed. The draft itself is not private.
+    trains or releases, until it is confirmed. Free text, identifiers, dates and values
+    of very few rows are not written down. The draft shows something of the table all
+    the same: it is readable for its owner alone.
     """
     from corrdp.cli._data import read_all
-    from corrdp.cli._draft import Wishes, draft_policy
-    from corrdp.policy import Policy
+    from corrdp.policy import DraftWishes, Policy, draft_policy
 
     if out.exists():
         raise CorrDPError(
             f"there is a file {str(out)!r} already. Choose another --out, so that no "
             "edited policy is lost."
         )
-    wishes = Wishes(
+    wishes = DraftWishes(
         target=target,
         sensitive=tuple(names(sensitive)),
         public=tuple(names(public)),
@@ -71,6 +72,7 @@ def init(
         f"wrote {out}: {len(policy.sensitive)} sensitive, {len(policy.insensitive)} "
         f"insensitive, {len(policy.public)} public features",
         *(f"left out {name}: {reason}" for name, reason in draft.left_out.items()),
+        *(f"doubtful: {name}: {reason}" for name, reason in draft.doubtful.items()),
         f"to confirm: {len(draft.unconfirmed)} fields read from the table. Edit the "
         f"file, then run: corrdp confirm {out} --all",
     ]
@@ -85,6 +87,7 @@ def init(
         "insensitive": list(policy.insensitive),
         "public": list(policy.public),
         "left_out": draft.left_out,
+        "doubtful": draft.doubtful,
         "unconfirmed": draft.unconfirmed,
     }
     show(document, as_json=as_json, text="\n".join(lines))

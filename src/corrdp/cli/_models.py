@@ -1,10 +1,10 @@
 """Models by the names that commands use."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from corrdp._json import check_shape, read_json
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
@@ -55,15 +55,9 @@ def load_estimator(directory: Path) -> Any:
     """Return the fitted model of a result directory, every digest checked."""
     from corrdp import estimators
 
-    path = directory / "model.json"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))["content"]
-        kind = content["kind"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorrDPError(
-            f"cannot read a model in {str(directory)!r} ({type(error).__name__}). Pass "
-            "a directory that corrdp train wrote."
-        ) from None
+    document = read_json(directory / "model.json", "model", "corrdp train")
+    check_shape(document, {"content": {"kind": str}}, "model")
+    kind = document["content"]["kind"]
     if kind in ("MLPClassifier", "MLPRegressor"):
         return _network(kind).load(directory)
     if kind not in ("LogisticRegression", "LinearRegression"):
@@ -80,13 +74,7 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
         return None
     from corrdp.mechanisms import LeakageTable
 
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CorrDPError(
-            f"cannot read the leakage table {str(path)!r} ({type(error).__name__}). "
-            "Pass a file that corrdp leakage --out wrote."
-        ) from None
+    document = read_json(path, "leakage table", "corrdp leakage --out")
     table = LeakageTable.from_dict(document)
     if table.policy_fingerprint != policy.fingerprint():
         raise PolicyError(

@@ -3,13 +3,13 @@
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from corrdp._files import write_text
+from corrdp._json import read_json
 from corrdp.cli._output import JsonOption, show, working
-from corrdp.exceptions import CorrDPError
 
 
 class Format(StrEnum):
@@ -56,9 +56,9 @@ def report(
     summary = read_summary(directory)
     if sweep is not None:
         path = sweep / "sweep.json" if sweep.is_dir() else sweep
-        summary = with_sweep(summary, _read_json(path, "sweep", "corrdp sweep"))
+        summary = with_sweep(summary, read_json(path, "sweep", "corrdp sweep"))
     if audit is not None:
-        document = _read_json(audit, "audit", "corrdp audit --out")
+        document = read_json(audit, "audit", "corrdp audit --out")
         summary = with_audit(summary, document)
     if ledger is not None:
         from corrdp.ledger import Ledger
@@ -78,13 +78,3 @@ def report(
         as_json=as_json,
         text=f"report: {path}",
     )
-
-
-def _read_json(path: Path, what: str, command: str) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CorrDPError(
-            f"cannot read the {what} {str(path)!r} ({type(error).__name__}). Pass what "
-            f"{command} wrote."
-        ) from None

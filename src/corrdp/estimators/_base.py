@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from corrdp._json import check_shape, decoding
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
@@ -30,6 +31,7 @@ from corrdp.estimators._methods import (
 )
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import (
+    check_outputs,
     coefficients_from_names,
     read_model,
     write_model,
@@ -63,6 +65,12 @@ from corrdp.training import (
 
 _NOISE_TO_SIGNAL_WARNED = 0.5
 _THEOREM_STEPS = 1000
+_SAVED = {
+    "parameters": {"solver": (str, {})},
+    "coefficients": {...: (float, [float])},
+    "intercept": (float, [float]),
+    "fitted": {},
+}
 
 
 class PrivateLinearModel(PrivateEstimator):
@@ -384,12 +392,18 @@ class PrivateLinearModel(PrivateEstimator):
         GuaranteeVoidError
             A file was changed, or the certificate cannot be recomputed.
         """
+        with decoding("model"):
+            return cls._loaded(directory)
+
+    @classmethod
+    def _loaded(cls, directory: str | Path) -> Self:
         content, policy, certificate = read_model(directory)
         if content["kind"] != cls.__name__:
             raise CorrDPError(
                 f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load it "
                 f"with {content['kind']}.load."
             )
+        check_shape(content, _SAVED, "model")
         parameters = dict(content["parameters"])
         if not isinstance(parameters["solver"], str):
             parameters["solver"] = Solver.from_json(parameters["solver"])
@@ -400,6 +414,7 @@ class PrivateLinearModel(PrivateEstimator):
         model._coef = coefficients_from_names(policy, content["coefficients"])
         model._intercept = np.asarray(content["intercept"], dtype=np.float64)
         model._restore_fitted(content["fitted"])
+        check_outputs(model, model._coef.shape[1:], model._intercept.shape)
         if certificate is not None:
             model._mark_as_spent()
         return model

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from corrdp._json import check_shape, decoding
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Certificate
@@ -17,7 +18,7 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._methods import Method, protected_policy
 from corrdp.estimators._private import PrivateEstimator
-from corrdp.estimators._saving import read_model, write_model
+from corrdp.estimators._saving import check_outputs, read_model, write_model
 from corrdp.exceptions import (
     CorrDPError,
     UtilityWarning,
@@ -27,6 +28,7 @@ from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training._layout import central_reference, standardizing_scale
 
 _METHODS = (Method.CORR, Method.STANDARD, Method.SEMI, Method.NONPRIVATE)
+_SAVED = {"parameters": {}, "weights": [[([[float]], [float])]], "fitted": {}}
 _NOISE_WARNED = 0.3  # one-step noise on the mean gradient, per clipping norm
 
 
@@ -242,12 +244,18 @@ class PrivateNetwork(PrivateEstimator):
         GuaranteeVoidError
             A file was changed, or the certificate cannot be recomputed.
         """
+        with decoding("model"):
+            return cls._loaded(directory)
+
+    @classmethod
+    def _loaded(cls, directory: str | Path) -> Self:
         content, policy, certificate = read_model(directory)
         if content["kind"] != cls.__name__:
             raise CorrDPError(
                 f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load it "
                 f"with {content['kind']}.load."
             )
+        check_shape(content, _SAVED, "model")
         model = cls(policy, **content["parameters"])
         model.policy_ = policy
         model.plan_, model.certificate_ = None, certificate
@@ -255,6 +263,8 @@ class PrivateNetwork(PrivateEstimator):
             (np.array(weight), np.array(bias)) for weight, bias in content["weights"]
         )
         model._restore_fitted(content["fitted"])
+        weight, bias = model._weights[-1]
+        check_outputs(model, weight.shape[:1], bias.shape)
         if certificate is not None:
             model._mark_as_spent()
         return model

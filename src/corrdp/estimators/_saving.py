@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from corrdp._json import digest
+from corrdp._json import check_shape, digest, read_json
 from corrdp._typing import JSONObject
 from corrdp.certificate import Certificate
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -21,6 +21,13 @@ SCHEMA = "corrdp.model/1"
 MODEL_FILE = "model.json"
 POLICY_FILE = "policy.toml"
 CERTIFICATE_FILE = "certificate.json"
+
+_SHAPE = {
+    "private": bool,
+    "policy_fingerprint": str,
+    "certificate_digest": (str, None),
+    "content": {"kind": str},
+}
 
 
 def write_model(
@@ -78,19 +85,14 @@ def read_model(
         certificate's numbers cannot be recomputed.
     """
     place = Path(directory)
-    try:
-        document = json.loads((place / MODEL_FILE).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise CorrDPError(
-            f"cannot read a model in {str(place)!r} ({type(error).__name__}). Pass a "
-            "directory that save wrote."
-        ) from None
+    document = read_json(place / MODEL_FILE, "model", "save or corrdp train")
     schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
         raise CorrDPError(
             f"the model schema must be {SCHEMA!r}, got {schema!r}. Read it with the "
             "version of corrdp that wrote it."
         )
+    check_shape(document, _SHAPE, "model")
     rest = {key: value for key, value in document.items() if key != "digest"}
     _refuse_unless(document.get("digest") == digest(rest), MODEL_FILE)
     policy = Policy.from_file(place / POLICY_FILE)
@@ -116,6 +118,29 @@ def coefficients_from_names(policy: Policy, by_name: dict[str, Any]) -> Any:
             f"{len(names)}. Ask for the original model."
         )
     return np.array(list(by_name.values()), dtype=np.float64)
+
+
+def check_outputs(
+    model: Any, weights: tuple[int, ...], constants: tuple[int, ...]
+) -> None:
+    """Raise unless weights, constants and labels of a saved model belong together.
+
+    Parameters
+    ----------
+    model : estimator
+        Restored; a classifier has ``classes_``.
+    weights, constants : tuple of int
+        Shape of the outputs by the last weights, and by their constants.
+    """
+    n_outputs = constants[0] if constants else 1
+    fits = weights == constants
+    if hasattr(model, "classes_"):
+        fits = fits and np.shape(model.classes_) == (max(2, n_outputs),)
+    if not fits:
+        raise CorrDPError(
+            f"the model is damaged: its weights have outputs {weights}, its constants "
+            f"{constants}, or its labels are others. Ask for the original."
+        )
 
 
 def _refuse_unless(unchanged: bool, name: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
-from corrdp._json import digest
+from corrdp._json import check_shape, decoding, digest, parse_json
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
@@ -264,6 +264,9 @@ def _trained(
     return rows
 
 
+_ROW = {"method": str, "epsilon": float, "seed": int, "score": float}
+
+
 class _Store:
     """Finished models as JSON lines, under a first line that says of what sweep."""
 
@@ -275,13 +278,17 @@ class _Store:
         """Return the models of an interrupted sweep, or raise if it was another."""
         if self._path is None or not self._path.exists():
             return []
-        head, *lines = self._path.read_text(encoding="utf-8").splitlines()
-        if json.loads(head) != {"sweep": self._key}:
+        what = f"checkpoint {str(self._path)!r}"
+        with decoding(what):
+            text = self._path.read_text(encoding="utf-8")
+            head, *rows = [parse_json(line, what) for line in text.splitlines()]
+            check_shape(rows, [_ROW], what)
+        if head != {"sweep": self._key}:
             raise CorrDPError(
                 f"the checkpoint {str(self._path)!r} belongs to another sweep. Choose "
                 "another file, or repeat that sweep's policy and parameters."
             )
-        return [json.loads(line) for line in lines]
+        return list(rows)
 
     def add(self, rows: Sequence[JSONObject]) -> None:
         """Append finished models."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from corrdp._json import check_shape, decoding
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Calibration, Component, LeakageClaim
@@ -15,7 +16,7 @@ from corrdp.exceptions import (
     PolicyError,
 )
 from corrdp.leakage import BLOCK, FeatureLeakage
-from corrdp.policy import NeighborRelation, Policy
+from corrdp.policy import Conditioning, NeighborRelation, Policy
 
 SCHEMA = "corrdp.leakage/1"
 
@@ -26,6 +27,26 @@ NOTICES = {
     "private": "computed from noisy counts: the cost is part of every certificate",
     "in_sample": "asymptotic: Theorem 4.4 of the paper charges (epsilon, 2 delta) "
     "under Assumptions 4.1 and 4.2; no certified release accepts it",
+}
+
+_SHAPE = {
+    "features": {
+        ...: {
+            "estimate": float,
+            "upper": (float, None),
+            "method": str,
+            "reason": str,
+        }
+    },
+    "source": frozenset(NOTICES),
+    "relation": frozenset(map(str, NeighborRelation)),
+    "conditioning": frozenset(map(str, Conditioning)),
+    "metric": str,
+    "failure_probability": float,
+    "delta_factor": int,
+    "research": bool,
+    "replayable_noise": bool,
+    "policy_fingerprint": str,
 }
 
 
@@ -195,6 +216,12 @@ class LeakageTable:
                 f"the leakage schema must be {SCHEMA!r}, got {schema!r}. "
                 "Pass what LeakageTable.to_dict wrote."
             )
+        with decoding("leakage table"):
+            return cls._decoded(document)
+
+    @classmethod
+    def _decoded(cls, document: JSONObject) -> "LeakageTable":
+        check_shape(document, _SHAPE, "leakage table")
         return cls(
             features=MappingProxyType(
                 {

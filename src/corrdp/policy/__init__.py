@@ -10,6 +10,7 @@ from corrdp.policy._domains import (
     Replace,
     Slot,
 )
+from corrdp.policy._draft import Draft, DraftWishes, draft_policy
 from corrdp.policy._encoder import Block, BlockKind, PolicyEncoder, policy_blocks
 from corrdp.policy._features import (
     ColumnRole,
@@ -35,6 +36,8 @@ __all__ = [
     "ColumnRole",
     "Conditioning",
     "Domain",
+    "Draft",
+    "DraftWishes",
     "Feature",
     "Label",
     "LabelJoining",
@@ -48,6 +51,7 @@ __all__ = [
     "Slot",
     "class_columns",
     "class_epsilon",
+    "draft_policy",
     "neighbor_classes",
     "policy_blocks",
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
@@ -23,6 +24,7 @@ _CUT = {
 }
 
 
+@decoding("audit")
 def with_audit(summary: JSONObject, audit: Any) -> JSONObject:
     """Return the summary with the result of an audit of its certificate.
 

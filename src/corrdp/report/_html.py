@@ -5,11 +5,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.exceptions import CorrDPError
 from corrdp.report._charts import VEGA_LITE, charts
 
 
+@decoding("summary")
 def render_html(summary: JSONObject) -> str:
     """Return a page that opens from disk without a network.
 
@@ -21,15 +23,25 @@ def render_html(summary: JSONObject) -> str:
     """
     specs = charts(summary)
     environment = _environment()
-    page = environment.get_template("report.html.j2").render(
-        summary=summary,
-        pictures={name: _picture(spec) for name, spec in specs.items()},
-        specs=_script_json(specs),
-        style=_text("report.css"),
-        script=_text("report.js"),
-        library=_library(),
-    )
-    return str(page)
+    template = environment.get_template("report.html.j2")
+    values = {
+        "summary": summary,
+        "pictures": {name: _picture(spec) for name, spec in specs.items()},
+        "specs": _script_json(specs),
+        "style": _text("report.css"),
+        "script": _text("report.js"),
+        "library": _library(),
+    }
+    return _rendered(template, values)
+
+
+def _rendered(template: Any, values: JSONObject) -> str:
+    from jinja2 import UndefinedError
+
+    try:
+        return str(template.render(values))
+    except UndefinedError as error:
+        raise LookupError(str(error)) from None
 
 
 def shown_number(value: Any) -> str:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.report._html import shown_number
 
 
+@decoding("summary")
 def render_markdown(summary: JSONObject) -> str:
     """Return the summary as Markdown, without charts."""
     lines = [f"# {_cell(summary['title'])}", ""]

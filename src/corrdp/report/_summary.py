@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+from corrdp._json import check_shape, decoding
 from corrdp._typing import JSONObject
 from corrdp.certificate import Certificate, LeakageClaim
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -151,6 +152,7 @@ def with_ledger(summary: JSONObject, ledger: Ledger) -> JSONObject:
     }
 
 
+@decoding("sweep")
 def with_sweep(summary: JSONObject, sweep: Any) -> JSONObject:
     """Return the summary with a privacy-utility curve, stamped as research.
 
@@ -166,6 +168,8 @@ def with_sweep(summary: JSONObject, sweep: Any) -> JSONObject:
             "the sweep must have 'metric' and 'points'. Pass what corrdp sweep wrote."
         )
     keys = ("method", "epsilon", "mean", "low", "high")
+    shape = {"metric": str, "points": [{"method": str, "epsilon": float}]}
+    check_shape(sweep, shape, "sweep")
     points = [{key: point[key] for key in keys} for point in sweep["points"]]
     stamps = list(dict.fromkeys([*summary["stamps"], f"sweep: {NOT_PRIVATE}"]))
     return summary | {

@@ -1,0 +1,272 @@
+"""What a column seems to hold, guessed from its cells for a draft.
+
+Only drafts look at cells like this. Everything that is guessed awaits confirmation,
+and what could name a person (free text, identifiers, dates, values of very few rows) is
+not written down.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from corrdp.exceptions import PolicyError
+
+MOST_CATEGORIES = 30
+"""More different values than this are no categories."""
+
+FEWEST_ROWS = 3
+"""A value that fewer rows hold may name one of them, so it is not listed."""
+
+MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "NULL")
+"""Texts that stand for a missing value."""
+
+BINS = 8
+
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_LEADING_ZERO = r"^\s*[+-]?0\d"
+_DATES = (
+    r"^\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?$",
+    r"^\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?$",
+    r"^\s*\d{1,2}[- ][A-Za-z]{3,9}[- ]\d{2,4}$",
+    r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$",
+)
+_COMPACT_DATE = r"^\s*(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
+_ADDRESSES = (
+    r"^\S+@\S+\.\S+$",
+    r"^[a-z]+://",
+    r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-",
+)
+_NAMED_LIKE_IDENTIFIER = re.compile(
+    r"(?i:(^|[\W_])(id|uid|uuid|guid|ssn|mrn|nr|identifier|email|phone)$)|[a-z]I[Dd]$"
+)
+_BOOLEAN_WORDS = {"true", "True", "TRUE", "false", "False", "FALSE"}
+_MOSTLY = 0.9
+_LONGEST_CATEGORY = 60
+_WORDS_OF_A_SENTENCE = 4
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The fields of a domain, or why there are none.
+
+    Parameters
+    ----------
+    domain : dict of str to value
+        Fields as a policy file has them; empty if the column is to be left out.
+    read : tuple of str
+        Fields whose values came from cells.
+    reason : str
+        Why the column is left out, or what is doubtful about it; never a value.
+    """
+
+    domain: dict[str, Any]
+    read: tuple[str, ...]
+    reason: str = ""
+
+
+def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -> Guess:
+    """Return what a column seems to hold.
+
+    Parameters
+    ----------
+    name : str
+        Its name, which may say that it is an identifier.
+    column : pyarrow.ChunkedArray
+        Private cells, typed or as text.
+    as_category : bool
+        Whether its numbers are categories.
+    is_label : bool
+        Labels have no slots: every value must be declared.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_null(kind):
+        return _empty()
+    if pa.types.is_temporal(kind):
+        return _left_out("it holds dates or times; derive a number from it")
+    if pa.types.is_boolean(kind):
+        return _boolean(is_label) if pc.count(column).as_py() else _empty()
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or _is_decimal(kind):
+        numbers = pc.drop_null(column).cast(pa.float64(), safe=False)
+        numbers = numbers.filter(pc.invert(pc.is_nan(numbers)))
+        if len(numbers) == 0:
+            return _empty()
+        texts = pc.drop_null(column) if as_category else None
+        return _of_numbers(name, numbers, texts, is_label)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _of_texts(name, column.cast(pa.string()), as_category, is_label)
+    return _left_out(f"columns of type {kind} are not supported")
+
+
+def _of_texts(name: str, column: Any, as_category: bool, is_label: bool) -> Guess:
+    """Guess from cells that are text, as every CSV column is read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = pc.is_in(column, value_set=pa.array(MISSING_TEXTS))
+    cells = pc.drop_null(column.filter(pc.invert(pc.fill_null(missing, False))))
+    if len(cells) == 0:
+        return _empty()
+    counted = cells.value_counts()
+    values, counts = counted.field("values"), counted.field("counts")
+    is_number = _matches(values, (_NUMBER,))
+    odd = pc.sum(pc.invert(is_number)).as_py()
+    # One text among numbers ("?", "unknown") is a way to write that one is missing.
+    one_word = odd == 1 and 2 * pc.sum(counts.filter(is_number)).as_py() > len(cells)
+    if (odd == 0 or one_word) and not _any(values, _LEADING_ZERO) and not as_category:
+        if _share(values, counts, (_COMPACT_DATE,)) >= _MOSTLY:
+            return _left_out("it looks like dates; derive a number from it")
+        numbers = cells.filter(_matches(cells, (_NUMBER,)))
+        numbers = pc.utf8_trim_whitespace(numbers).cast(pa.float64())
+        return _of_numbers(name, numbers, None, is_label)
+    if set(values.to_pylist()[:7]) <= _BOOLEAN_WORDS:
+        return _boolean(is_label)
+    if _share(values, counts, _DATES) >= _MOSTLY:
+        return _left_out("it looks like dates or times; derive a number from it")
+    if _share(values, counts, _ADDRESSES) >= _MOSTLY and odd:
+        return _left_out("it looks like addresses or keys")
+    return _category(name, values, counts, is_label)
+
+
+def _of_numbers(name: str, numbers: Any, texts: Any, is_label: bool) -> Guess:
+    import pyarrow.compute as pc
+
+    if texts is not None:
+        counted = texts.value_counts()
+        return _category(
+            name, counted.field("values"), counted.field("counts"), is_label
+        )
+    n_distinct = pc.count_distinct(numbers).as_py()
+    ends = pc.min_max(numbers).as_py()
+    if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
+        return _boolean(is_label)
+    domain: dict[str, Any] = {"type": "number", "bounds": rounded_bounds(numbers)}
+    if not is_label:
+        domain |= {"bins": BINS, "missing": "slot"}
+    doubt = ""
+    if _is_identifier(name, numbers, n_distinct):
+        doubt = "it looks like an identifier"
+    return Guess(domain, ("bounds",), doubt)
+
+
+def _is_identifier(name: str, numbers: Any, n_distinct: int) -> bool:
+    """Return whether numbers count the rows, or have the name of a key."""
+    import pyarrow.compute as pc
+
+    if n_distinct < len(numbers) * _MOSTLY or len(numbers) < 2:
+        return False
+    if not pc.all(pc.equal(pc.floor(numbers), numbers)).as_py():
+        return False
+    ends = pc.min_max(numbers).as_py()
+    is_dense = ends["max"] - ends["min"] < 1.1 * len(numbers)
+    counts_rows = is_dense and n_distinct == len(numbers) > MOST_CATEGORIES
+    return counts_rows or _NAMED_LIKE_IDENTIFIER.search(name) is not None
+
+
+def _category(name: str, values: Any, counts: Any, is_label: bool) -> Guess:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    n_rows = pc.sum(counts).as_py()
+    if len(values) > MOST_CATEGORIES:
+        if len(values) >= _MOSTLY * n_rows:
+            return _left_out("nearly every row has a value of its own: an identifier")
+        return _left_out(
+            f"more than {MOST_CATEGORIES} different values; merge them, or leave it out"
+        )
+    if _NAMED_LIKE_IDENTIFIER.search(name) and len(values) >= _MOSTLY * n_rows:
+        return _left_out("it looks like an identifier")
+    if pa.types.is_string(values.type) and _is_free_text(values):
+        return _left_out("it looks like free text")
+    kept = values
+    if not is_label:  # a label has no slot for the others
+        kept = values.filter(pc.greater_equal(counts, FEWEST_ROWS))
+    if len(kept) == 0:
+        return _left_out(
+            f"no value is held by {FEWEST_ROWS} rows, so each could name one of them"
+        )
+    listed = sorted(kept.to_pylist())
+    domain: dict[str, Any] = {"type": "category", "categories": listed}
+    if not is_label:
+        domain |= {"other": True, "missing": "slot"}
+    return Guess(domain, ("categories",))
+
+
+def _is_free_text(values: Any) -> bool:
+    """Return whether values read like sentences rather than names of groups."""
+    texts = values.to_pylist()
+    words = sorted(len(text.split()) for text in texts)
+    return (
+        max(map(len, texts)) > _LONGEST_CATEGORY
+        or words[len(words) // 2] > _WORDS_OF_A_SENTENCE
+        or any("\n" in text for text in texts)
+    )
+
+
+def _boolean(is_label: bool) -> Guess:
+    domain = {"type": "boolean"} | ({} if is_label else {"missing": "slot"})
+    return Guess(domain, ("type",))
+
+
+def _empty() -> Guess:
+    return _left_out("it has no values")
+
+
+def _left_out(reason: str) -> Guess:
+    return Guess({}, (), reason)
+
+
+def rounded_bounds(numbers: Any) -> list[float | int]:
+    """Return bounds moved outwards to round numbers, so that no exact value shows.
+
+    The grid has 1, 2 or 5 times a power of ten, a tenth to a fifth of the range. An end
+    on the grid moves a step further; only zero stays, the natural end of amounts.
+    """
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(numbers.filter(pc.is_finite(numbers))).as_py()
+    low, high = float(ends["min"] or 0.0), float(ends["max"] or 0.0)
+    width = high - low or abs(high) or 1.0
+    if not math.isfinite(width):
+        raise PolicyError(
+            "a column has numbers beyond what bounds can hold. Leave it out."
+        )
+    power = 10.0 ** math.floor(math.log10(width / 5.0))
+    step = max(s * power for s in (1.0, 2.0, 5.0) if s * power <= width / 5.0 * 1.0001)
+    lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
+    lower = lower - step if lower >= low != 0.0 else lower
+    upper = upper + step if upper <= high != 0.0 or upper <= lower else upper
+    bounds = [float(f"{bound:.12g}") for bound in (lower, upper)]
+    return [int(b) if b.is_integer() and abs(b) < 2**53 else b for b in bounds]
+
+
+def _matches(texts: Any, patterns: tuple[str, ...]) -> Any:
+    import pyarrow.compute as pc
+
+    pattern = "|".join(f"({pattern})" for pattern in patterns)
+    return pc.match_substring_regex(texts, pattern)
+
+
+def _any(values: Any, pattern: str) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.any(_matches(values, (pattern,))).as_py())
+
+
+def _share(values: Any, counts: Any, patterns: tuple[str, ...]) -> float:
+    """Return the share of cells that match one of the patterns."""
+    import pyarrow.compute as pc
+
+    matching = pc.sum(counts.filter(_matches(values, patterns))).as_py() or 0
+    return float(matching / pc.sum(counts).as_py())
+
+
+def _is_decimal(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_decimal(kind))

@@ -1,0 +1,315 @@
+"""Drafts: every domain that was read from rows awaits confirmation."""
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corrdp.exceptions import PolicyError
+from corrdp.policy import (
+    BooleanDomain,
+    CategoryDomain,
+    DraftWishes,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    Slot,
+    draft_policy,
+)
+from corrdp.policy._guess import FEWEST_ROWS, MOST_CATEGORIES, rounded_bounds
+
+N_ROWS = 40
+
+
+def wishes(**changes):
+    given = {
+        "target": "label",
+        "sensitive": ("age",),
+        "public": (),
+        "left_out": (),
+        "category": (),
+        "label_protected": False,
+    }
+    return DraftWishes(**(given | changes))
+
+
+def table(**columns):
+    given = {
+        "age": [20.5 + row for row in range(N_ROWS)],
+        "label": ["yes", "no"] * (N_ROWS // 2),
+    }
+    return pa.table(given | columns)
+
+
+def drafted(columns=None, **changes):
+    text, draft = draft_policy(table(**(columns or {})), wishes(**changes))
+    return Policy.from_toml(text), draft
+
+
+def test_bounds_are_rounded_outwards_and_marked():
+    policy, draft = drafted()
+    domain = policy.feature("age").domain
+    assert (domain.lower, domain.upper) == (20.0, 60.0)  # 20.5 to 59.5 in steps of 5
+    assert "features.age.bounds" in draft.unconfirmed
+    assert "label.categories" in draft.unconfirmed
+    assert policy.unconfirmed == tuple(draft.unconfirmed)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "field"),
+    [
+        ([True, False] * 20, BooleanDomain, "type"),
+        ([0, 1] * 20, BooleanDomain, "type"),
+        ([1, 2] * 20, NumberDomain, "bounds"),
+        ([7] * 40, NumberDomain, "bounds"),
+        ([float("inf"), 1.5] * 20, NumberDomain, "bounds"),
+        (["a", "b"] * 20, CategoryDomain, "categories"),
+        (pa.array(["a", "b"] * 20).dictionary_encode(), CategoryDomain, "categories"),
+    ],
+)
+def test_types_are_guessed_and_every_domain_is_marked(values, kind, field):
+    policy, draft = drafted({"x": values})
+    assert isinstance(policy.feature("x").domain, kind)
+    assert f"features.x.{field}" in draft.unconfirmed
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[None, 3.0] * 20, [4.5, 3.0] * 20, ["a", "b"] * 20, [True, False] * 20],
+    ids=["some missing", "numbers", "categories", "booleans"],
+)
+def test_slots_are_drafted_whether_or_not_they_are_needed(values):
+    policy, draft = drafted({"x": values})
+    domain = policy.feature("x").domain
+    assert isinstance(domain.missing, Slot)
+    assert getattr(domain, "other", True)
+    assert not [name for name in draft.unconfirmed if "missing" in name]
+
+
+def test_rows_that_init_has_not_seen_are_not_refused():
+    text, _ = draft_policy(
+        table(x=["a", "b"] * 20, y=[1.5, None] * 20), wishes(sensitive=("age", "x"))
+    )
+    policy = Policy.from_toml(text)
+    later = pa.table({"age": [None, 1e9], "x": [None, "never seen"], "y": [7.5, None]})
+    assert PolicyEncoder(policy).transform(later).shape[0] == 2
+
+
+def test_numbers_can_be_declared_categories():
+    policy, _ = drafted({"x": [1, 2] * 20}, category=("x",))
+    assert policy.feature("x").domain.categories == ("1", "2")
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([None] * N_ROWS, "no values"),
+        ([f"id-{row}" for row in range(N_ROWS)], "identifier"),
+        (pa.array([0] * N_ROWS, pa.date32()), "dates"),
+        (pa.array([b"a"] * N_ROWS, pa.binary()), "binary"),
+    ],
+)
+def test_what_cannot_be_drafted_is_left_out_or_refused(values, reason):
+    policy, draft = drafted({"x": values})
+    assert reason in draft.left_out["x"]
+    assert [feature.name for feature in policy.features] == ["age"]
+    for role in ({"sensitive": ("age", "x")}, {"target": "x"}):
+        with pytest.raises(PolicyError, match="'x'"):
+            drafted({"x": values}, **role)
+
+
+def test_a_refusal_quotes_no_value():
+    values = [f"secret-{row}" for row in range(N_ROWS)]
+    with pytest.raises(PolicyError) as refusal:
+        drafted({"x": values}, sensitive=("x",))
+    assert "secret" not in str(refusal.value)
+
+
+def test_labels_with_missing_values_are_refused():
+    with pytest.raises(PolicyError, match="missing"):
+        drafted({"label": [None, "yes"] * 20})
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_the_label_is_what_the_user_chose(protected):
+    policy, _ = drafted(label_protected=protected)
+    assert policy.label_is_protected is protected
+    assert not isinstance(policy.label.domain, NumberDomain)
+
+
+def test_a_number_label_has_bounds_and_no_bins():
+    policy, draft = drafted({"label": [0.1 * row for row in range(N_ROWS)]})
+    assert policy.label.domain.bins is None
+    assert "label.bounds" in draft.unconfirmed
+
+
+# --- what could name a person is not written down
+
+
+COMMENTS = [
+    "patient asked for a second opinion",
+    "came with her sister Anna, wants to leave soon",
+    "no remarks from the night shift today",
+]
+PERSONAL = {
+    "few comments": ([COMMENTS[row % 3] for row in range(N_ROWS)], "free text"),
+    "long": (["x" * 61, "7731"] * 20, "free text"),
+    "lines": (["a\nb", "7731"] * 20, "free text"),
+    "names": ([f"Smith {row % 25}" for row in range(N_ROWS)], "could name one"),
+    "mail": ([f"a{row % 9}@b.org" for row in range(N_ROWS)], "addresses"),
+    "pages": ([f"https://b.org/{row % 9}" for row in range(N_ROWS)], "addresses"),
+    "dates": ([f"2020-01-{row % 9 + 10}" for row in range(N_ROWS)], "dates"),
+    "other dates": ([f"{row % 9 + 1}/12/1999" for row in range(N_ROWS)], "dates"),
+    "months": ([f"{row % 9 + 1} May 2001" for row in range(N_ROWS)], "dates"),
+    "compact": ([f"202001{row % 9 + 10}" for row in range(N_ROWS)], "dates"),
+    "moments": ([f"2020-01-10T{row % 9 + 10}:00" for row in range(N_ROWS)], "dates"),
+    "times": ([f"{row % 9 + 10}:30" for row in range(N_ROWS)], "times"),
+    "one odd date": (["never", *["2020-01-10"] * (N_ROWS - 1)], "dates"),
+    "timestamps": ([datetime.datetime(2020, 1, 1)] * N_ROWS, "dates"),
+    "row numbers": (list(range(1000, 1000 + N_ROWS)), "identifier"),
+    "row numbers as text": ([str(1000 + row) for row in range(N_ROWS)], "identifier"),
+    "keys": ([f"k{row}" for row in range(N_ROWS)], "identifier"),
+}
+
+
+@pytest.mark.parametrize(("values", "reason"), PERSONAL.values(), ids=PERSONAL.keys())
+def test_what_could_name_a_person_is_left_out_with_the_reason(values, reason):
+    text, draft = draft_policy(table(x=values), wishes())
+    assert reason in draft.left_out["x"]
+    assert f"#   x: {draft.left_out['x']}" in text  # said in the file too
+    assert not [name for name in draft.unconfirmed if ".x." in name]
+    for value in values:
+        assert str(value) not in text
+        assert str(value) not in draft.left_out["x"]
+
+
+def test_numbers_named_like_a_key_are_left_out():
+    values = [7 * row * row for row in range(N_ROWS)]
+    for name in ("patient_id", "patientID", "ssn", "MRN"):
+        _, draft = drafted({name: values})
+        assert "identifier" in draft.left_out[name]
+    policy, _ = drafted({"paid": values})
+    assert isinstance(policy.feature("paid").domain, NumberDomain)
+
+
+def test_a_doubtful_column_that_was_asked_for_is_marked():
+    values = list(range(1000, 1000 + N_ROWS))
+    text, draft = draft_policy(table(x=values), wishes(public=("x",)))
+    assert "x" not in draft.left_out
+    assert "identifier" in draft.doubtful["x"]
+    assert "looks like an identifier: should it be left out?" in text
+
+
+def test_a_value_of_very_few_rows_is_not_listed():
+    rare, common = FEWEST_ROWS - 1, FEWEST_ROWS
+    values = ["rare"] * rare + ["common"] * common
+    values += ["usual"] * (N_ROWS - len(values))
+    text, _ = draft_policy(table(x=values), wishes())
+    domain = Policy.from_toml(text).feature("x").domain
+    assert domain.categories == ("common", "usual")
+    assert domain.other
+    assert "rare" not in text
+
+
+# --- cells as text, as CSV columns are read
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1.5", "2"], NumberDomain),
+        (["1.5", "2", ""], NumberDomain),
+        (["1.5", "2.5", "NA", "nan"], NumberDomain),
+        (["-1e3", "+2.5", " 7 "], NumberDomain),
+        (["1.5", "2.5", "3.5", "?"], NumberDomain),  # one word for missing
+        (["1.5", "?", "unknown", "2"], CategoryDomain),
+        (["250.0", "V58", "E11", "401"], CategoryDomain),
+        (["01", "02"], CategoryDomain),
+        (["0", "1"], BooleanDomain),
+        (["True", "False"], BooleanDomain),
+        (["true", "FALSE", ""], BooleanDomain),
+        (["true", "maybe"], CategoryDomain),
+    ],
+)
+@pytest.mark.parametrize("large", [False, True])
+def test_types_are_guessed_from_text(cells, kind, large):
+    values = (cells * N_ROWS)[:N_ROWS]
+    column = pa.array(values, pa.large_string() if large else pa.string())
+    policy, _ = drafted({"x": column})
+    assert isinstance(policy.feature("x").domain, kind)
+
+
+def test_missing_texts_are_no_categories():
+    policy, _ = drafted({"x": ["a", "b", "NA", ""] * 10})
+    assert policy.feature("x").domain.categories == ("a", "b")
+
+
+def test_text_labels_with_missing_cells_are_refused():
+    with pytest.raises(PolicyError, match="missing"):
+        drafted({"label": ["yes", "NA"] * 20})
+
+
+def test_numbers_as_text_can_be_declared_categories():
+    policy, _ = drafted({"x": ["1", "2"] * 20}, category=("x",))
+    assert policy.feature("x").domain.categories == ("1", "2")
+
+
+# --- bounds
+
+
+finite = st.floats(-1e12, 1e12, allow_nan=False).map(lambda x: x if x else 0.0)
+
+
+@given(st.lists(finite, min_size=1, max_size=20))
+def test_bounds_lie_strictly_outside_the_values(values):
+    lower, upper = rounded_bounds(pa.array(values, pa.float64()))
+    assert lower < min(values) or min(values) == lower == 0
+    assert upper > max(values) or max(values) == upper == 0
+    assert lower < upper
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        ([17, 90], [10, 100]),
+        ([0, 100], [0, 120]),
+        ([0.001, 0.0042], [0.0005, 0.0045]),
+        ([1945, 2003], [1940, 2010]),
+        ([7], [6, 8]),
+        ([0], [0, 0.2]),
+        ([-5, 0], [-6, 0]),
+    ],
+)
+def test_bounds_are_round_numbers(values, bounds):
+    assert rounded_bounds(pa.array(values, pa.float64())) == bounds
+
+
+def test_the_same_bounds_for_values_nearby():
+    """An exact minimum cannot be read off: many tables draft the same bounds."""
+    for low, high in [(20.5, 59.5), (21.3, 57.0), (24.9, 55.1)]:
+        assert rounded_bounds(pa.array([low, high])) == [20, 60]
+
+
+# --- names
+
+
+def test_a_misspelt_column_is_met_with_the_right_one():
+    with pytest.raises(PolicyError, match="Did you mean 'age'"):
+        drafted(sensitive=("Agee",))
+    with pytest.raises(PolicyError, match=r"not a column\. Columns: age"):
+        drafted(sensitive=("income",))
+
+
+def test_column_names_cannot_write_into_the_file():
+    name = 'x\n[features.y]\nrole = "public"'
+    text, draft = draft_policy(table(**{name: [None] * N_ROWS}), wishes())
+    assert name in draft.left_out
+    assert [f.name for f in Policy.from_toml(text).features] == ["age"]
+
+
+def test_more_values_than_categories_may_have_are_left_out():
+    values = [f"v{row % (MOST_CATEGORIES + 1)}" for row in range(N_ROWS)]
+    _, draft = drafted({"x": values})
+    assert str(MOST_CATEGORIES) in draft.left_out["x"]
