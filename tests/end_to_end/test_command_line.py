@@ -2,17 +2,21 @@
 
 import csv
 import gzip
+import inspect
 import json
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import tomllib
+from importlib.metadata import version
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pytest
+import typer
 
 from command_runner import COMMAND, INIT, ROWS, TRAIN, hospital_folder, run
 from corrdp.cli._app import app
@@ -39,6 +43,22 @@ def test_every_command_has_help(name):
     result = run(*name, "--help")
     assert result.code == 0
     assert "Usage" in result.stdout
+
+
+@pytest.mark.parametrize("name", commands(), ids=" ".join)
+def test_every_command_has_an_example_that_its_options_allow(name):
+    command = typer.main.get_command(app)
+    for word in name:
+        command = command.commands[word]
+    example = inspect.cleandoc(command.help).split("\n\n")[-1]
+    shown, *words = shlex.split(example)
+    assert (shown, *words[: len(name) + 1]) == ("Example:", "corrdp", *name)
+    command.make_context(name[-1], words[len(name) + 1 :])  # raises for unknown words
+
+
+def test_the_version_is_that_of_the_package():
+    result = run("--version")
+    assert (result.code, result.stdout) == (0, f"corrdp {version('corrdp')}\n")
 
 
 def test_help_names_the_exit_codes_and_every_command():

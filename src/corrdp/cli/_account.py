@@ -19,7 +19,10 @@ def gaussian(
     delta: DeltaOption,
     as_json: JsonOption = False,
 ) -> None:
-    """Epsilon of a Gaussian mechanism, or of any full-batch training run."""
+    """Epsilon of a Gaussian mechanism, or of any full-batch training run.
+
+    Example: corrdp account gaussian --mu 0.5 --delta 1e-6
+    """
     from corrdp.accounting import gaussian_epsilon
 
     show_epsilon(gaussian_epsilon(mu=mu, delta=delta), as_json=as_json)
@@ -40,7 +43,11 @@ def sampled(
     delta: DeltaOption,
     as_json: JsonOption = False,
 ) -> None:
-    """Epsilon of noisy steps on Poisson samples, replace-one neighbors."""
+    """Epsilon of noisy steps on Poisson samples, replace-one neighbors.
+
+    Example: corrdp account sampled --rate 0.01 --contribution 1 --change 0.1 --steps
+    1000 --delta 1e-5
+    """
     from corrdp.accounting import sampled_epsilon
 
     epsilon = sampled_epsilon(

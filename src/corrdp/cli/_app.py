@@ -3,8 +3,9 @@
 import signal
 import sys
 import warnings
+from importlib.metadata import version
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -60,6 +61,27 @@ app.command("audit")(_audit.audit)
 app.add_typer(_account.app, name="account")
 app.command("reproduce")(_reproduce.reproduce)
 app.command("demo")(_demo.demo)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"corrdp {version('corrdp')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and exit.",
+            is_eager=True,
+            callback=_show_version,
+        ),
+    ] = False,
+) -> None:
+    del version  # its callback has done all
 
 
 def main() -> None:

@@ -59,6 +59,8 @@ def audit(
 
     No data is read: the worst records of the declared domain are searched for, and the
     code that trains is run on them many times. A contradicted claim exits with code 4.
+
+    Example: corrdp audit model --time-limit 60
     """
     from corrdp.auditing import audit as run_audit
 

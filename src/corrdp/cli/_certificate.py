@@ -19,7 +19,10 @@ DirectoryArgument = Annotated[
 
 @app.command("show")
 def show_certificate(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
-    """Print a certificate in plain words, or as it was saved."""
+    """Print a certificate in plain words, or as it was saved.
+
+    Example: corrdp certificate show model
+    """
     certificate = _read(directory)
     show(certificate.to_dict(), as_json=as_json, text=certificate.to_text())
 
@@ -33,7 +36,10 @@ def verify(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute every number; exit code 4 if one cannot be reproduced."""
+    """Recompute every number; exit code 4 if one cannot be reproduced.
+
+    Example: corrdp certificate verify model
+    """
     from corrdp.policy import Policy
 
     certificate = _read(directory)

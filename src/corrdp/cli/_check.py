@@ -18,6 +18,8 @@ def check(
 
     That a table fits or not is visible and depends on its rows: keep the answer, or
     declare slots and replacements so that nothing can be refused.
+
+    Example: corrdp check data.csv --policy policy.toml
     """
     from corrdp.cli._data import read_all
     from corrdp.policy import Policy

@@ -26,6 +26,8 @@ def confirm(
 
     By confirming you state that each value could be known without the private table:
     it is printed with every certificate's policy. What you confirm is listed.
+
+    Example: corrdp confirm policy.toml features.age.bounds
     """
     import tomlkit
 

@@ -34,6 +34,8 @@ def demo(
 
     The private table is invented; a second one plays the public study that tells what
     columns give away. Earlier results of the demo in the directory are replaced.
+
+    Example: corrdp demo --out demo-output
     """
     from corrdp.cli._app import app
     from corrdp.datasets import hospital_columns, hospital_policy_text

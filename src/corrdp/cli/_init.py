@@ -47,6 +47,9 @@ def init(
     trains or releases, until it is confirmed. Free text, identifiers, dates and values
     of very few rows are not written down. The draft shows something of the table all
     the same: it is readable for its owner alone.
+
+    Example: corrdp init data.csv --target readmitted --sensitive diagnosis,income
+    --label public
     """
     from corrdp.cli._data import read_all
     from corrdp.policy import DraftWishes, Policy, draft_policy

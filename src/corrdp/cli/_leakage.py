@@ -77,6 +77,9 @@ def leakage(
 
     A private release is charged to the ledger after all options have been checked and
     before a row is counted. Other sources cost nothing and take no ledger.
+
+    Example: corrdp leakage data.csv --policy policy.toml --epsilon 0.1 --delta 1e-6
+    --out leakage.json
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped

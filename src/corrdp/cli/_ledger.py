@@ -20,7 +20,10 @@ def show_ledger(
     file: Annotated[Path, typer.Argument(help="A ledger file.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Check a ledger and print its charges and what every class has left."""
+    """Check a ledger and print its charges and what every class has left.
+
+    Example: corrdp ledger show budget.ledger
+    """
     from corrdp.ledger import Ledger
 
     ledger = Ledger.open(file)

@@ -35,7 +35,10 @@ def plan(
     leakage: LeakageOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the noise of a release and what it proves, without reading data."""
+    """Print the noise of a release and what it proves, without reading data.
+
+    Example: corrdp plan --policy policy.toml --rows 20000 --epsilon 1 --delta 1e-6
+    """
     from corrdp.cli._models import read_leakage
     from corrdp.policy import Budget, Policy
 

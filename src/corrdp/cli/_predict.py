@@ -31,6 +31,8 @@ def predict(
     A model may be applied to any table without further cost to those it was trained
     on. A prediction says something about its own row: treat it like the row. The file
     is readable for its owner alone.
+
+    Example: corrdp predict model new.csv --out predictions.csv
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import load_estimator

@@ -69,6 +69,8 @@ def query(
 
     Questions are understood and their noise is planned first: what is refused costs
     nothing and creates no ledger.
+
+    Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped

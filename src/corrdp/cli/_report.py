@@ -43,7 +43,10 @@ def report(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the report of a result: one file, no network, no private value."""
+    """Write the report of a result: one file, no network, no private value.
+
+    Example: corrdp report model --sweep sweep --out report.html
+    """
     from corrdp.cli._describe import read_summary
     from corrdp.report import (
         render_html,

@@ -41,6 +41,8 @@ def reproduce(
 
     Real tables come from CORRDP_DATA_DIR, the user's cache, or their public origin.
     Finished points are kept in OUT/cache: an interrupted run goes on from there.
+
+    Example: corrdp reproduce adult --quick --out results
     """
     from corrdp.reproduction import reproduce as run
 

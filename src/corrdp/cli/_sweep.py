@@ -41,7 +41,11 @@ def sweep(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train every method at every epsilon and compare scores. Not private."""
+    """Train every method at every epsilon and compare scores. Not private.
+
+    Example: corrdp sweep data.csv --policy policy.toml --epsilons 0.1,1 --research
+    --out sweep
+    """
     from corrdp import estimators
     from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage

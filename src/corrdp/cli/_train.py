@@ -67,6 +67,9 @@ def train(
     Without --research nothing that was computed from the rows leaves unpaid: no score,
     no training curve. Results appear in one move at the end. A ledger is charged before
     the first gradient; a run that breaks off afterwards has been paid for.
+
+    Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
+    --delta 1e-6 --out model
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._describe import describe, write_summary
