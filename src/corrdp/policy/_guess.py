@@ -144,6 +144,8 @@ def _of_numbers(name: str, numbers: Any, texts: Any, is_label: bool) -> Guess:
     n_distinct = pc.count_distinct(numbers).as_py()
     ends = pc.min_max(numbers).as_py()
     if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
+        if is_label:  # predictions are written as labels are declared
+            return Guess({"type": "category", "categories": [0, 1]}, ("categories",))
         return _boolean(is_label)
     domain: dict[str, Any] = {"type": "number", "bounds": rounded_bounds(numbers)}
     if not is_label:

@@ -251,6 +251,13 @@ def test_text_labels_with_missing_cells_are_refused():
         drafted({"label": ["yes", "NA"] * 20})
 
 
+@pytest.mark.parametrize("values", [["0", "1"], [0, 1], [0.0, 1.0]])
+def test_labels_zero_and_one_stay_numbers(values):
+    policy, draft = drafted({"label": values * 20})
+    assert policy.label.domain.categories == ("0", "1")
+    assert "label.categories" in draft.unconfirmed
+
+
 def test_numbers_as_text_can_be_declared_categories():
     policy, _ = drafted({"x": ["1", "2"] * 20}, category=("x",))
     assert policy.feature("x").domain.categories == ("1", "2")
