@@ -313,6 +313,7 @@ def test_damaged_checkpoints_of_sweeps(damage, policy, tmp_path):
     options = {"policy": policy, "methods": ["corr"], "epsilons": [4.0], "delta": 1e-4}
     options |= {"seeds": 2, "research": True, "checkpoint": path}
     sweep(TABLE, TABLE["ill"], **options)
+    assert path.stat().st_mode & 0o777 == 0o600  # exact scores are in it
     whole = path.read_text()
     path.write_text(whole[:-9] if damage is None else damage)
     with pytest.raises(CorrDPError, match="checkpoint"):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
+from corrdp._files import PRIVATE_MODE
 from corrdp._json import check_shape, decoding, digest, parse_json
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
@@ -297,6 +298,7 @@ class _Store:
         lines = [json.dumps(row) for row in rows]
         if not self._path.exists():
             lines.insert(0, json.dumps({"sweep": self._key}))
+            self._path.touch(mode=PRIVATE_MODE)  # exact scores
         with self._path.open("a", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in lines))
 
