@@ -58,8 +58,9 @@ def draft_policy(table: Any, wishes: DraftWishes) -> tuple[str, Draft]:
         listed unless very few rows hold them; each such field is named in
         ``unconfirmed``, and training refuses the file until a person has taken
         responsibility for it. Free text, identifiers and dates are left out. Every
-        feature has slots for what is unknown or missing, whether or not it occurs:
-        later rows are then hardly ever refused, and the slots tell nothing.
+        feature says what becomes of unknown and missing values: they get a slot where
+        there are any, and are replaced where there are none, so that later rows are
+        hardly ever refused.
     wishes : DraftWishes
         Roles and target.
     """
@@ -104,8 +105,8 @@ def _header(draft: Draft) -> list[str]:
         "",
         f"Categories that fewer than {FEWEST_ROWS} rows hold are not listed: they fall "
         "into `other`.",
-        "Slots for other and missing values are always drafted; remove those that",
-        "cannot occur.",
+        "Unknown and missing values have a slot where the table has some, and are",
+        "replaced (`unknown`, `missing_value`) where it has none: no row is refused.",
         "",
         "An insensitive feature needs a `leakage`: an upper bound in [0, 1] on what it",
         "tells about the sensitive ones. Declare it, or estimate it: corrdp leakage.",

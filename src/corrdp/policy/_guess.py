@@ -90,14 +90,17 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
     if pa.types.is_temporal(kind):
         return _left_out("it holds dates or times; derive a number from it")
     if pa.types.is_boolean(kind):
-        return _boolean(is_label) if pc.count(column).as_py() else _empty()
+        has_missing = column.null_count > 0
+        return _boolean(is_label, has_missing) if pc.count(column).as_py() else _empty()
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or _is_decimal(kind):
         numbers = pc.drop_null(column).cast(pa.float64(), safe=False)
         numbers = numbers.filter(pc.invert(pc.is_nan(numbers)))
         if len(numbers) == 0:
             return _empty()
-        texts = pc.drop_null(column) if as_category else None
-        return _of_numbers(name, numbers, texts, is_label)
+        has_missing = len(numbers) < len(column)
+        if as_category:
+            return _category(name, pc.drop_null(column), is_label, has_missing)
+        return _of_numbers(name, numbers, is_label, has_missing)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _of_texts(name, column.cast(pa.string()), as_category, is_label)
     return _left_out(f"columns of type {kind} are not supported")
@@ -112,6 +115,7 @@ def _of_texts(name: str, column: Any, as_category: bool, is_label: bool) -> Gues
     cells = pc.drop_null(column.filter(pc.invert(pc.fill_null(missing, False))))
     if len(cells) == 0:
         return _empty()
+    has_missing = len(cells) < len(column)
     counted = cells.value_counts()
     values, counts = counted.field("values"), counted.field("counts")
     is_number = _matches(values, (_NUMBER,))
@@ -123,37 +127,35 @@ def _of_texts(name: str, column: Any, as_category: bool, is_label: bool) -> Gues
             return _left_out("it looks like dates; derive a number from it")
         numbers = cells.filter(_matches(cells, (_NUMBER,)))
         numbers = pc.utf8_trim_whitespace(numbers).cast(pa.float64())
-        return _of_numbers(name, numbers, None, is_label)
+        return _of_numbers(name, numbers, is_label, has_missing or one_word)
     if set(values.to_pylist()[:7]) <= _BOOLEAN_WORDS:
-        return _boolean(is_label)
+        return _boolean(is_label, has_missing)
     if _share(values, counts, _DATES) >= _MOSTLY:
         return _left_out("it looks like dates or times; derive a number from it")
     if _share(values, counts, _ADDRESSES) >= _MOSTLY and odd:
         return _left_out("it looks like addresses or keys")
-    return _category(name, values, counts, is_label)
+    return _category(name, cells, is_label, has_missing)
 
 
-def _of_numbers(name: str, numbers: Any, texts: Any, is_label: bool) -> Guess:
+def _of_numbers(name: str, numbers: Any, is_label: bool, has_missing: bool) -> Guess:
     import pyarrow.compute as pc
 
-    if texts is not None:
-        counted = texts.value_counts()
-        return _category(
-            name, counted.field("values"), counted.field("counts"), is_label
-        )
     n_distinct = pc.count_distinct(numbers).as_py()
     ends = pc.min_max(numbers).as_py()
     if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
         if is_label:  # predictions are written as labels are declared
             return Guess({"type": "category", "categories": [0, 1]}, ("categories",))
-        return _boolean(is_label)
-    domain: dict[str, Any] = {"type": "number", "bounds": rounded_bounds(numbers)}
-    if not is_label:
-        domain |= {"bins": BINS, "missing": "slot"}
+        return _boolean(is_label, has_missing)
+    lower, upper = bounds = rounded_bounds(numbers)
+    domain: dict[str, Any] = {"type": "number", "bounds": bounds}
     doubt = ""
     if _is_identifier(name, numbers, n_distinct):
         doubt = "it looks like an identifier"
-    return Guess(domain, ("bounds",), doubt)
+    if is_label:
+        return Guess(domain, ("bounds",), doubt)
+    domain["bins"] = BINS
+    missing, read = _missing((lower + upper) / 2, has_missing)
+    return Guess(domain | missing, ("bounds", *read), doubt)
 
 
 def _is_identifier(name: str, numbers: Any, n_distinct: int) -> bool:
@@ -170,10 +172,12 @@ def _is_identifier(name: str, numbers: Any, n_distinct: int) -> bool:
     return counts_rows or _NAMED_LIKE_IDENTIFIER.search(name) is not None
 
 
-def _category(name: str, values: Any, counts: Any, is_label: bool) -> Guess:
+def _category(name: str, cells: Any, is_label: bool, has_missing: bool) -> Guess:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    counted = cells.value_counts()
+    values, counts = counted.field("values"), counted.field("counts")
     n_rows = pc.sum(counts).as_py()
     if len(values) > MOST_CATEGORIES:
         if len(values) >= _MOSTLY * n_rows:
@@ -194,9 +198,12 @@ def _category(name: str, values: Any, counts: Any, is_label: bool) -> Guess:
         )
     listed = sorted(kept.to_pylist())
     domain: dict[str, Any] = {"type": "category", "categories": listed}
-    if not is_label:
-        domain |= {"other": True, "missing": "slot"}
-    return Guess(domain, ("categories",))
+    if is_label:
+        return Guess(domain, ("categories",))
+    common = values[pc.index(counts, pc.max(counts)).as_py()].as_py()
+    unknown = {"other": True} if len(kept) < len(values) else {"unknown": common}
+    missing, _ = _missing(common, has_missing)
+    return Guess(domain | unknown | missing, ("categories", *unknown, *missing))
 
 
 def _is_free_text(values: Any) -> bool:
@@ -210,9 +217,22 @@ def _is_free_text(values: Any) -> bool:
     )
 
 
-def _boolean(is_label: bool) -> Guess:
-    domain = {"type": "boolean"} | ({} if is_label else {"missing": "slot"})
-    return Guess(domain, ("type",))
+def _boolean(is_label: bool, has_missing: bool) -> Guess:
+    if is_label:
+        return Guess({"type": "boolean"}, ("type",))
+    missing, read = _missing(False, has_missing)
+    return Guess({"type": "boolean"} | missing, ("type", *read))
+
+
+def _missing(value: Any, has_missing: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return how missing values are treated, and what of it tells of the table.
+
+    Nothing later is refused either way. A slot without rows would cost a model noise,
+    and no leakage bound could be proved of it.
+    """
+    if has_missing:
+        return {"missing": "slot"}, ("missing",)
+    return {"missing_value": value}, ()
 
 
 def _empty() -> Guess:

@@ -15,6 +15,7 @@ from corrdp.policy import (
     NumberDomain,
     Policy,
     PolicyEncoder,
+    Replace,
     Slot,
     draft_policy,
 )
@@ -76,16 +77,32 @@ def test_types_are_guessed_and_every_domain_is_marked(values, kind, field):
 
 
 @pytest.mark.parametrize(
-    "values",
-    [[None, 3.0] * 20, [4.5, 3.0] * 20, ["a", "b"] * 20, [True, False] * 20],
-    ids=["some missing", "numbers", "categories", "booleans"],
+    ("values", "replacement"),
+    [
+        ([1.0, 3.0], 2),
+        (["a", "b", "b", "b"], "b"),
+        ([True, False], False),
+        (["1.5", "3.5", "2"], 2.5),
+    ],
+    ids=["numbers", "categories", "booleans", "text"],
 )
-def test_slots_are_drafted_whether_or_not_they_are_needed(values):
-    policy, draft = drafted({"x": values})
+def test_missing_values_get_a_slot_if_there_are_any(values, replacement):
+    whole = (values * N_ROWS)[:N_ROWS]
+    policy, draft = drafted({"x": whole})
+    assert policy.feature("x").domain.missing == Replace(replacement)
+    assert "features.x.missing" not in draft.unconfirmed
+    policy, draft = drafted({"x": [None, *whole[1:]]})
+    assert isinstance(policy.feature("x").domain.missing, Slot)
+    assert "features.x.missing" in draft.unconfirmed
+
+
+def test_unknown_values_become_the_commonest_category():
+    policy, draft = drafted({"x": ["a", "b", "b", "b"] * 10})
     domain = policy.feature("x").domain
-    assert isinstance(domain.missing, Slot)
-    assert getattr(domain, "other", True)
-    assert not [name for name in draft.unconfirmed if "missing" in name]
+    assert domain.unknown == Replace("b")
+    assert not domain.other  # a slot without rows has no provable leakage
+    for read in ("categories", "unknown", "missing_value"):
+        assert f"features.x.{read}" in draft.unconfirmed
 
 
 def test_rows_that_init_has_not_seen_are_not_refused():
@@ -113,7 +130,7 @@ def test_numbers_can_be_declared_categories():
 )
 def test_what_cannot_be_drafted_is_left_out_or_refused(values, reason):
     policy, draft = drafted({"x": values})
-    assert reason in draft.left_out["x"]
+    assert reason in draft.left_out.get("x", "")
     assert [feature.name for feature in policy.features] == ["age"]
     for role in ({"sensitive": ("age", "x")}, {"target": "x"}):
         with pytest.raises(PolicyError, match="'x'"):
@@ -177,7 +194,7 @@ PERSONAL = {
 @pytest.mark.parametrize(("values", "reason"), PERSONAL.values(), ids=PERSONAL.keys())
 def test_what_could_name_a_person_is_left_out_with_the_reason(values, reason):
     text, draft = draft_policy(table(x=values), wishes())
-    assert reason in draft.left_out["x"]
+    assert reason in draft.left_out.get("x", "")
     assert f"#   x: {draft.left_out['x']}" in text  # said in the file too
     assert not [name for name in draft.unconfirmed if ".x." in name]
     for value in values:
