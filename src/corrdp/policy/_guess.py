@@ -253,18 +253,31 @@ def rounded_bounds(numbers: Any) -> list[float | int]:
 
     ends = pc.min_max(numbers.filter(pc.is_finite(numbers))).as_py()
     low, high = float(ends["min"] or 0.0), float(ends["max"] or 0.0)
-    width = high - low or abs(high) or 1.0
+    largest = max(abs(low), abs(high))
+    # A range too narrow for twelve digits is widened, so that its ends can be written.
+    width = max(high - low or largest or 1.0, largest * 1e-9, 1e-300)
     if not math.isfinite(width):
         raise PolicyError(
             "a column has numbers beyond what bounds can hold. Leave it out."
         )
     power = 10.0 ** math.floor(math.log10(width / 5.0))
-    step = max(s * power for s in (1.0, 2.0, 5.0) if s * power <= width / 5.0 * 1.0001)
-    lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
-    lower = lower - step if lower >= low != 0.0 else lower
-    upper = upper + step if upper <= high != 0.0 or upper <= lower else upper
-    bounds = [float(f"{bound:.12g}") for bound in (lower, upper)]
-    return [int(b) if b.is_integer() and abs(b) < 2**53 else b for b in bounds]
+    step = max(
+        [s * power for s in (1.0, 2.0, 5.0) if s * power <= width / 5.0 * 1.0001]
+    )
+    lower, upper = math.floor(low / step), math.ceil(high / step)
+    # Judged as written: rounding may have moved a bound back onto the value.
+    while low != 0.0 and _written(lower * step) >= low:
+        lower -= 1
+    while (high != 0.0 and _written(upper * step) <= high) or upper <= lower:
+        upper += 1
+    return [_written(lower * step), _written(upper * step)]
+
+
+def _written(bound: float) -> float | int:
+    """Return a bound with twelve digits, whole if it is."""
+    rounded = float(f"{bound:.12g}")
+    is_whole = rounded.is_integer() and abs(rounded) < 2**53
+    return int(rounded) if is_whole else rounded
 
 
 def _matches(texts: Any, patterns: tuple[str, ...]) -> Any:

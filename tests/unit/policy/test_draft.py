@@ -4,7 +4,7 @@ import datetime
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corrdp.exceptions import PolicyError
@@ -286,6 +286,9 @@ def test_numbers_as_text_can_be_declared_categories():
 finite = st.floats(-1e12, 1e12, allow_nan=False).map(lambda x: x if x else 0.0)
 
 
+@example([1e-10])
+@example([1e12, 1e12 + 1e-3])
+@example([5e-324])
 @given(st.lists(finite, min_size=1, max_size=20))
 def test_bounds_lie_strictly_outside_the_values(values):
     lower, upper = rounded_bounds(pa.array(values, pa.float64()))
