@@ -237,6 +237,8 @@ class Certificate:
                 "match its content. Ask for the original."
             )
         check_shape(document, _SHAPE, "certificate")
+        for name, kind in {"noise_source": str, "research": bool}.items():
+            check_shape(document.get(name), (kind, None), f"certificate.{name}")
         certificate = cls(
             calibration=Calibration(document["calibration"]),
             target_epsilon=document["target_epsilon"],
