@@ -5,8 +5,11 @@ check that measures time; nor on chance, so examples are derived from the test i
 ``HYPOTHESIS_PROFILE=fresh pytest ...`` searches with new seeds, by hand.
 """
 
+import itertools
 import os
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -14,3 +17,14 @@ _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("fixed", derandomize=True, database=None, **_CALM)
 settings.register_profile("fresh", derandomize=False, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.fixture
+def stepping_clock(monkeypatch):
+    """Let a hundredth of a second pass whenever an audit looks at the clock.
+
+    Time limits then cut at the same place on every machine, however busy.
+    """
+    looks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: 0.01 * next(looks))
+    monkeypatch.setattr("corrdp.auditing._deadline.time", clock)

@@ -82,9 +82,13 @@ def audit_document(**changes):
 def raw_values_in(text, table):
     """Return values of private rows that a text contains.
 
-    Looks for whole numbers of five digits or more that occur in the table, and for the
-    entries of a column ``name``, which no policy declares.
+    Looks for numbers that stand by themselves and equal an income of five digits or
+    more, however they are written, and for the entries of a column ``name``, which no
+    policy declares. Digits inside a word are none: a digest holds every short run of
+    them, sooner or later.
     """
-    numbers = set(re.findall(r"(?<![\d.])\d{5,}(?![\d.])", text))
-    private = {str(value) for value in table["income"] if value >= 10_000}
-    return (numbers & private) | {name for name in table["name"] if name in text}
+    alone = r"(?<![\w.])\d+(?:\.\d+)?(?:[eE]\+?\d+)?(?!\w|\.\d)"
+    numbers = {float(number) for number in re.findall(alone, text)}
+    private = {value for value in table["income"] if value >= 10_000}
+    found = {str(value) for value in private if float(value) in numbers}
+    return found | {name for name in table["name"] if name in text}

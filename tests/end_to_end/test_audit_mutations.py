@@ -28,7 +28,6 @@ def audited(challenges):
 def test_planted_bug_is_caught(name):
     report = audited(MUTANTS[name]())
     assert not report.passed
-    assert report.seconds < 300
 
 
 @pytest.mark.statistical

@@ -228,13 +228,11 @@ def test_an_interrupted_run_leaves_nothing(stop, code, folder, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    deadline = time.monotonic() + 60
     while not list(tmp_path.glob("model/.unfinished-*")):
         assert process.poll() is None
-        assert time.monotonic() < deadline
         time.sleep(0.002)
     process.send_signal(stop)
-    process.communicate(timeout=60)
+    process.communicate()
     assert process.returncode == code
     assert list(tmp_path.iterdir()) == []
 

@@ -61,9 +61,7 @@ def test_eight_processes_never_overspend(tmp_path, policy):
     path = tmp_path / "ages.ledger"
     Ledger.create(path, policy, budget=Budget(epsilon=1.0, delta=0.0))
     arguments = [tmp_path, N_PROCESSES, N_CHARGES, 1.0 / N_AFFORDABLE]
-    subprocess.run(
-        [sys.executable, "-c", WORKERS, *map(str, arguments)], check=True, timeout=300
-    )
+    subprocess.run([sys.executable, "-c", WORKERS, *map(str, arguments)], check=True)
     outputs = [path.read_text() for path in tmp_path.glob("worker*.txt")]
     reports = [line.split() for output in outputs for line in output.splitlines()]
     assert len(reports) == N_PROCESSES * N_CHARGES

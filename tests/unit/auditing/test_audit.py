@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 
 import numpy as np
 import pytest
@@ -100,18 +99,13 @@ def test_a_seed_replays_the_audit():
     assert first == second
 
 
-def test_time_limit_stops_early_and_says_so():
-    def slow(data, n_runs, rng):
-        time.sleep(0.02)
-        return number(data, n_runs, rng)
-
+def test_time_limit_stops_early_and_says_so(stepping_clock):
     report = audit(
-        [challenge(sample=slow, n_runs=10**6, batch=50)] * 2,
+        [challenge(n_runs=10**6, batch=50)] * 2,
         time_limit=0.2,
         random_state=0,
     )
     assert not report.is_complete
-    assert report.seconds < 2.0
     assert all(40 <= result.n_runs < 10**6 for result in report.results)
     assert "time limit" in report.to_text()
 

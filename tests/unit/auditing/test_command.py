@@ -69,8 +69,8 @@ def test_policy_is_audited_without_data(policy_file):
 
 
 @pytest.mark.parametrize("method", ["corr", "standard", "semi"])
-def test_run_is_audited_white_box_and_black_box(fit, method):
-    result = run(fit(method=method), "--time-limit", 4, "--seed", 0, "--json")
+def test_run_is_audited_white_box_and_black_box(fit, method, stepping_clock):
+    result = run(fit(method=method), "--time-limit", 0.4, "--seed", 0, "--json")
     assert result.exit_code == 0, result.output
     targets = {row["target"] for row in json.loads(result.stdout)["results"]}
     assert targets == {"training steps, white box", "training, black box"}
@@ -118,7 +118,7 @@ def test_theorem_runs_are_void_at_their_nominal_epsilon(fit, tmp_path):
     assert document["certificate_digest"] == certificate["digest"]
 
 
-def test_a_time_limit_covers_the_search_and_is_told(fit):
+def test_a_time_limit_covers_the_search_and_is_told(fit, stepping_clock):
     result = run(fit(), "--time-limit", 0.01, "--seed", 0, "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)

@@ -67,9 +67,9 @@ def test_what_is_not_an_audit_is_refused(document):
         with_audit(full_summary(), document)
 
 
-def test_the_command_adds_an_audit_of_its_directory_alone(tmp_path):
+def test_the_command_adds_an_audit_of_its_directory_alone(tmp_path, stepping_clock):
     folder = hospital_folder(tmp_path)
-    told = run("audit", "model", "--time-limit", 2, "--out", "audit.json", cwd=folder)
+    told = run("audit", "model", "--time-limit", 0.2, "--out", "audit.json", cwd=folder)
     assert told.code == 0, told.stderr
     result = run("report", "model", "--audit", "audit.json", cwd=folder)
     assert result.code == 0, result.stderr

@@ -87,3 +87,18 @@ def test_the_search_for_raw_values_finds_a_planted_one():
     assert raw_values_in(without_library(render_html(summary)), table) == {str(income)}
     summary["quality"][0]["words"] = "patient Quux 17"
     assert "Quux 17" in raw_values_in(render_markdown(summary), table)
+
+
+@pytest.mark.parametrize(
+    "written", ["{}", "[1,{},2]", '"{}"', "{}.0", "{}.", "income={}", "-{}", "{}e0"]
+)
+def test_the_search_finds_a_number_however_it_is_written(written):
+    table = hospital_table(300).assign(name="Quux")
+    income = str(table["income"].max())
+    assert raw_values_in(written.format(income), table) == {income}
+
+
+@pytest.mark.parametrize("written", ["ab{}cd", "{}f", "0.{}", "{}.25", "9{}"])
+def test_the_search_leaves_digests_and_other_numbers_alone(written):
+    table = hospital_table(300).assign(name="Quux")
+    assert raw_values_in(written.format(table["income"].max()), table) == set()
