@@ -3,17 +3,28 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= demo-output
-# One pinned build for tests; the torch extra itself admits every current release.
-TORCH := 2.13.0
-EXTRAS := docs,fast,files,lint,reproduce,test,torch
+# Exact versions of the test environment; make lock writes it anew.
+LOCK := requirements/test.lock
+TORCH := $(shell grep '^torch==' $(LOCK))
+RUN_EXTRAS := fast,files,report,reproduce,test,torch
+EXTRAS := docs,lint,$(RUN_EXTRAS)
 
-.PHONY: demo test mutants mutants-sample lint types layers docs bench check clean
+.PHONY: demo test quick load mutants mutants-sample lint types layers docs bench check
+.PHONY: lock oldest test-oldest test-newest clean
 
 demo: $(VENV)/.demo
 	$(BIN)/corrdp demo --out $(DEMO_DIR)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov=corrdp --cov-report=term
+
+# Daily work: under two minutes on two cores.
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+# Tests that once looked at the clock, ten times beside four busy loops.
+load: $(VENV)/.dev
+	$(BIN)/python tests/tools/under_load.py
 
 # Plants every bug of tests/mutants/planted in a copy of the source; see docs/mutants.md.
 mutants: $(VENV)/.dev
@@ -43,17 +54,33 @@ bench: $(VENV)/.dev
 check: lint types layers docs test
 
 clean:
-	rm -rf $(VENV) docs/_build $(DEMO_DIR)
+	rm -rf $(VENV) .venv-oldest .venv-newest docs/_build $(DEMO_DIR)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable ".[files,report]"
+$(VENV)/.demo: pyproject.toml $(LOCK) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[files,report]"
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet torch==$(TORCH)
-	$(BIN)/python -m pip install --quiet --editable ".[$(EXTRAS)]"
-	$(BIN)/python -m pip install --quiet --no-deps opacus==1.6.0 opt_einsum
+$(VENV)/.dev: pyproject.toml $(LOCK) | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) $(TORCH)
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --no-deps opacus opt_einsum
 	touch $@ $(VENV)/.demo
+
+# The newest versions that fit together; look at the difference before committing it.
+lock: $(VENV)/bin/python
+	$(BIN)/python requirements/resolve.py lock
+
+oldest: $(VENV)/bin/python
+	$(BIN)/python requirements/resolve.py oldest
+
+# By hand: all tests with the oldest and the newest supported versions (torch is pinned).
+test-oldest: CONSTRAINT := --constraint requirements/oldest.txt
+test-oldest test-newest: test-%:
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/python -m pip install --quiet $(CONSTRAINT) $(TORCH)
+	.venv-$*/bin/python -m pip install --quiet $(CONSTRAINT) --editable ".[$(RUN_EXTRAS)]"
+	.venv-$*/bin/python -m pip install --quiet --constraint $(LOCK) --no-deps opacus opt_einsum
+	.venv-$*/bin/python requirements/try_versions.py $* -n auto $(PYTEST_OPTIONS)
