@@ -12,7 +12,17 @@ from mutants.planted_bugs import (
     sample_bugs,
     tree_hash,
 )
-from mutants.run import BROKEN, KILLED, SURVIVED, choose, parse, save, table, try_bugs
+from mutants.run import (
+    BROKEN,
+    KILLED,
+    SURVIVED,
+    Verdict,
+    choose,
+    parse,
+    save,
+    table,
+    try_bugs,
+)
 from mutants.trial import Workplace, compiled_files
 
 SOURCE = """
@@ -208,10 +218,10 @@ def test_samples_depend_on_the_source_alone(tree):
     assert choose(quick, options) == chosen
 
 
-def test_saved_runs_are_merged(tree, tmp_path):
+def test_saved_runs_are_merged(tmp_path):
     path = tmp_path / "mutants.json"
     bugs = [bug(), bug(old="3 * x", name="other")]
-    save(try_bugs(bugs[:1], root=tree), bugs, path)
+    save([Verdict(bugs[0], KILLED, "by a test", 1.0)], bugs, path)
     first = path.read_text()
     save((), bugs, path)
     assert path.read_text() == first
