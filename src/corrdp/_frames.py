@@ -4,6 +4,7 @@ Nothing read here appears in a message: errors name columns and types only.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import narwhals.stable.v1 as nw
@@ -15,6 +16,21 @@ from corrdp.exceptions import PolicyError
 
 Column: TypeAlias = NDArray[Any] | list[Any]
 """Floats (missing is NaN), integers, booleans; or a list of Python objects."""
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctColumn:
+    """A column as its distinct values, and the place of each row's value among them.
+
+    Values may repeat or occur in no row; the last one is None, for missing cells.
+    """
+
+    values: list[Any]
+    places: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
 
 _REMEDY = "Pass a pandas, polars or pyarrow table, or a numpy array of two dimensions."
 
@@ -31,6 +47,13 @@ def read_columns(
 
     A numpy array has no names: its columns are `names`, all of them and in this order.
     """
+    return [_spread(column) for column in read_distinct(table, names, only=only)]
+
+
+def read_distinct(
+    table: Any, names: Sequence[str], *, only: Sequence[str] | None = None
+) -> list[Column | DistinctColumn]:
+    """Return columns as `read_columns` does, texts as their distinct values."""
     wanted = names if only is None else only
     if isinstance(table, np.ndarray):
         array = _opened(table, names)
@@ -40,7 +63,7 @@ def read_columns(
     return [_from_series(frame.get_column(name)) for name in wanted]
 
 
-def read_series(values: Any, name: str) -> Column:
+def read_series(values: Any, name: str) -> Column | DistinctColumn:
     """Return one column given as a series, an array or a list."""
     if isinstance(values, list | tuple):
         return list(values)
@@ -89,18 +112,62 @@ def _opened(table: Any, names: Sequence[str]) -> Any:
     return frame
 
 
-def _from_series(series: Any) -> Column:
-    if series.dtype.is_numeric():
-        if series.dtype.is_integer() and not series.is_null().any():
-            return np.asarray(series.to_numpy())
+def _from_series(series: Any) -> Column | DistinctColumn:
+    kind = series.dtype
+    if kind.is_integer():
+        return _from_integers(series)
+    if kind.is_float():
         floats = series.cast(nw.Float64).to_numpy()
         return np.asarray(floats, dtype=np.float64)
-    if series.dtype == nw.Boolean and not series.is_null().any():
+    if kind == nw.Boolean and not series.is_null().any():
         return np.asarray(series.to_numpy(), dtype=np.bool_)
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        return _distinct(series)
     return list(series.to_list())
+
+
+def _from_integers(series: Any) -> Column:
+    """Return integers; with missing ones as floats where floats hold them exactly."""
+    missing = np.asarray(series.is_null().to_numpy(), dtype=np.bool_)
+    if not missing.any():
+        return np.asarray(series.to_numpy())
+    held = np.asarray(series.fill_null(0).to_numpy())
+    if held.min() <= -(2**53) or held.max() >= 2**53:
+        return list(series.to_list())
+    return np.where(missing, np.nan, held.astype(np.float64))
+
+
+def _distinct(series: Any) -> Column | DistinctColumn:
+    """Look at each distinct text once: rows repeat few of them."""
+    try:
+        import pyarrow as pa
+
+        column = series.to_arrow()
+    except (ImportError, ValueError):  # no pyarrow, or text that is not Unicode
+        return list(series.to_list())
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    values: list[Any] = []
+    parts = []
+    for chunk in chunks:
+        is_coded = pa.types.is_dictionary(chunk.type)
+        coded = chunk if is_coded else chunk.dictionary_encode()
+        places = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
+        parts.append(np.where(places < 0, -1, places + len(values)))
+        values += coded.dictionary.to_pylist()
+    joined = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    return DistinctColumn([*values, None], np.where(joined < 0, len(values), joined))
+
+
+def _spread(column: Column | DistinctColumn) -> Column:
+    if not isinstance(column, DistinctColumn):
+        return column
+    values = column.values
+    return [values[place] for place in column.places.tolist()]
 
 
 def _from_array(values: NDArray[Any]) -> Column:
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
+    if values.dtype.kind == "M":  # finer units become plain integers in a list
+        values = values.astype("datetime64[us]")
     return values if values.dtype.kind in "biu" else list(values.tolist())

@@ -9,6 +9,7 @@ import tomlkit
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from corrdp._cells import MISSING_TEXTS
 from corrdp.exceptions import PolicyError
 from corrdp.policy import (
     BooleanDomain,
@@ -320,6 +321,8 @@ def raw_values(domain):
     if isinstance(domain, BooleanDomain):
         return st.sampled_from([True, False, 1, 0.0, "true", "FALSE"]) | missing
     odd = st.integers() | st.floats(allow_nan=False) | st.text(max_size=3)
+    if domain.missing == Refuse():
+        odd = odd.filter(lambda value: value not in MISSING_TEXTS)
     takes_odd = domain.other or domain.unknown != Refuse()
     known = st.sampled_from(domain.categories)
     return known | missing | (odd if takes_odd else st.nothing())

@@ -26,7 +26,7 @@ def check(
 
     declared = Policy.from_file(policy)
     with working("Reading the table"):
-        table = read_all(data)
+        table = read_all(data, declared)
         problems = table_problems(declared, table)
     notes = _notes(declared)
     mentioned = {feature.name for feature in declared.features}

@@ -51,7 +51,7 @@ def init(
     Example: corrdp init data.csv --target readmitted --sensitive diagnosis,income
     --label public
     """
-    from corrdp.cli._data import read_all
+    from corrdp.cli._data import read_texts
     from corrdp.policy import DraftWishes, Policy, draft_policy
 
     if out.exists():
@@ -68,7 +68,7 @@ def init(
         label_protected=label is LabelChoice.PROTECTED,
     )
     with working("Reading the table"):
-        text, draft = draft_policy(read_all(data), wishes)
+        text, draft = draft_policy(read_texts(data), wishes)
     policy = Policy.from_toml(text)
     write_text(out, text, private=True)
     lines = [

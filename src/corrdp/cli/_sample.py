@@ -41,7 +41,7 @@ def sample(
     with working("Drawing rows"):
         drawn = maker.sample(
             rows,
-            given=None if given is None else read_all(given),
+            given=None if given is None else read_all(given, maker.policy_),
             random_state=seed,
             output="pyarrow",
         )

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._cells import number_of
 from corrdp._frames import read_columns
 from corrdp.policy import NumberDomain, Policy
 
@@ -20,7 +21,7 @@ def count_clipped_rows(policy: Policy, X: Any) -> int:
     outside: Any = False
     for feature, column in zip(policy.features, read_columns(X, names), strict=True):
         if isinstance(feature.domain, NumberDomain):
-            values = np.asarray(column, dtype=np.float64)
+            values = np.asarray([number_of(v) for v in column], dtype=np.float64)
             low, high = feature.domain.lower, feature.domain.upper
             outside = outside | (values < low) | (values > high)
     return int(np.count_nonzero(outside))

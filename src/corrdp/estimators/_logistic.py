@@ -5,18 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
-from corrdp._typing import FloatArray, JSONObject
+from corrdp._typing import FloatArray, IntArray
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
-from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
+from corrdp.estimators._labels import DeclaredLabels, declared_labels
+from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training import LogisticLoss, Loss, MultinomialLoss
 
 
-class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
+class LogisticRegression(DeclaredLabels, PrivateLinearModel):
     r"""Logistic regression, trained under a policy with a certificate.
 
     The label is a boolean or a category; with more than two categories the model is
@@ -72,7 +70,7 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
     intercept_ : array of float, shape (1,) or (n_classes,)
         Constant.
     classes_ : array, shape (n_classes,)
-        Labels, in the policy's order.
+        Labels, in the policy's order and type.
     n_clipped_rows_ : int
         Rows with a number outside its bounds; counted if `research` is set.
 
@@ -133,11 +131,10 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         second = expit(scores)
         return np.column_stack([1.0 - second, second])
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of every row."""
+    def _predicted_codes(self, X: Any) -> IntArray:
         scores = self._scores(X)
-        best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
-        return np.asarray(self.classes_[best])
+        best = scores.argmax(axis=1) if scores.ndim == 2 else scores > 0
+        return np.asarray(best, dtype=np.int64)
 
     @property
     def coef_(self) -> FloatArray:
@@ -149,64 +146,17 @@ class LogisticRegression(ClassifierMixin, PrivateLinearModel):  # type: ignore[m
         """Constant, shape (1,) or (n_classes,)."""
         return np.atleast_1d(self._intercept)
 
-    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
-        check_classification_targets(y)
-        if len(np.unique(y)) < 2:
-            raise CorrDPError(
-                "y holds one class; a classifier needs samples of 2 classes. Declare "
-                "a policy whose label has them, or pass more."
-            )
-        return y
-
     def loss_of(self, policy: Policy) -> Loss:
         """Return the loss for the policy's label: logistic, or multinomial."""
-        n_classes = len(_levels(policy))
+        n_classes = len(declared_labels(policy))
         return LogisticLoss() if n_classes == 2 else MultinomialLoss(n_classes)
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
-        levels = _levels(encoder.policy)
-        self.classes_ = _as_given(levels, y)
+        self.classes_ = declared_labels(encoder.policy)
         return np.asarray(encoder.encode_label(y), dtype=np.float64)
-
-    def _fitted_content(self) -> JSONObject:
-        return {"classes": self.classes_.tolist()}
-
-    def _restore_fitted(self, content: JSONObject) -> None:
-        self.classes_ = np.asarray(content["classes"])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.non_deterministic = self.random_state is None
         tags.target_tags.required = True
         return tags
-
-
-def _levels(policy: Policy) -> list[Any]:
-    """Return the labels that a policy declares, or raise if it declares numbers."""
-    assert policy.label is not None  # checked when the policy was resolved
-    domain = policy.label.domain
-    if isinstance(domain, NumberDomain):
-        raise PolicyError(
-            "label.type is a number, logistic regression needs categories. Declare "
-            "categories, or use LinearRegression."
-        )
-    if not isinstance(domain, CategoryDomain):
-        return [False, True]
-    levels = [*domain.levels, *["(other)"] * domain.other]
-    if len(levels) < 2:
-        raise PolicyError(
-            f"label has {len(levels)} level, logistic regression needs 2 or more. "
-            "Declare all categories."
-        )
-    return levels
-
-
-def _as_given(levels: list[Any], y: Any) -> NDArray[Any]:
-    """Return declared labels in the type in which the table writes them."""
-    kind = getattr(getattr(y, "dtype", None), "kind", "O")
-    declared = np.asarray(levels)
-    if kind in "iuf":
-        return declared.astype(np.float64).astype(y.dtype)
-    if kind == "b":
-        return np.array([False, True])
-    return declared if declared.dtype == bool else declared.astype(object)

@@ -5,18 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 
-from corrdp._typing import FloatArray, JSONObject
+from corrdp._typing import FloatArray, IntArray
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._logistic import _as_given as labels_as_given
+from corrdp.estimators._labels import DeclaredLabels, declared_labels
 from corrdp.estimators._mlp_base import PrivateNetwork
-from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import CategoryDomain, NumberDomain, PolicyEncoder
+from corrdp.policy import PolicyEncoder
 
 
-class MLPClassifier(ClassifierMixin, PrivateNetwork):  # type: ignore[misc]
+class MLPClassifier(DeclaredLabels, PrivateNetwork):
     r"""Softplus network with softmax output, trained under a policy.
 
     Parameters
@@ -107,38 +104,13 @@ class MLPClassifier(ClassifierMixin, PrivateNetwork):  # type: ignore[misc]
         """Return the probability of each class, shape (n_rows, n_classes)."""
         return np.asarray(softmax(self._outputs(X), axis=1))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of every row."""
-        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
-
-    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
-        check_classification_targets(y)
-        if len(np.unique(y)) < 2:
-            raise CorrDPError(
-                "y holds one class; a classifier needs samples of 2 classes. Declare "
-                "a policy whose label has both, or pass both."
-            )
-        return y
+    def _predicted_codes(self, X: Any) -> IntArray:
+        return np.asarray(self._outputs(X).argmax(axis=1), dtype=np.int64)
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
-        assert encoder.policy.label is not None  # checked when the policy was resolved
-        domain = encoder.policy.label.domain
-        if isinstance(domain, NumberDomain):
-            raise PolicyError(
-                "label.type is a number, a classifier needs categories. Declare "
-                "categories, or use MLPRegressor."
-            )
-        levels: list[Any] = [False, True]
-        if isinstance(domain, CategoryDomain):
-            levels = [*domain.levels, *["(other)"] * domain.other]
-        self.classes_ = labels_as_given(levels, y)
-        return np.asarray(encoder.encode_label(y), dtype=np.int64), len(levels)
-
-    def _fitted_content(self) -> JSONObject:
-        return {"classes": self.classes_.tolist()}
-
-    def _restore_fitted(self, content: JSONObject) -> None:
-        self.classes_ = np.asarray(content["classes"])
+        self.classes_ = declared_labels(encoder.policy)
+        codes = np.asarray(encoder.encode_label(y), dtype=np.int64)
+        return codes, len(self.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

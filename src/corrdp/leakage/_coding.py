@@ -6,13 +6,12 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from corrdp._frames import check_columns
 from corrdp._tables import BATCH_ROWS, iter_batches
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._counts import CodeColumns
-from corrdp.policy import NumberDomain, Policy, PolicyEncoder
+from corrdp.policy import NumberDomain, Policy, PolicyEncoder, number_columns
 
 
 def iter_codes(
@@ -33,9 +32,10 @@ def iter_codes(
     check_resolution(policy, features)
     types = {name: np.min_scalar_type(encoder.n_codes[name] - 1) for name in features}
     for chunk in _chunks(data, policy, features):
+        codes = encoder.codes(chunk, features).T
         yield {
-            name: codes.astype(types[name])
-            for name, codes in _coded(chunk, encoder, features)
+            name: column.astype(types[name])
+            for name, column in zip(features, codes, strict=True)
         }
 
 
@@ -56,11 +56,7 @@ def check_resolution(policy: Policy, features: Sequence[str]) -> None:
 
 def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]:
     if isinstance(data, str | Path):
-        numbers = [
-            name
-            for name in features
-            if isinstance(policy.feature(name).domain, NumberDomain)
-        ]
+        numbers = number_columns(policy.feature(name) for name in features)
         yield from iter_batches(data, features, number_columns=numbers)
         return
     if isinstance(data, np.ndarray):
@@ -71,48 +67,3 @@ def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]
     frame = nw.from_native(data, eager_only=True)
     for start in range(0, len(frame), BATCH_ROWS):
         yield frame[start : start + BATCH_ROWS].to_native()
-
-
-def _coded(
-    chunk: Any, encoder: PolicyEncoder, features: Sequence[str]
-) -> Iterator[tuple[str, NDArray[Any]]]:
-    texts = [] if isinstance(chunk, np.ndarray) else _text_columns(chunk, features)
-    for name in texts:
-        yield name, _codes_by_dictionary(chunk, encoder, name)
-    others = [name for name in features if name not in texts]
-    if others:
-        yield from zip(others, encoder.codes(chunk, others).T, strict=True)
-
-
-def _text_columns(chunk: Any, features: Sequence[str]) -> list[str]:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        return []
-    frame = nw.from_native(chunk, eager_only=True)
-    kinds = (nw.String, nw.Categorical)
-    return [name for name in features if frame.get_column(name).dtype in kinds]
-
-
-def _codes_by_dictionary(chunk: Any, encoder: PolicyEncoder, name: str) -> NDArray[Any]:
-    """Encode each distinct text once: rows repeat few of them."""
-    import pyarrow as pa
-
-    column = nw.from_native(chunk, eager_only=True).get_column(name).to_arrow()
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    if not _is_text(column.type.value_type):
-        return np.asarray(encoder.codes(chunk, [name])[:, 0])
-    values = [*column.dictionary.to_pylist(), None]
-    indices = column.indices.fill_null(len(values) - 1).to_numpy()
-    used = np.flatnonzero(np.bincount(indices, minlength=len(values)))
-    distinct = pa.array([values[index] for index in used], pa.string())
-    codes = np.zeros(len(values), dtype=np.int64)
-    codes[used] = encoder.codes(pa.table({name: distinct}), [name])[:, 0]
-    return np.asarray(codes[indices])
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

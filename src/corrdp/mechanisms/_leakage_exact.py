@@ -33,7 +33,7 @@ from corrdp.leakage.estimators import (
     choose_estimator,
     read_sample,
 )
-from corrdp.policy import Conditioning, Policy
+from corrdp.policy import Conditioning, Policy, number_columns
 from corrdp.theory import (
     discrete_estimation_constants,
     gaussian_estimation_constants,
@@ -103,8 +103,9 @@ def _by_values(
 ) -> dict[str, FeatureLeakage]:
     frame = request.data
     if isinstance(frame, str | Path):
-        names = [feature.name for feature in request.policy.features]
-        frame = read_table(frame, names)
+        features = request.policy.features
+        names = [feature.name for feature in features]
+        frame = read_table(frame, names, number_columns=number_columns(features))
     context = EstimationContext(
         metric=request.metric,
         failure_probability=request.feature_failure_probability,

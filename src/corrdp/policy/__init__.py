@@ -19,6 +19,7 @@ from corrdp.policy._features import (
     Label,
     LabelJoining,
     NeighborRelation,
+    number_columns,
 )
 from corrdp.policy._neighbors import (
     NeighborClass,
@@ -53,5 +54,6 @@ __all__ = [
     "class_epsilon",
     "draft_policy",
     "neighbor_classes",
+    "number_columns",
     "policy_blocks",
 ]

@@ -1,19 +1,27 @@
 """From a raw column to its declared domain: clipped numbers, level indices.
 
+What becomes of a cell depends on the cell and its domain, never on the type that the
+column has in the table: other rows decide that type (docs/theory/encoder.md).
 A refusal names the column and the declared facts, never what the column held; it is
 raised outside of `except` blocks so that no traceback carries a value either.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
-from decimal import Decimal
 from itertools import repeat
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._frames import Column
+from corrdp._cells import (
+    MISSING_TEXTS,
+    canonical_text,
+    is_missing,
+    loose_text,
+    number_of,
+)
+from corrdp._frames import Column, DistinctColumn
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import PolicyError
 from corrdp.policy._domains import (
@@ -23,15 +31,11 @@ from corrdp.policy._domains import (
     NumberDomain,
     Replace,
     Slot,
-    canonical_text,
 )
 
 _UNKNOWN = -1
 _MISSING = -2
-_BOOLEANS = {
-    **dict.fromkeys(("false", "False", "FALSE", "0"), 0),
-    **dict.fromkeys(("true", "True", "TRUE", "1"), 1),
-}
+_BOOLEANS = {"false": 0, "0": 0, "true": 1, "1": 1}
 
 
 class Coded(NamedTuple):
@@ -50,9 +54,23 @@ def level_count(domain: Domain) -> int | None:
     return 2
 
 
-def coded_numbers(name: str, domain: NumberDomain, column: Column) -> Coded:
-    """Return the numbers of a column clipped to the declared bounds."""
-    values = _as_floats(name, column)
+class _Lookup(NamedTuple):
+    """Codes of declared texts, and of the numbers that they spell."""
+
+    exact: dict[str, int]
+    loose: dict[str, int]
+
+
+def coded_numbers(
+    name: str, domain: NumberDomain, column: Column | DistinctColumn
+) -> Coded:
+    """Return the numbers of a column clipped to the declared bounds.
+
+    A cell that says no number is missing.
+    """
+    if isinstance(column, DistinctColumn):
+        return _coded_once(column, lambda cells: coded_numbers(name, domain, cells))
+    values = as_floats(column)
     missing = np.isnan(values)
     if missing.any():
         fill = domain.lower / 2 + domain.upper / 2
@@ -64,22 +82,41 @@ def coded_numbers(name: str, domain: NumberDomain, column: Column) -> Coded:
 
 
 def coded_levels(
-    name: str, domain: CategoryDomain | BooleanDomain, column: Column
+    name: str,
+    domain: CategoryDomain | BooleanDomain,
+    column: Column | DistinctColumn,
 ) -> Coded:
-    """Return the level index of each entry; ``other`` comes after the levels."""
+    """Return the level index of each entry; ``other`` comes after the levels.
+
+    A cell of a boolean column that is neither true nor false is missing.
+    """
+    if isinstance(column, DistinctColumn):
+        return _coded_once(column, lambda cells: coded_levels(name, domain, cells))
     lookup = _lookup(domain)
     codes = _looked_up(lookup, column)
+    if isinstance(domain, BooleanDomain):
+        codes[codes == _UNKNOWN] = _MISSING
     missing = codes == _MISSING
     if missing.any():
         fill = 0
         if isinstance(domain.missing, Replace):
-            fill = lookup[str(canonical_text(domain.missing.value))]
+            fill = lookup.exact[str(canonical_text(domain.missing.value))]
         codes[missing] = fill
         missing = _treated(name, domain, missing)
     unknown = codes == _UNKNOWN
-    if unknown.any():
+    if isinstance(domain, CategoryDomain) and unknown.any():
         codes[unknown] = _code_of_unknown(name, domain, lookup)
     return Coded(codes, missing)
+
+
+def _coded_once(column: DistinctColumn, coded: Callable[[list[Any]], Coded]) -> Coded:
+    """Code each distinct cell that some row holds, then put the codes in place."""
+    used = np.flatnonzero(np.bincount(column.places, minlength=len(column.values)))
+    found = coded([column.values[place] for place in used])
+    values = np.zeros(len(column.values), dtype=found.values.dtype)
+    missing = np.zeros(len(column.values), dtype=np.bool_)
+    values[used], missing[used] = found.values, found.missing
+    return Coded(values[column.places], missing[column.places])
 
 
 def centered(domain: NumberDomain, values: FloatArray) -> FloatArray:
@@ -102,24 +139,23 @@ def _treated(
         return missing
     if isinstance(domain.missing, Replace):
         return np.zeros_like(missing)
+    odd = ""
+    if isinstance(domain, NumberDomain):
+        odd = " or cells that are not numbers,"
+    elif isinstance(domain, BooleanDomain):
+        odd = " or cells that are not boolean (true, false, 1, 0),"
     raise PolicyError(
-        f"Column {name!r} has missing values and its policy refuses them. Declare "
-        'missing = "slot" or a missing_value, or leave those rows out.'
+        f"Column {name!r} has missing values{odd} and its policy refuses them. Declare "
+        'missing = "slot" or a missing_value. Convert those cells, or leave their '
+        "rows out."
     )
 
 
-def _code_of_unknown(
-    name: str, domain: CategoryDomain | BooleanDomain, lookup: dict[str, int]
-) -> int:
-    if isinstance(domain, BooleanDomain):
-        raise PolicyError(
-            f"Column {name!r} is declared boolean and holds something else than true, "
-            "false, 1 or 0. Declare it as a category with its values."
-        )
+def _code_of_unknown(name: str, domain: CategoryDomain, lookup: _Lookup) -> int:
     if domain.other:
         return len(domain.levels)
     if isinstance(domain.unknown, Replace):
-        return lookup[str(domain.unknown.value)]
+        return lookup.exact[str(domain.unknown.value)]
     raise PolicyError(
         f"Column {name!r} holds a value outside its {len(domain.categories)} declared "
         "categories. Declare it, or declare other = true or unknown = a category. "
@@ -127,22 +163,26 @@ def _code_of_unknown(
     )
 
 
-def _lookup(domain: CategoryDomain | BooleanDomain) -> dict[str, int]:
+def _lookup(domain: CategoryDomain | BooleanDomain) -> _Lookup:
     if isinstance(domain, BooleanDomain):
-        return dict(_BOOLEANS)
+        return _Lookup(_BOOLEANS, _BOOLEANS)
     index = {level: code for code, level in enumerate(domain.levels)}
-    return {category: index[level] for category, level in domain.merged.items()}
+    exact = {category: index[level] for category, level in domain.merged.items()}
+    loose: dict[str, int] = {}
+    for category in domain.categories:
+        loose.setdefault(loose_text(category), exact[category])
+    return _Lookup(exact, loose | {c: exact[c] for c in exact if loose_text(c) == c})
 
 
-def _looked_up(lookup: dict[str, int], column: Column) -> IntArray:
+def _looked_up(lookup: _Lookup, column: Column) -> IntArray:
     if isinstance(column, list):
         return _codes_of_objects(lookup, column)
     if column.dtype.kind == "b":
-        pair = [lookup.get("false", _UNKNOWN), lookup.get("true", _UNKNOWN)]
+        pair = [_code_of_object(lookup, value) for value in (False, True)]
         return np.asarray(pair, dtype=np.int64)[column.astype(np.int64)]
     if column.dtype == np.uint64:
         return _codes_of_objects(lookup, column.tolist())
-    return _codes_of_numbers(lookup, column)
+    return _codes_of_numbers(lookup.loose, column)
 
 
 def _codes_of_numbers(lookup: dict[str, int], column: NDArray[Any]) -> IntArray:
@@ -175,9 +215,9 @@ def _number_of(text: str, kind: type[np.float64] | type[np.int64]) -> Any:
     return number if canonical_text(number) == text else None
 
 
-def _codes_of_objects(lookup: dict[str, int], values: list[Any]) -> IntArray:
+def _codes_of_objects(lookup: _Lookup, values: list[Any]) -> IntArray:
     try:
-        found = map(lookup.get, values, repeat(_UNKNOWN))
+        found = map(lookup.exact.get, values, repeat(_UNKNOWN))
         codes = np.fromiter(found, dtype=np.int64, count=len(values))
     except TypeError:  # an entry that cannot be hashed
         codes = np.full(len(values), _UNKNOWN, dtype=np.int64)
@@ -186,41 +226,24 @@ def _codes_of_objects(lookup: dict[str, int], values: list[Any]) -> IntArray:
     return codes
 
 
-def _code_of_object(lookup: dict[str, int], value: Any) -> int:
-    if _is_missing(value):
+def _code_of_object(lookup: _Lookup, value: Any) -> int:
+    if is_missing(value):
         return _MISSING
     text = canonical_text(value)
-    return _UNKNOWN if text is None else lookup.get(text, _UNKNOWN)
+    if text is None:
+        return _UNKNOWN
+    if text in lookup.exact:
+        return lookup.exact[text]
+    if text in MISSING_TEXTS:
+        return _MISSING
+    return lookup.loose.get(loose_text(text), _UNKNOWN)
 
 
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, Real | Decimal):
-        return bool(value != value)
-    return value is None or type(value).__name__ in {"NAType", "NaTType"}
-
-
-def _as_floats(name: str, column: Column) -> FloatArray:
+def as_floats(column: Column) -> FloatArray:
+    """Return the number that each cell says, NaN where it says none."""
     if not isinstance(column, list):
         return column.astype(np.float64, copy=False)
     if set(map(type, column)) <= {float, int, bool}:
         with suppress(OverflowError):
             return np.asarray(column, dtype=np.float64)
-    floats = np.empty(len(column), dtype=np.float64)
-    for row, value in enumerate(column):
-        if _is_missing(value):
-            floats[row] = np.nan
-        elif isinstance(value, Real | Decimal):
-            floats[row] = _to_float(value)
-        else:
-            raise PolicyError(
-                f"Column {name!r} is declared a number and holds something else. "
-                "Convert it to numbers, or declare it as a category."
-            )
-    return floats
-
-
-def _to_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return np.inf if value > 0 else -np.inf
+    return np.fromiter(map(number_of, column), dtype=np.float64, count=len(column))

@@ -104,8 +104,17 @@ def policy_arguments(document: Any) -> dict[str, Any]:
     }
 
 
-def policy_document(policy: "Policy") -> JSONObject:
-    """Return the document that `policy_arguments` reads back."""
+def policy_document(policy: "Policy", *, as_declared: bool = True) -> JSONObject:
+    """Return the document that `policy_arguments` reads back.
+
+    Parameters
+    ----------
+    policy : Policy
+        The policy.
+    as_declared : bool
+        Whether categories declared as numbers are written as numbers; as canonical
+        text otherwise, which is all that comparisons see.
+    """
     document: JSONObject = {}
     if policy.label is not None:
         document["target"] = policy.label.name
@@ -119,9 +128,11 @@ def policy_document(policy: "Policy") -> JSONObject:
         document["block_leakage"] = policy.block_leakage
     if policy.unconfirmed:
         document["unconfirmed"] = list(policy.unconfirmed)
-    document["features"] = {f.name: _feature_table(f) for f in policy.features}
+    document["features"] = {
+        f.name: _feature_table(f, as_declared) for f in policy.features
+    }
     if policy.label is not None:
-        table = _domain_table(policy.label.domain)
+        table = _domain_table(policy.label.domain, as_declared)
         document["label"] = {**table, "score": policy.label.score}
         if policy.label.joins is not None:
             document["label"]["joins"] = policy.label.joins.value
@@ -241,8 +252,8 @@ def _missing(table: Mapping[str, Any]) -> MissingTreatment:
     )
 
 
-def _feature_table(feature: Feature) -> JSONObject:
-    table = {"role": feature.role.value, **_domain_table(feature.domain)}
+def _feature_table(feature: Feature, as_declared: bool) -> JSONObject:
+    table = {"role": feature.role.value, **_domain_table(feature.domain, as_declared)}
     if feature.leakage is not None:
         table["leakage"] = feature.leakage
     if feature.score:
@@ -250,14 +261,15 @@ def _feature_table(feature: Feature) -> JSONObject:
     return table
 
 
-def _domain_table(domain: Domain) -> JSONObject:
+def _domain_table(domain: Domain, as_declared: bool) -> JSONObject:
     table: JSONObject
     if isinstance(domain, NumberDomain):
         table = {"type": "number", "bounds": [domain.lower, domain.upper]}
         if domain.bins is not None:
             table["bins"] = domain.bins
     elif isinstance(domain, CategoryDomain):
-        table = {"type": "category", "categories": list(domain.categories)}
+        categories = domain.values if as_declared else domain.categories
+        table = {"type": "category", "categories": list(categories)}
         if domain.groups:
             table["groups"] = {name: list(members) for name, members in domain.groups}
         if domain.other:

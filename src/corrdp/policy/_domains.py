@@ -3,12 +3,10 @@
 import math
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from numbers import Integral, Real
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
-
+from corrdp._cells import canonical_text
 from corrdp._validate import check_count, check_real
 from corrdp.exceptions import PolicyError
 
@@ -81,29 +79,6 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def canonical_text(value: Any) -> str | None:
-    """Return the text by which a category is compared, or None if it has none.
-
-    Text stands for itself; true and false are written in lower case; a whole number
-    has no decimal point, so that 1 and 1.0 are both ``"1"``.
-
-    Examples
-    --------
-    >>> [canonical_text(value) for value in ("1.0", 1.0, 1, 2.5, True)]
-    ['1.0', '1', '1', '2.5', 'true']
-    """
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, Real):
-        number = float(value)
-        return str(int(number)) if number.is_integer() else repr(number)
-    return None
-
-
 def _declared_category(name: str, value: Any) -> str:
     if (
         isinstance(value, int | float) and not abs(value) <= 2**1000
@@ -111,7 +86,19 @@ def _declared_category(name: str, value: Any) -> str:
         text = None
     else:
         text = canonical_text(value)
+    if text == "":
+        return ""  # the empty text is a category where it is declared
     return checked_text(name, value if text is None else text)
+
+
+def _common_type(categories: Any) -> type:
+    """Return the type that all declared categories have, text if there is none."""
+    kinds = set(map(type, categories if isinstance(categories, list | tuple) else ()))
+    if not kinds or not kinds <= {bool, int, float}:
+        return str
+    if bool in kinds:
+        return bool if kinds == {bool} else str
+    return int if kinds == {int} else float
 
 
 def _checked_missing(missing: Any) -> None:
@@ -185,6 +172,9 @@ class CategoryDomain:
         What happens to a value that is not declared, unless `other` holds it.
     groups : tuple of (name, categories) pairs, or a mapping
         Categories merged into one level, in the model as in leakage estimates.
+    value_type : type, optional
+        How predictions write the categories: int, float, bool or str; by default as
+        they are given here. It has no part in comparisons and fingerprints.
     """
 
     categories: tuple[str, ...]
@@ -192,8 +182,11 @@ class CategoryDomain:
     missing: MissingTreatment = Refuse()
     unknown: UnknownTreatment = Refuse()
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    value_type: type | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.value_type is None:
+            object.__setattr__(self, "value_type", _common_type(self.categories))
         object.__setattr__(self, "categories", self._checked_categories())
         object.__setattr__(self, "groups", self._checked_groups())
         checked_flag("other", self.other)
@@ -226,6 +219,14 @@ class CategoryDomain:
         """Distinct levels after merging, in the order of their first category."""
         merged = self.merged
         return tuple(dict.fromkeys(merged[category] for category in self.categories))
+
+    @property
+    def values(self) -> tuple[int | float | bool | str, ...]:
+        """Categories in the type in which they were declared."""
+        if self.value_type is bool:
+            return tuple(category == "true" for category in self.categories)
+        convert = self.value_type or str
+        return tuple(convert(category) for category in self.categories)
 
     def _checked_categories(self) -> tuple[str, ...]:
         declared: Any = self.categories

@@ -7,8 +7,9 @@ from typing import Any
 
 import tomlkit
 
+from corrdp._cells import MISSING_TEXTS
 from corrdp.exceptions import PolicyError
-from corrdp.policy._guess import FEWEST_ROWS, MISSING_TEXTS, Guess, guess_domain
+from corrdp.policy._guess import FEWEST_ROWS, Guess, guess_domain
 
 _MARK = "read from data: confirm"
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from corrdp._frames import check_columns, read_columns, read_series
+from corrdp._cells import canonical_text
+from corrdp._frames import check_columns, read_distinct, read_series
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import PolicyError
 from corrdp.policy._coding import (
@@ -22,7 +23,7 @@ from corrdp.policy._coding import (
     coded_numbers,
     level_count,
 )
-from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot, canonical_text
+from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot
 from corrdp.policy._features import ColumnRole, Feature, Label
 from corrdp.policy._policy import Policy
 
@@ -169,7 +170,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the encoded matrix, one row per row of the table."""
-        columns = read_columns(X, self._names())
+        columns = read_distinct(X, self._names())
         blocks = self.blocks_
         shape = (len(columns[0]), blocks[-1].stop)
         matrix = np.zeros(shape, dtype=self._float_type())
@@ -205,7 +206,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     f"features.{feature.name} is a number without bins and has no "
                     f"discrete codes. Declare features.{feature.name}.bins."
                 )
-        columns = read_columns(X, names, only=wanted)
+        columns = read_distinct(X, names, only=wanted)
         coded = [
             _resolved(f, column) for f, column in zip(chosen, columns, strict=True)
         ]

@@ -1,5 +1,6 @@
 """Columns of a policy: role, domain, and what a change of the column gives away."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -194,3 +195,8 @@ class Label:
     def is_sensitive(self) -> bool:
         """Whether the label is one more sensitive feature."""
         return self.joins is LabelJoining.SENSITIVE
+
+
+def number_columns(columns: Iterable[Feature | Label]) -> list[str]:
+    """Return the names of the columns declared numbers, as readers of files ask."""
+    return [c.name for c in columns if isinstance(c.domain, NumberDomain)]

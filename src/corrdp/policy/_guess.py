@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from corrdp._cells import MISSING_TEXTS
 from corrdp.exceptions import PolicyError
 
 MOST_CATEGORIES = 30
@@ -17,9 +18,6 @@ MOST_CATEGORIES = 30
 
 FEWEST_ROWS = 3
 """A value that fewer rows hold may name one of them, so it is not listed."""
-
-MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "NULL")
-"""Texts that stand for a missing value."""
 
 BINS = 8
 
@@ -111,7 +109,7 @@ def _of_texts(name: str, column: Any, as_category: bool, is_label: bool) -> Gues
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = pc.is_in(column, value_set=pa.array(MISSING_TEXTS))
+    missing = pc.is_in(column, value_set=pa.array(sorted(MISSING_TEXTS)))
     cells = pc.drop_null(column.filter(pc.invert(pc.fill_null(missing, False))))
     if len(cells) == 0:
         return _empty()

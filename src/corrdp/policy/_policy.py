@@ -179,7 +179,7 @@ class Policy:
 
     def fingerprint(self) -> str:
         """Return a SHA-256 of the policy that ignores the order of features."""
-        text = canonical_json(self.to_dict())
+        text = canonical_json(policy_document(self, as_declared=False))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def with_leakage(self, leakage: Mapping[str, float] | float) -> "Policy":

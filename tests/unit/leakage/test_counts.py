@@ -140,6 +140,13 @@ def test_tables_in_several_pieces_are_counted(table, policy):
     assert np.array_equal(counted(joined, policy).tables[0], expected)
 
 
+def test_strings_of_pandas_in_several_chunks_are_counted(table, policy):
+    strings = table.astype({"u": "str"})
+    joined = pd.concat([strings[:100], strings[100:]], ignore_index=True)
+    expected = counted(table, policy).tables[0]
+    assert np.array_equal(counted(joined, policy).tables[0], expected)
+
+
 def test_tiles_join_chunks_and_cut_them(monkeypatch):
     monkeypatch.setattr("corrdp.leakage._counts._FEWEST_TILE_ROWS", 8)
     layout = CountLayout({"s": 2, "u": 2}, ("s",), {"u": ("u",)})

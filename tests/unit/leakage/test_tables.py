@@ -48,11 +48,16 @@ def files(tmp_path):
     ],
 )
 def test_every_format_gives_the_same_table(files, name):
-    read = read_table(f"{files}/{name}")
+    read = read_table(f"{files}/{name}", number_columns=["x"])
     assert read.column_names == list(FRAME.columns)
-    assert read.column("name").to_pylist() == ["a", None, "c"]
+    assert [text or None for text in read["name"].to_pylist()] == ["a", None, "c"]
+    assert read.column("age").to_pylist() == ["1", "2", "3"]
     assert read.column("x").to_pylist() == [0.5, 1.5, 2.5]
-    chosen = list(iter_batches(f"{files}/{name}", ["x", "age"], batch_rows=2))
+    texts = read_table(f"{files}/{name}", ["x"], number_columns=[])
+    assert texts.column("x").to_pylist() == ["0.5", "1.5", "2.5"]
+    chosen = list(
+        iter_batches(f"{files}/{name}", ["x", "age"], number_columns=[], batch_rows=2)
+    )
     assert [batch.num_rows for batch in chosen] == [2, 1]
     assert chosen[0].column_names == ["x", "age"]
 
@@ -60,25 +65,32 @@ def test_every_format_gives_the_same_table(files, name):
 def test_duckdb_tables_are_read(tmp_path):
     with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
         connection.execute("create table t as select * from range(5) r(age)")
-    read = read_table(f"{tmp_path}/t.duckdb::t")
-    assert read.column("age").to_pylist() == [0, 1, 2, 3, 4]
+    read = read_table(f"{tmp_path}/t.duckdb::t", number_columns=[])
+    assert read.column("age").to_pylist() == ["0", "1", "2", "3", "4"]
     with pytest.raises(CorrDPError, match="no table 'other'"):
-        read_table(f"{tmp_path}/t.duckdb::other")
+        read_table(f"{tmp_path}/t.duckdb::other", number_columns=[])
 
 
 def test_globs_are_read_in_order(files):
     (files / "t.parquet").rename(files / "part-1.parquet")
     pq.write_table(pa.table({"age": [9]}), files / "part-2.parquet")
-    read = read_table(f"{files}/part-*.parquet", ["age"])
+    read = read_table(f"{files}/part-*.parquet", ["age"], number_columns=["age"])
     assert read.column("age").to_pylist() == [1, 2, 3, 9]
 
 
-def test_numbers_can_be_forced_and_missing_texts_are_missing(tmp_path):
-    (tmp_path / "n.csv").write_text("a,b\n1,NA\n2,\n")
-    read = read_table(tmp_path / "n.csv", number_columns=["a", "b"])
-    assert str(read.schema.field("a").type) == "double"
-    assert read.column("b").to_pylist() == [None, None]
-    assert read_table(tmp_path / "n.csv").column("b").to_pylist() == [None, None]
+def test_declared_numbers_are_floats_and_all_else_is_text(tmp_path):
+    (tmp_path / "n.csv").write_text("a,b\n1,NA\n2,\nx,3\n")
+    read = read_table(tmp_path / "n.csv", number_columns=["a"])
+    assert [str(field.type) for field in read.schema] == ["double", "string"]
+    assert read.column("a").to_pylist() == [1.0, 2.0, None]
+    assert read.column("b").to_pylist() == ["NA", "", "3"]
+
+
+def test_nobody_can_forget_to_say_which_columns_are_numbers(files):
+    with pytest.raises(TypeError, match="number_columns"):
+        read_table(files / "t.csv")
+    with pytest.raises(TypeError, match="number_columns"):
+        iter_batches(files / "t.csv")
 
 
 @pytest.mark.parametrize(
@@ -98,28 +110,32 @@ def test_numbers_can_be_forced_and_missing_texts_are_missing(tmp_path):
 def test_what_cannot_be_read_is_refused_with_the_remedy(files, name, columns, message):
     (files / "t.xlsx").write_bytes(b"PK")
     with pytest.raises(CorrDPError, match=message):
-        read_table(f"{files}/{name}", columns)
+        read_table(f"{files}/{name}", columns, number_columns=[])
 
 
 def test_absent_columns_are_policy_errors(files):
     with pytest.raises(PolicyError):
-        read_table(files / "t.csv", ["absent"])
+        read_table(files / "t.csv", ["absent"], number_columns=[])
 
 
 def test_a_parser_that_quotes_rows_is_not_quoted(tmp_path):
     (tmp_path / "broken.csv").write_text("a,b\n1,2\n1,SECRET,3\n")
     with pytest.raises(CorrDPError) as caught:
-        read_table(tmp_path / "broken.csv")
+        read_table(tmp_path / "broken.csv", number_columns=[])
     assert "SECRET" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
 
 
-def test_parts_of_different_types_are_refused(tmp_path):
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "p1.parquet")
+def test_parts_of_different_types_are_read_as_declared(tmp_path):
+    pq.write_table(pa.table({"a": [1.0]}), tmp_path / "p1.parquet")
     pq.write_table(pa.table({"a": ["x"]}), tmp_path / "p2.parquet")
-    with pytest.raises(CorrDPError, match="different types"):
-        read_table(f"{tmp_path}/p*.parquet")
+    large = pa.table({"a": pa.array(["2"], pa.large_string())})
+    pq.write_table(large, tmp_path / "p3.parquet")
+    read = read_table(f"{tmp_path}/p*.parquet", number_columns=[])
+    assert read.column("a").to_pylist() == ["1", "x", "2"]
+    numbers = read_table(f"{tmp_path}/p*.parquet", number_columns=["a"])
+    assert numbers.column("a").to_pylist() == [1.0, None, 2.0]
 
 
 @pytest.mark.parametrize("package", ["pyarrow", "duckdb"])
@@ -128,4 +144,4 @@ def test_absent_packages_are_named_with_the_command(tmp_path, monkeypatch, packa
         connection.execute("create table t as select * from range(5) r(age)")
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(CorrDPError, match=f"needs {package}.*pip install"):
-        read_table(f"{tmp_path}/t.duckdb::t")
+        read_table(f"{tmp_path}/t.duckdb::t", number_columns=[])

@@ -14,7 +14,6 @@ from corrdp.policy import (
     Replace,
     Slot,
 )
-from corrdp.policy._domains import canonical_text
 
 
 def test_bounds_are_stored_as_floats_without_a_negative_zero():
@@ -36,22 +35,10 @@ def test_categories_are_compared_by_canonical_text():
     assert domain.missing == Replace("1")
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("1.0", "1.0"),
-        (1, "1"),
-        (1.0, "1"),
-        (np.float32(2.5), "2.5"),
-        (np.int8(3), "3"),
-        (np.bool_(True), "true"),
-        (False, "false"),
-        (math.inf, "inf"),
-        (object(), None),
-    ],
-)
-def test_canonical_text(value, text):
-    assert canonical_text(value) == text
+def test_the_empty_text_is_a_category_if_declared():
+    domain = CategoryDomain(("", "NA"), missing=Replace(""))
+    assert domain.categories == ("", "NA")
+    assert domain.missing == Replace("")
 
 
 def test_groups_merge_categories_at_the_place_of_the_first():
@@ -124,7 +111,6 @@ def test_replacement_of_a_missing_boolean_is_a_boolean():
         ({"categories": "abc"}, ["categories", "'abc'"]),
         ({"categories": ("a", "a")}, ["categories", "'a' twice", "Remove one"]),
         ({"categories": (1, 1.0)}, ["categories", "'1' twice", "canonical text"]),
-        ({"categories": ("",)}, ["category", "''", "non-empty"]),
         ({"categories": ("a\n",)}, ["category", "control characters"]),
         ({"categories": (math.nan,)}, ["category", "nan"]),
         ({"categories": (math.inf,)}, ["category", "inf"]),

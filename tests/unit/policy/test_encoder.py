@@ -213,11 +213,12 @@ def test_booleans_as_categories():
     assert encoder.codes(frame)[:, 0].tolist() == [0, 2]
 
 
-def test_text_is_never_taken_for_a_number():
+def test_text_is_compared_as_text_first_and_as_a_number_then():
     domain = CategoryDomain(("1", "01", "1.0", "nan", "inf"), other=True)
-    assert encoder_of(domain).codes(
-        pd.DataFrame({"f": pd.Series(["1.0", "01", "1", "nan", " 1"], dtype=object)})
-    )[:, 0].tolist() == [2, 1, 0, 3, 5]
+    values = ["1.0", "01", "1", "nan", " 1", "1e0", "2", "1,0"]
+    frame = pd.DataFrame({"f": pd.Series(values, dtype=object)})
+    codes = encoder_of(domain).codes(frame)[:, 0].tolist()
+    assert codes == [2, 1, 0, 3, 0, 0, 5, 5]
     floats = np.array([[1.0], [math.inf], [1.5]])
     assert encoder_of(domain).codes(floats)[:, 0].tolist() == [0, 4, 5]
 
@@ -228,6 +229,38 @@ def test_large_integers_are_not_confused():
     assert encoder_of(domain).codes(signed)[:, 0].tolist() == [0, 2]
     unsigned = np.array([[2**63 + 1], [2**63]], dtype=np.uint64)
     assert encoder_of(domain).codes(unsigned)[:, 0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("size", [2**60, 7])
+def test_a_missing_row_does_not_round_the_integers_of_others(size):
+    domain = CategoryDomain((size, 3), other=True, missing=Slot())
+    for table in (
+        pd.DataFrame({"f": pd.Series([size, size + 1, None], dtype="Int64")}),
+        pl.DataFrame({"f": [size, size + 1, None]}),
+        pa.table({"f": [size, size + 1, None]}),
+    ):
+        assert encoder_of(domain).codes(table)[:, 0].tolist() == [0, 2, 3]
+
+
+def test_declared_missing_texts_are_categories_and_others_are_missing():
+    domain = CategoryDomain(("NA", "", "a"), missing=Slot())
+    values = ["NA", "", "a", "null", "nan", None]
+    for table in (
+        pd.DataFrame({"f": pd.Series(values, dtype=object)}),
+        pl.DataFrame({"f": values}),
+        np.array(values, dtype=object)[:, None],
+    ):
+        codes = encoder_of(domain).codes(table)[:, 0].tolist()
+        assert codes == [0, 1, 2, 3, 3, 3]
+
+
+def test_cells_that_cannot_be_read_are_missing_where_that_is_declared():
+    values = ["0.5", "V58", 0.25, None, [1]]
+    number = NumberDomain(0, 1, missing=Replace(1.0))
+    assert encoded(number, values)[:, 0].tolist() == [0.0, 0.5, -0.25, 0.5, 0.5]
+    boolean = BooleanDomain(Slot())
+    matrix = encoded(boolean, ["True", "maybe", 0, 2, None])
+    assert matrix.tolist() == [[0.5, 0], [0, 1], [-0.5, 0], [0, 1], [0, 1]]
 
 
 def test_integers_that_no_category_names_are_unknown():

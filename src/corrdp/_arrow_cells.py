@@ -1,0 +1,130 @@
+"""Arrow columns cell by cell: canonical texts, or numbers; each value looked at alone.
+
+Distinct values are converted once and put back in place, which changes the cost and
+not the result: what a cell becomes is a function of that cell (`corrdp._cells`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from corrdp._cells import NO_TEXT, canonical_text, is_missing, number_of
+from corrdp._typing import FloatArray
+
+_PLAIN = r"^-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?$"
+"""Numbers that Arrow and Python read alike, and that neither overflow nor vanish."""
+
+
+def text_column(column: Any) -> Any:
+    """Return a pyarrow column as the canonical texts of its cells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return column
+    if pa.types.is_dictionary(kind):
+        return text_column(column.cast(kind.value_type))
+    exact = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if exact or pa.types.is_null(kind) or pa.types.is_string_view(kind):
+        return pc.cast(column, pa.string())
+    return _by_distinct(column, text_of_cell, pa.string())
+
+
+def number_column(column: Any) -> Any:
+    """Return a pyarrow column as floats; null where a cell says no number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return number_column(column.cast(kind.value_type))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.chunked_array(
+            [_as_nulls(_floats_of_text(chunk)) for chunk in column.chunks],
+            pa.float64(),
+        )
+    exact = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if exact or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return pc.cast(column, pa.float64(), safe=False)
+    return _by_distinct(column, _number_or_none, pa.float64())
+
+
+def text_of_cell(value: Any) -> str | None:
+    """Return the canonical text of an object, None if it is missing."""
+    if is_missing(value):
+        return None
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    text = canonical_text(value)
+    return NO_TEXT if text is None else text
+
+
+def text_array(values: Sequence[Any]) -> Any:
+    """Return objects of any kind as a pyarrow array of canonical texts."""
+    import pyarrow as pa
+
+    if not set(map(type, values)) <= {str, type(None)}:
+        values = [v if type(v) is str else text_of_cell(v) for v in values]
+    return pa.array(values, pa.string())
+
+
+def number_array(values: Sequence[Any]) -> Any:
+    """Return objects of any kind as a pyarrow array of floats."""
+    floats = np.fromiter(map(number_of, values), dtype=np.float64, count=len(values))
+    return _as_nulls(floats)
+
+
+def _number_or_none(value: Any) -> float | None:
+    number = number_of(value)
+    return None if number != number else number
+
+
+def _floats_of_text(chunk: Any) -> FloatArray:
+    """Read each text as a number, NaN where it spells none.
+
+    Arrow reads a whole chunk or nothing. Where it refuses, the plain numbers are read
+    by Arrow and all others by Python: the two agree wherever both apply.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return _as_nan(pc.cast(chunk, pa.float64()))
+    except pa.ArrowInvalid:
+        pass
+    plain = pc.fill_null(pc.match_substring_regex(chunk, _PLAIN), False)
+    nothing = pa.scalar(None, chunk.type)
+    floats = _as_nan(pc.cast(pc.if_else(plain, chunk, nothing), pa.float64())).copy()
+    odd = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    encoded = chunk.take(pa.array(odd)).dictionary_encode()
+    spelled = [number_of(text) for text in encoded.dictionary.to_pylist()]
+    places = encoded.indices.fill_null(len(spelled)).to_numpy()
+    floats[odd] = np.asarray([*spelled, np.nan])[places]
+    return floats
+
+
+def _as_nan(array: Any) -> FloatArray:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _as_nulls(floats: FloatArray) -> Any:
+    import pyarrow as pa
+
+    return pa.array(floats, pa.float64(), from_pandas=True)
+
+
+def _by_distinct(column: Any, convert: Callable[[Any], Any], kind: Any) -> Any:
+    """Convert each distinct value once, chunk by chunk."""
+    import pyarrow as pa
+
+    def converted(chunk: Any) -> Any:
+        try:
+            encoded = chunk.dictionary_encode()
+        except (pa.ArrowInvalid, NotImplementedError):  # lists and structures
+            return pa.array([convert(value) for value in chunk.to_pylist()], kind)
+        values = [convert(value) for value in encoded.dictionary.to_pylist()]
+        return pa.array(values, kind).take(encoded.indices)
+
+    return pa.chunked_array([converted(chunk) for chunk in column.chunks], kind)

@@ -1,0 +1,90 @@
+"""Labels of classifiers: of the type that the policy declares, whatever the data."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from corrdp._typing import IntArray, JSONObject
+from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
+
+
+class DeclaredLabels(ClassifierMixin):  # type: ignore[misc]
+    """What all classifiers do with labels: check, name, predict, score."""
+
+    policy: Policy | AllSensitive | None
+    policy_: Policy
+    classes_: NDArray[Any]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of every row, as the policy declares it."""
+        return np.asarray(self.classes_[self._predicted_codes(X)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on rows whose labels are written in any type.
+
+        Guarantee
+        ---------
+        None: the figure is exact. Pass rows that are public, or may be disclosed.
+        """
+        check_is_fitted(self, "policy_")
+        if isinstance(self.policy, AllSensitive):
+            return float(super().score(X, y, sample_weight))
+        truth = PolicyEncoder(self.policy_).encode_label(y)
+        codes = self._predicted_codes(X)
+        return float(accuracy_score(truth, codes, sample_weight=sample_weight))
+
+    def _predicted_codes(self, X: Any) -> IntArray:
+        """Return the index of the predicted class of every row."""
+        raise NotImplementedError
+
+    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
+        check_classification_targets(y)
+        if len(np.unique(y)) < 2:
+            raise CorrDPError(
+                "y holds one class; a classifier needs samples of 2 classes. Declare "
+                "a policy whose label has them, or pass more."
+            )
+        return y
+
+    def _fitted_content(self) -> JSONObject:
+        return {"classes": self.classes_.tolist()}
+
+    def _restore_fitted(self, content: JSONObject) -> None:
+        self.classes_ = declared_labels(self.policy_)
+        if (
+            self.classes_.tolist() != content["classes"]
+        ):  # written by an earlier version
+            self.classes_ = np.asarray(content["classes"])
+
+
+def declared_labels(policy: Policy) -> NDArray[Any]:
+    """Return the labels that a policy declares, in its order and in its types.
+
+    Booleans are bool, categories declared as numbers are numbers. All labels are text
+    where one of them is (a group, ``other``).
+    """
+    assert policy.label is not None  # checked when the policy was resolved
+    domain = policy.label.domain
+    if isinstance(domain, NumberDomain):
+        raise PolicyError(
+            "label.type is a number, a classifier needs categories. Declare "
+            "categories, or use LinearRegression or MLPRegressor."
+        )
+    if not isinstance(domain, CategoryDomain):
+        return np.array([False, True])
+    levels = [*domain.levels, *["(other)"] * domain.other]
+    if len(levels) < 2:
+        raise PolicyError(
+            f"label has {len(levels)} level, a classifier needs 2 or more. "
+            "Declare all categories."
+        )
+    if domain.value_type is not str and tuple(levels) == domain.categories:
+        return np.asarray(domain.values)
+    return np.asarray(levels, dtype=object)
