@@ -95,12 +95,11 @@ def training_plan(
     options: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
     planned = kind(policy, leakage=leakage, **options).plan(n_rows)
     ordinary = kind(policy, method="standard", **options).plan(n_rows)
-    spending = planned.spending
     certificate = certify(
         policy,
         [
             *(() if leakage is None else leakage.components),
-            *spending.components(planned.n_steps, spending.means_mu),
+            *planned.components(planned.spending.means_cost),
         ],
         budget=budget,
         leakage=LeakageClaim.declared(policy) if leakage is None else leakage.claim(),
