@@ -32,5 +32,6 @@ def test_a_release_that_breaks_off_has_been_paid(tmp_path, monkeypatch):
             ledger_epsilon=1.0,
             ledger_delta=1e-6,
         )
+    assert path.exists()
     charges = [e for e in Ledger.open(path).entries() if e["kind"] == "charge"]
     assert [charge["purpose"] for charge in charges] == ["leakage"]
