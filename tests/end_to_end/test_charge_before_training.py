@@ -6,6 +6,8 @@ import pytest
 
 import corrdp.estimators._fitting as fitting
 from command_runner import run
+from corrdp._json import digest
+from corrdp.certificate import Component
 from corrdp.cli._paying import Payment
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.estimators import LogisticRegression
@@ -157,22 +159,58 @@ def trained_with(files, name):
 
 
 def test_a_leakage_table_of_the_same_ledger_is_not_charged_again(paid_table):
-    first = spent_by_last_charge(paid_table)
     again = trained_with(paid_table, "t.json")
+    document = json.loads((paid_table / "with-t.json/certificate.json").read_text())
+    first, *rest = document["components"]
+    assert first["name"] == "leakage"
+    entry = charges(paid_table)[-1]
+    events = entry["price"]["classes"][0]["events"]
+    parts = [Component.from_json(part) for part in rest]
+    name = entry["price"]["classes"][0]["name"]
+    assert events == [e.to_json() for part in parts for e in part.events_of(name)]
+    assert again > 0
+
+
+def forged(files, **changes):
+    """Write the table with other numbers and a digest that fits them."""
+    document = json.loads((files / "t.json").read_text())
+    fields = {k: v for k, v in document.items() if k != "digest"} | changes
+    text = json.dumps(fields | {"digest": digest(fields)})
+    (files / "changed.json").write_text(text)
+
+
+def test_a_private_table_that_the_ledger_has_not_recorded_is_refused(paid_table):
     leakage(paid_table, "other.json")  # same rows and budget, on no ledger
-    in_full = trained_with(paid_table, "other.json")
-    assert 0 < again < in_full
-    assert again + first == pytest.approx(in_full, rel=1e-9)
-    certificate = json.loads((paid_table / "with-t.json/certificate.json").read_text())
-    assert certificate["components"][0]["name"] == "leakage"
-
-
-def test_a_table_that_was_changed_is_charged_in_full(paid_table):
     document = json.loads((paid_table / "t.json").read_text())
-    feature = next(iter(document["features"].values()))
-    feature["estimate"] = feature["estimate"] / 2
-    (paid_table / "changed.json").write_text(json.dumps(document))
-    assert trained_with(paid_table, "changed.json") > trained_with(paid_table, "t.json")
+    features = document["features"]
+    next(iter(features.values()))["upper"] = 0.0
+    forged(paid_table, features=features)
+    for name in ("other.json", "changed.json"):
+        result = train(paid_table, "logistic", "--leakage", name, out=f"with-{name}")
+        assert result.code == 4
+        assert "has not paid for the leakage table" in result.stderr
+        assert not (paid_table / f"with-{name}").exists()
+    assert len(charges(paid_table)) == 1
+
+
+def test_an_edited_table_is_refused_with_or_without_a_ledger(paid_table):
+    document = json.loads((paid_table / "t.json").read_text())
+    next(iter(document["features"].values()))["upper"] = 0.0
+    document["components"] = []
+    (paid_table / "edited.json").write_text(json.dumps(document))
+    rows = ("data.csv", "--policy", "policy.toml", "--model", "logistic")
+    rows += ("--epsilon", 2, "--delta", 1e-6)
+    result = run(
+        *("train", *rows, "--leakage", "edited.json", "--out", "m"), cwd=paid_table
+    )
+    assert result.code == 4
+    assert "digest does not match" in result.stderr
+    forged(paid_table, features=document["features"], components=[], spent={})
+    result = run(
+        *("train", *rows, "--leakage", "changed.json", "--out", "m"), cwd=paid_table
+    )
+    assert result.code == 4
+    assert "states no cost" in result.stderr
 
 
 def test_exact_numbers_are_not_recorded(files):

@@ -82,6 +82,7 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
             f"{table.policy_fingerprint[:12]}, this one is "
             f"{policy.fingerprint()[:12]}. Estimate it again."
         )
+    table.require_policy(policy)
     return table
 
 

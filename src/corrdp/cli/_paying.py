@@ -114,7 +114,8 @@ class Payment:
     table : table
         Private rows, for the fingerprint.
     leakage : LeakageTable or None
-        What training was given; not charged again if the ledger knows its digest.
+        What training was given; not charged again if the ledger knows its digest, and
+        refused if it is private and the ledger does not.
     budget : Budget or None
         Of a ledger that does not exist yet.
     purpose : str
@@ -139,22 +140,24 @@ class Payment:
         BudgetError
             If the budget does not allow it; nothing may be computed then.
         """
-        from corrdp.ledger._certificates import certificate_events, paid_components
+        from corrdp.ledger import Ledger, unpaid_events
 
         leakage = certificate.leakage.distances() if policy.insensitive else None
-        ledger = open_ledger(
-            self.path,
-            policy,
-            budget=self.budget,
-            leakage=leakage,
-            events=certificate_events(certificate, []),
+        check_ledger(self.path, self.budget)
+        events = unpaid_events(
+            certificate,
+            policy=policy,
+            ledger=Ledger.open(self.path) if self.budget is None else None,
+            leakage=self.leakage,
         )
-        paid = paid_components(ledger, self.leakage, policy)
+        ledger = open_ledger(
+            self.path, policy, budget=self.budget, leakage=leakage, events=events
+        )
         ledger.charge(
-            certificate_events(certificate, paid),
+            events,
             policy=policy,
             purpose=self.purpose,
-            fingerprint=ledger.fingerprint(self.table),
+            fingerprint=ledger.fingerprint(self.table, policy=policy),
             accept_new_data=self.accept_new_data,
         )
         self._charged = certificate
@@ -195,8 +198,6 @@ class LeakagePayment:
         A table that shows exact numbers is not recorded: its digest would be one of
         private rows.
         """
-        from corrdp.ledger._certificates import release_digest
-
         charged = {name: (self.plan.event(name),) for name in table.spent}
         if table.spent != charged:
             raise GuaranteeVoidError(
@@ -204,7 +205,7 @@ class LeakagePayment:
                 "Nothing is written; report this as a defect."
             )
         if not table.research:
-            self.ledger.record_release(self.receipt, release_digest(table))
+            self.ledger.record_release(self.receipt, table.digest)
 
 
 def pay_for_leakage(
@@ -238,13 +239,14 @@ def pay_for_leakage(
         policy,
         budget=choice.budget,
         leakage=_declared_or_one(policy) if known is None else known.distances(),
+        promises=known is not None,
         events=events,
     )
     receipt = ledger.charge(
         events,
         policy=policy,
         purpose="leakage",
-        fingerprint=ledger.fingerprint(rows),
+        fingerprint=ledger.fingerprint(rows, policy=policy),
         accept_new_data=choice.accept_new_data,
     )
     return LeakagePayment(ledger, receipt, plan)
@@ -275,8 +277,12 @@ def open_ledger(
     budget: "Budget | None",
     events: "Mapping[str, Sequence[PrivacyEvent]]",
     leakage: Any = None,
+    promises: bool = True,
 ) -> "Ledger":
     """Open a ledger and let it know the policy, or create it with its budget.
+
+    A release that `promises` nothing by its distances, as one of leakage does, leaves
+    the accounts of a policy that the ledger knows as they are.
 
     A ledger is created for a release that it can pay, or not at all: what would refuse
     `events` refuses before there is a file.
@@ -286,7 +292,8 @@ def open_ledger(
     check_ledger(path, budget)
     if budget is None:
         ledger = Ledger.open(path)
-        ledger.add_policy(policy, leakage=leakage)
+        if promises or not ledger.knows(policy):
+            ledger.add_policy(policy, leakage=leakage)
         return ledger
     with tempfile.TemporaryDirectory() as folder:
         rehearsal = Path(folder) / "rehearsal.ledger"
@@ -297,20 +304,8 @@ def open_ledger(
 
 
 def refuse_unrecorded(choice: LedgerChoice, leakage: "LeakageTable | None") -> None:
-    """Raise if a private leakage table was not paid for with this ledger.
+    """Raise if a private leakage table was not paid for with this ledger."""
+    from corrdp.ledger import Ledger, require_recorded
 
-    For releases whose price does not include the table.
-    """
-    from corrdp.ledger import Ledger
-    from corrdp.ledger._certificates import release_digest
-
-    if leakage is None or leakage.source != "private":
-        return
-    if choice.budget is None and Ledger.open(choice.path).has_paid(
-        release_digest(leakage)
-    ):
-        return
-    raise GuaranteeVoidError(
-        f"the ledger {str(choice.path)!r} has not paid for the leakage table. Release "
-        "it with corrdp leakage --ledger, or declare the leakage."
-    )
+    ledger = Ledger.open(choice.path) if choice.budget is None else None
+    require_recorded(ledger, leakage)

@@ -78,7 +78,7 @@ def train(
         read_leakage,
         refuse_unstamped,
     )
-    from corrdp.cli._paying import Payment, ledger_choice
+    from corrdp.cli._paying import Payment, ledger_choice, refuse_unrecorded
     from corrdp.policy import Policy
     from corrdp.report import with_ledger
 
@@ -92,6 +92,7 @@ def train(
     )
     if choice is not None:
         _refuse_unpriced(method)
+        refuse_unrecorded(choice, table)
     _refuse_second_model(out)
     estimator = estimator_class(model, declared)(
         declared,

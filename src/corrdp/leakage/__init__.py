@@ -42,6 +42,7 @@ from corrdp.leakage._targets import (
     joint_layout,
     leakage_targets,
     table_words,
+    telling_shapes,
 )
 
 __all__ = [
@@ -82,5 +83,6 @@ __all__ = [
     "plug_in_leakage",
     "sampling_margin",
     "table_words",
+    "telling_shapes",
     "total_variation",
 ]

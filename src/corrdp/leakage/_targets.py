@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from corrdp.leakage._coding import check_resolution
-from corrdp.leakage._counts import MAX_CELLS, CountLayout
+from corrdp.leakage._counts import MAX_CELLS, CountLayout, TableShape
 from corrdp.leakage._definition import check_definition_size
 from corrdp.leakage._levels import ground_distances, level_texts
 from corrdp.leakage._plug_in import TableWords
@@ -33,6 +33,14 @@ def count_layout(
     return CountLayout(
         PolicyEncoder(policy).n_codes, policy.sensitive, targets, max_cells
     )
+
+
+def telling_shapes(layout: CountLayout) -> list[TableShape]:
+    """Return the tables that can tell anything: two values and two cells at least.
+
+    The others have leakage 0 by their declaration, whatever the rows are.
+    """
+    return [s for s in layout.shapes if s.n_values > 1 and s.n_cells > 1]
 
 
 def joint_layout(policy: Policy) -> CountLayout:

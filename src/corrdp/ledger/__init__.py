@@ -2,7 +2,11 @@
 
 from corrdp.ledger._accounts import Account
 from corrdp.ledger._balance import Balance, Remaining
-from corrdp.ledger._certificates import charge_certificate
+from corrdp.ledger._certificates import (
+    charge_certificate,
+    require_recorded,
+    unpaid_events,
+)
 from corrdp.ledger._events import ConcentratedEvent
 from corrdp.ledger._ledger import Ledger, Receipt
 from corrdp.ledger._rules import Rule
@@ -16,4 +20,6 @@ __all__ = [
     "Remaining",
     "Rule",
     "charge_certificate",
+    "require_recorded",
+    "unpaid_events",
 ]

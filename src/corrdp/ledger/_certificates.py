@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from corrdp._json import digest
+from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Certificate
 from corrdp.exceptions import GuaranteeVoidError
@@ -32,7 +32,8 @@ def charge_certificate(
     purpose : str
         What is released, in words.
     leakage : leakage table, optional
-        Not charged again if the ledger has paid for it.
+        Not charged again if the ledger has paid for it; refused if it is private and
+        the ledger has not.
 
     Raises
     ------
@@ -45,21 +46,79 @@ def charge_certificate(
     """
     opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     distances = certificate.leakage.distances() if policy.insensitive else None
+    events = unpaid_events(certificate, policy=policy, ledger=opened, leakage=leakage)
     opened.add_policy(policy, leakage=distances)
-    paid = paid_components(opened, leakage, policy)
-    return opened.charge(
-        certificate_events(certificate, paid), policy=policy, purpose=purpose
-    )
+    return opened.charge(events, policy=policy, purpose=purpose)
 
 
-def certificate_events(
-    certificate: Certificate, paid: list[Any]
+def require_recorded(ledger: Ledger | None, leakage: Any) -> None:
+    """Raise `GuaranteeVoidError` if a ledger does not know a private leakage table.
+
+    Parameters
+    ----------
+    ledger : Ledger or None
+        None for one that is yet to be created: it has recorded nothing.
+    leakage : leakage table or None
+        A private one is known by the digest that was recorded when its release was
+        charged. Declared and public ones cost nothing. One that shows exact numbers
+        (``research``) is never recorded; whoever accepts it has stamped the result
+        "not private".
+    """
+    if not _is_table(leakage) or leakage.source != "private" or leakage.research:
+        return
+    if leakage.components and not _has_paid(ledger, leakage):
+        name = "the ledger" if ledger is None else f"the ledger {str(ledger.path)!r}"
+        raise GuaranteeVoidError(
+            f"{name} has not paid for the leakage table, which was computed from "
+            "private rows. Release it with this ledger (corrdp leakage --ledger), or "
+            "declare the leakage."
+        )
+
+
+def unpaid_events(
+    certificate: Certificate,
+    *,
+    policy: Policy,
+    ledger: Ledger | None,
+    leakage: Any = None,
 ) -> dict[str, list[PrivacyEvent]]:
-    """Return what every class is charged, without components that are paid for."""
-    parts, left = [], list(paid)
+    """Return what every class is charged for a release: all that is not paid yet.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Of the release, known before it.
+    policy : Policy
+        Of the release.
+    ledger : Ledger or None
+        Where it will be charged; None if it is yet to be created.
+    leakage : leakage table, optional
+        What the release was planned with.
+
+    Raises
+    ------
+    GuaranteeVoidError
+        If a class has no bound, if the ledger has not recorded a private table, or if
+        a certificate rests on one that is not given.
+
+    Guarantee
+    ---------
+    The charges of the ledger cover all releases (`docs/theory/ledger.md`, Claim 4):
+    components are left out only if the ledger recorded the digest of their table.
+    """
+    if certificate.leakage.source == "private" and not _is_table(leakage):
+        raise GuaranteeVoidError(
+            "the certificate rests on a private leakage table, which was not given. "
+            "Pass the table, so that its payment can be looked up."
+        )
+    require_recorded(ledger, leakage)
+    paid: list[JSONObject] = []
+    if _is_table(leakage) and _has_paid(ledger, leakage):
+        paid = [part.restated(policy).to_json() for part in leakage.components]
+    parts = []
     for part in certificate.components:
-        if part.to_json() in left:
-            left.remove(part.to_json())
+        if part.to_json() in paid:
+            paid.remove(part.to_json())
         else:
             parts.append(part)
     events: dict[str, list[PrivacyEvent]] = {}
@@ -74,15 +133,10 @@ def certificate_events(
     return events
 
 
-def paid_components(ledger: Ledger, leakage: Any, policy: Policy) -> list[Any]:
-    """Return the components of a leakage table that the ledger has paid for."""
-    if not hasattr(leakage, "components") or not hasattr(leakage, "to_dict"):
-        return []
-    if not ledger.has_paid(release_digest(leakage)):
-        return []
-    return [part.restated(policy).to_json() for part in leakage.components]
+def _has_paid(ledger: Ledger | None, leakage: Any) -> bool:
+    return ledger is not None and ledger.has_paid(leakage.digest)
 
 
-def release_digest(table: Any) -> str:
-    """Return the digest by which a ledger knows a leakage table."""
-    return digest(table.to_dict())
+def _is_table(leakage: Any) -> bool:
+    """Return whether leakage is a table with a cost, not plain numbers."""
+    return hasattr(leakage, "components") and hasattr(leakage, "digest")

@@ -1,7 +1,11 @@
-"""A keyed fingerprint of a table: equal tables match, and values cannot be guessed."""
+"""Keyed fingerprints of a table's columns: equal ones match, none can be guessed."""
 
 import hashlib
 import hmac
+import math
+import struct
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -9,37 +13,133 @@ import numpy as np
 
 from corrdp._frames import read_columns
 from corrdp._typing import JSONObject
+from corrdp.exceptions import BudgetError, CorrDPWarning
+
+_MISSING = struct.pack("<d", math.nan)
+_REMEDY = (
+    "Use the ledger of this table, or accept_new_data=True to go on with what is left "
+    "of the budget."
+)
 
 
-def table_fingerprint(table: Any, *, key: bytes) -> JSONObject:
-    """Return the public number of rows and a keyed hash of all columns.
+def table_fingerprint(
+    table: Any, *, key: bytes, names: Sequence[str] | None = None
+) -> JSONObject:
+    """Return the public number of rows and a keyed hash of every column.
 
     Parameters
     ----------
     table : table
         pandas, polars, pyarrow, or a numpy array of two dimensions.
     key : bytes
-        Secret of the ledger. Without it the hash cannot be compared with guesses.
+        Secret of the ledger. Without it no hash can be compared with guesses.
+    names : sequence of str, optional
+        Which columns, if the table has them; the names of an array's columns, in
+        order. All columns by default, those of an array by their number.
 
     Guarantee
     ---------
-    HMAC-SHA-256 under a random 256-bit key: to whoever lacks the key the hash is
-    indistinguishable from random (`docs/theory/ledger.md`). Exports leave it in and the
-    key out.
+    HMAC-SHA-256 under a random 256-bit key, of the column's name, the number of rows
+    and the cells: to whoever lacks the key the hashes are indistinguishable from
+    random (`docs/theory/ledger.md`). A cell counts for what it says: the number 1, the
+    text "1.0" of a file and 1 in another table are one cell, so are an empty cell and a
+    missing one. Exports leave the hashes in and the key out.
     """
     if isinstance(table, np.ndarray):
-        names = [str(index) for index in range(table.shape[1])]
+        all_names = [str(index) for index in range(table.shape[1])]
+        if names is not None:
+            all_names = list(names)[: table.shape[1]]
+        wanted = all_names
     else:
-        names = sorted(nw.from_native(table, eager_only=True).columns)
-    keyed = hmac.new(key, digestmod=hashlib.sha256)
-    n_rows = 0
-    for name, column in zip(names, read_columns(table, names), strict=True):
+        all_names = list(nw.from_native(table, eager_only=True).columns)
+        wanted = [name for name in all_names if names is None or name in names]
+    hashes, n_rows = {}, 0
+    for name, column in zip(
+        wanted, read_columns(table, all_names, only=wanted), strict=True
+    ):
         n_rows = len(column)
+        keyed = hmac.new(key, digestmod=hashlib.sha256)
         keyed.update(repr((name, n_rows)).encode())
-        if isinstance(column, list):
-            keyed.update(repr(column).encode())
-        else:
-            numbers = column.astype(np.float64) + 0.0  # one zero, one width
-            numbers[np.isnan(numbers)] = np.nan
-            keyed.update(numbers.tobytes())
-    return {"n_rows": n_rows, "keyed_hash": keyed.hexdigest()}
+        keyed.update(_cells(column))
+        hashes[name] = keyed.hexdigest()
+    return {"n_rows": n_rows, "columns": dict(sorted(hashes.items()))}
+
+
+def check_same_data(
+    fingerprint: JSONObject, earlier: Iterable[JSONObject | None]
+) -> None:
+    """Raise `BudgetError` if a table is not that of earlier charges.
+
+    Parameters
+    ----------
+    fingerprint : dict
+        Of the table at hand.
+    earlier : iterable of dict or None
+        What charges have recorded, latest first; None where nothing was.
+
+    Warns
+    -----
+    CorrDPWarning
+        If a column joins data that is known: under a new name a known column looks
+        new, and opens an account that has paid nothing.
+    """
+    known: dict[str, tuple[int, str]] = {}
+    for seen in earlier:
+        if seen is None:
+            continue
+        if "columns" not in seen:
+            raise BudgetError(
+                "earlier charges carry the fingerprint of another version of corrdp, "
+                f"which cannot be compared column by column. {_REMEDY}"
+            )
+        for name, keyed in seen["columns"].items():
+            known.setdefault(name, (seen["n_rows"], keyed))
+    if not known:
+        return
+    columns: Mapping[str, str] = fingerprint["columns"]
+    shared = [name for name in columns if name in known]
+    n_rows = fingerprint["n_rows"]
+    last_rows = next(iter(known.values()))[0]
+    changed = [name for name in shared if known[name][1] != columns[name]]
+    if changed or (not shared and n_rows != last_rows):
+        where = f" in {', '.join(changed)}" if changed else ""
+        raise BudgetError(
+            f"the table is not that of earlier charges{where} (it has {n_rows} rows, "
+            f"the last one {last_rows}). {_REMEDY}"
+        )
+    new = [name for name in columns if name not in known]
+    if new:
+        warnings.warn(
+            f"{', '.join(new)}: new to this ledger, beside {len(known)} columns that "
+            "it knows. A column that was charged under another name must keep that "
+            "name: accounts are kept by names, and a renamed column opens a new one.",
+            CorrDPWarning,
+            stacklevel=4,
+        )
+
+
+def _cells(column: Any) -> bytes:
+    """Return eight bytes per cell, the same for the same cell from any source."""
+    if isinstance(column, np.ndarray):
+        numbers = column.astype(np.float64) + 0.0  # one zero, one width
+        numbers[np.isnan(numbers)] = np.nan
+        return numbers.astype("<f8").tobytes()
+    told: dict[Any, bytes] = {}
+    parts = []
+    for cell in column:
+        marked = (type(cell), cell)
+        if marked not in told:
+            told[marked] = _cell(cell)
+        parts.append(told[marked])
+    return b"".join(parts)
+
+
+def _cell(cell: Any) -> bytes:
+    if cell is None or cell == "":
+        return _MISSING
+    text = str(cell).strip()
+    try:
+        number = float({"true": "1", "false": "0"}.get(text.lower(), text))
+    except ValueError:
+        return hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return _MISSING if math.isnan(number) else struct.pack("<d", number + 0.0)

@@ -3,7 +3,8 @@
 import getpass
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger import _store
 from corrdp.ledger._accounts import Account, Price, price_release
 from corrdp.ledger._balance import Remaining, check_no_overdraft
-from corrdp.ledger._fingerprint import table_fingerprint
+from corrdp.ledger._fingerprint import check_same_data, table_fingerprint
 from corrdp.ledger._opening import open_accounts
 from corrdp.ledger._reading import (
     known_policies,
@@ -26,6 +27,7 @@ from corrdp.ledger._reading import (
 )
 from corrdp.ledger._releases import KIND, check_new_release, read_releases
 from corrdp.ledger._rules import UNITS, Rule
+from corrdp.ledger._verified import Verified, verify_entries
 from corrdp.policy import Budget, Policy
 
 
@@ -78,7 +80,10 @@ class Ledger:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._verify()
+        self._last_seen: tuple[int, str] | None = None
+        self._verified = Verified()
+        with self._reading():
+            pass
 
     @classmethod
     def create(
@@ -161,7 +166,8 @@ class Ledger:
         purpose : str
             What is released, in words; never a value from data.
         fingerprint : dict, optional
-            From `fingerprint`; a table other than that of earlier charges is refused.
+            From `fingerprint`; a table that differs from that of earlier charges in a
+            column they share is refused.
         accept_new_data : bool
             Accept another table, for example after rows were corrected. Nothing is
             refunded.
@@ -178,9 +184,11 @@ class Ledger:
         spend the last of a budget. Draw noise only after the return: a crash in
         between wastes budget and leaks nothing.
         """
-        with _store.writing(self._path) as connection:
+        with self._writing() as connection:
             costs = self._affordable(connection, events, policy)
-            _check_same_data(connection, fingerprint, accept_new_data)
+            if fingerprint is not None and not accept_new_data:
+                charges = reversed(read_charges(connection))
+                check_same_data(fingerprint, (seen["data"] for _, seen in charges))
             document: JSONObject = {
                 "purpose": purpose,
                 "policy": policy.fingerprint(),
@@ -206,26 +214,26 @@ class Ledger:
         One release per charge, and the digest binds all of it: whatever was changed
         since is another release, which is not paid for (`docs/theory/ledger.md`).
         """
-        with _store.writing(self._path) as connection:
+        with self._writing() as connection:
             check_new_release(connection, receipt.number, release)
             document = {"charge": receipt.number, "release": release}
             _store.append(connection, KIND, document | _who_and_when())
 
     def has_paid(self, release: str) -> bool:
         """Return whether a charge of this ledger has paid for a release."""
-        with _store.reading(self._path) as connection:
+        with self._reading() as connection:
             return release in [r["release"] for r in read_releases(connection)]
 
     def require(
         self, events: Mapping[str, Sequence[PrivacyEvent]], *, policy: Policy
     ) -> None:
         """Raise `BudgetError` now if `charge` would; pay nothing."""
-        with _store.reading(self._path) as connection:
+        with self._reading() as connection:
             self._affordable(connection, events, policy)
 
     def remaining(self) -> Remaining:
         """Return what every class has paid and can still pay."""
-        with _store.reading(self._path) as connection:
+        with self._reading() as connection:
             return Remaining(tuple(read_balances(connection)))
 
     def add_policy(
@@ -234,12 +242,11 @@ class Ledger:
         """Let releases use another policy; open accounts for its new classes.
 
         An account keeps the budget it was opened with: a policy that promises one of
-        them less is refused. A new account is charged for every earlier release: the
-        cost of the cheapest class that covers it, in the end the whole record's.
+        them less is refused, also if the ledger knows the policy and only the leakage
+        has changed. A new account is charged for every earlier release: the cost of the
+        cheapest class that covers it, in the end the whole record's.
         """
-        with _store.writing(self._path) as connection:
-            if policy.fingerprint() in known_policies(connection):
-                return
+        with self._writing() as connection:
             header = read_header(connection)
             existing = read_accounts(connection)
             opened = open_accounts(
@@ -249,6 +256,8 @@ class Ledger:
                 leakage=leakage,
                 existing=existing,
             )
+            if policy.fingerprint() in known_policies(connection) and not opened:
+                return
             past = [
                 (number, Price.from_json(document["price"]))
                 for number, document in read_charges(connection)
@@ -263,20 +272,38 @@ class Ledger:
             _store.append(connection, "policy", _policy_document(policy, accounts))
             connection.executemany("INSERT INTO costs VALUES (?, ?, ?)", rows)
 
-    def fingerprint(self, table: Any) -> JSONObject:
-        """Return the number of rows and a keyed hash of a table."""
-        with _store.reading(self._path) as connection:
+    def knows(self, policy: Policy) -> bool:
+        """Return whether releases may use a policy without `add_policy`."""
+        with self._reading() as connection:
+            return policy.fingerprint() in known_policies(connection)
+
+    def fingerprint(self, table: Any, *, policy: Policy | None = None) -> JSONObject:
+        """Return the number of rows and a keyed hash of every column.
+
+        Parameters
+        ----------
+        table : table
+            Private rows.
+        policy : Policy, optional
+            Hash only the columns it declares, and take the columns of a numpy array
+            by its order.
+        """
+        names = None
+        if policy is not None:
+            names = [feature.name for feature in policy.features]
+            names += [] if policy.label is None else [policy.label.name]
+        with self._reading() as connection:
             (key,) = connection.execute("SELECT key FROM secret").fetchone()
-        return table_fingerprint(table, key=key)
+        return table_fingerprint(table, key=key, names=names)
 
     def entries(self) -> list[JSONObject]:
         """Return all entries, oldest first; the key is not among them."""
-        with _store.reading(self._path) as connection:
+        with self._reading() as connection:
             return [
                 {"number": entry.number, "kind": entry.kind}
                 | json.loads(entry.document)
                 | ({"costs": entry.costs} if entry.kind == "charge" else {})
-                for entry in _store.checked_entries(self._path, connection)
+                for entry in _store.read_entries(connection)
             ]
 
     def to_json(self) -> JSONObject:
@@ -320,24 +347,37 @@ class Ledger:
             costs.append(cost)
         return costs
 
-    def _verify(self) -> None:
-        totals: list[int | None] = []
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Open the file for one look, and check all of it first."""
         with _store.reading(self._path) as connection:
-            for entry in _store.checked_entries(self._path, connection):
-                for index, cost in enumerate(entry.costs):
-                    spent = totals[index]
-                    totals[index] = (
-                        None if spent is None or cost is None else spent + cost
-                    )
-                if entry.kind == "policy":
-                    accounts = json.loads(entry.document)["accounts"]
-                    totals += [account["carried"] for account in accounts]
-            balances = read_balances(connection)
-        if not balances or totals != [balance.spent for balance in balances]:
+            self._verify(connection)
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Open the file alone, and check all of it before anything is added.
+
+        The check belongs to the transaction: what was verified when the ledger was
+        opened may have been changed since.
+        """
+        with _store.writing(self._path) as connection:
+            self._verify(connection)
+            yield connection
+            last = _store.last_entry(connection)
+        self._last_seen = last  # on disk by now
+
+    def _verify(self, connection: sqlite3.Connection) -> None:
+        _store.require_entry(self._path, connection, self._last_seen)
+        self._verified = verify_entries(self._path, connection, self._verified)
+        balances = read_balances(connection)
+        spent = tuple(balance.spent for balance in balances)
+        if not balances or spent != self._verified.totals:
             raise _store.damaged(self._path, "costs do not match the entries")
         overdrawn = check_no_overdraft(balances)
         if overdrawn is not None:
             raise _store.damaged(self._path, f"account {overdrawn!r} is overdrawn")
+        self._last_seen = _store.last_entry(connection)
 
 
 def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> None:
@@ -357,27 +397,6 @@ def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> 
             f"{cost / UNITS:.6g}. Ask for less (a smaller epsilon, fewer queries); a "
             "spent budget does not come back."
         )
-
-
-def _check_same_data(
-    connection: sqlite3.Connection, fingerprint: JSONObject | None, accept: bool
-) -> None:
-    if fingerprint is None or accept:
-        return
-    for (text,) in connection.execute(
-        "SELECT document FROM entries WHERE kind = 'charge' ORDER BY id DESC"
-    ):
-        seen = json.loads(text)["data"]
-        if seen is None:
-            continue
-        if seen != fingerprint:
-            raise BudgetError(
-                f"the table is not that of earlier charges (it has "
-                f"{fingerprint['n_rows']} rows, the last one {seen['n_rows']}). "
-                "Use the ledger of this table, or accept_new_data=True to go on "
-                "with what is left of the budget."
-            )
-        return
 
 
 def _policy_document(policy: Policy, accounts: Sequence[Account]) -> JSONObject:

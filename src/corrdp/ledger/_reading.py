@@ -7,6 +7,8 @@ from corrdp._typing import JSONObject
 from corrdp.ledger._accounts import Account
 from corrdp.ledger._balance import Balance
 
+_HALF = 31  # bits
+
 
 def read_header(connection: sqlite3.Connection) -> JSONObject:
     """Return the first entry: budget and rule."""
@@ -47,11 +49,12 @@ def read_charges(connection: sqlite3.Connection) -> list[tuple[int, JSONObject]]
 
 def read_balances(connection: sqlite3.Connection) -> list[Balance]:
     """Return what every account has paid."""
+    # Costs are added in two halves: a plain SUM overflows near 2**63.
     sums = {
-        index: None if total is None or counted < rows else total
-        for index, total, counted, rows in connection.execute(
-            "SELECT account, SUM(cost), COUNT(cost), COUNT(*) FROM costs "
-            "GROUP BY account"
+        index: None if counted < rows else (high << _HALF) + low
+        for index, high, low, counted, rows in connection.execute(
+            f"SELECT account, SUM(cost >> {_HALF}), SUM(cost & {(1 << _HALF) - 1}), "
+            "COUNT(cost), COUNT(*) FROM costs GROUP BY account"
         )
     }
     return [

@@ -111,7 +111,8 @@ def cost_units(
             total += math.ceil(price * UNITS)
         else:
             total += math.ceil(price * _ROUND_OFF * UNITS)
-    return total
+    # A file holds whole numbers below 2**63; nothing this large is ever promised.
+    return total if total < _LARGEST_COST * UNITS else None
 
 
 def epsilon_of(rule: Rule, order: float | None, units: int, *, delta: float) -> float:

@@ -23,6 +23,15 @@ APPLICATION_ID = 0x43445031  # "CDP1"
 SCHEMA_VERSION = 1
 _MAGIC = b"SQLite format 3\x00"
 _WAIT_SECONDS = 120.0
+_TROUBLES = {
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
+    sqlite3.SQLITE_READONLY: "the file, or its folder, cannot be written",
+    sqlite3.SQLITE_PERM: "the file may not be opened",
+    sqlite3.SQLITE_CANTOPEN: "the file, or its folder, cannot be opened",
+    sqlite3.SQLITE_NOMEM: "memory ran out",
+    sqlite3.SQLITE_INTERRUPT: "the operation was interrupted",
+}
 _SCHEMA = """
 CREATE TABLE secret (key BLOB NOT NULL);
 CREATE TABLE entries (
@@ -63,6 +72,8 @@ def create_file(path: Path, first_documents: list[tuple[str, JSONObject]]) -> No
             f"cannot write the ledger {str(path)!r} ({error.strerror}). "
             "Choose another path."
         ) from None
+    except sqlite3.Error as error:
+        raise _told(path, error) from None
 
 
 def _write_new(path: Path, documents: list[tuple[str, JSONObject]]) -> None:
@@ -125,9 +136,7 @@ def append(
     costs: Sequence[int | None] = (),
 ) -> int:
     """Append an entry, chained to the one before it; return its number."""
-    last = connection.execute(
-        "SELECT id, digest FROM entries ORDER BY id DESC LIMIT 1"
-    ).fetchone()
+    last = last_entry(connection)
     number, previous = (last[0] + 1, last[1]) if last else (1, "")
     texts = (kind, canonical_text(document), canonical_text(list(costs)))
     connection.execute(
@@ -139,6 +148,27 @@ def append(
         [(account, number, cost) for account, cost in enumerate(costs)],
     )
     return number
+
+
+def last_entry(connection: sqlite3.Connection) -> tuple[int, str] | None:
+    """Return number and digest of the last entry, which stand for all before it."""
+    row = connection.execute(
+        "SELECT id, digest FROM entries ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def require_entry(
+    path: Path, connection: sqlite3.Connection, seen: tuple[int, str] | None
+) -> None:
+    """Raise if an entry that was seen earlier is gone: the file was set back."""
+    if seen is None:
+        return
+    row = connection.execute(
+        "SELECT digest FROM entries WHERE id = ?", (seen[0],)
+    ).fetchone()
+    if row is None or row[0] != seen[1]:
+        raise damaged(path, f"entry {seen[0]}, which it had, was changed or removed")
 
 
 def chained_digest(previous: str, number: int, *texts: str) -> str:
@@ -156,19 +186,18 @@ class Entry(NamedTuple):
     costs: list[int | None]
 
 
-def checked_entries(path: Path, connection: sqlite3.Connection) -> Iterator[Entry]:
-    """Yield all entries; raise if any of them was changed or removed."""
+def check_structure(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise if SQLite finds its own structure broken."""
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise damaged(path, "the database is malformed")
-    previous, expected = "", 1
-    for number, kind, document, costs, digest in connection.execute(
-        "SELECT id, kind, document, costs, digest FROM entries ORDER BY id"
+
+
+def read_entries(connection: sqlite3.Connection) -> Iterator[Entry]:
+    """Yield all entries, oldest first."""
+    for number, kind, document, costs in connection.execute(
+        "SELECT id, kind, document, costs FROM entries ORDER BY id"
     ):
-        found = chained_digest(previous, number, kind, document, costs)
-        if number != expected or digest != found:
-            raise damaged(path, f"entry {expected} was changed or removed")
         yield Entry(number, kind, document, json.loads(costs))
-        previous, expected = digest, expected + 1
 
 
 def damaged(path: Path, what: str) -> GuaranteeVoidError:
@@ -176,6 +205,26 @@ def damaged(path: Path, what: str) -> GuaranteeVoidError:
     return GuaranteeVoidError(
         f"the ledger {str(path)!r} is damaged: {what}. It was left untouched; restore "
         "a copy that holds every release, or treat the budget as spent."
+    )
+
+
+def _told(path: Path, error: sqlite3.Error) -> CorrDPError:
+    """Return what went wrong: a ledger is called damaged only if it is.
+
+    Whatever it was, the transaction is rolled back: nothing was charged.
+    """
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return CorrDPError(
+            f"the ledger {str(path)!r} stayed locked for {_WAIT_SECONDS:g} seconds."
+            " Wait for the other process, and try again."
+        )
+    trouble = _TROUBLES.get(code)
+    if trouble is None:
+        return damaged(path, "SQLite cannot read it")
+    return CorrDPError(
+        f"the ledger {str(path)!r} was left as it was: {trouble}. Nothing was charged, "
+        "so nothing may be released; mend this, and try again."
     )
 
 
@@ -188,15 +237,8 @@ def _transaction(path: Path, begin: str) -> Iterator[sqlite3.Connection]:
         connection.execute(begin)
         yield connection
         connection.execute("COMMIT")
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise CorrDPError(
-                f"the ledger {str(path)!r} stayed locked for {_WAIT_SECONDS:g} seconds."
-                " Wait for the other process, and try again."
-            ) from None
-        raise damaged(path, "SQLite cannot read or write it") from None
-    except sqlite3.DatabaseError:
-        raise damaged(path, "the database is malformed") from None
+    except sqlite3.Error as error:
+        raise _told(path, error) from None
     finally:
         if connection is not None:
             connection.close()  # rolls back whatever was not committed

@@ -51,7 +51,8 @@ def release_tables(
     Parameters
     ----------
     shapes, tables : sequences
-        The layout, and the exact counts.
+        The layout, and the exact counts; several releases at once are stacked before
+        values and cells.
     plan : NoisePlan or None
         Noise of every group, as it is priced. A table without groups in it cannot tell
         anything: zeros are returned in its place.
@@ -75,11 +76,11 @@ def release_tables(
     for shape, table in zip(shapes, tables, strict=True):
         if shape.name not in scales:
             empty = np.zeros(table.shape)
-            released[shape.name] = NoisyTable(empty, empty.sum(axis=1), 1.0, 1.0)
+            released[shape.name] = NoisyTable(empty, empty.sum(axis=-1), 1.0, 1.0)
             continue
         cells, cell_scale = noisy_counts(table, scales[shape.name], generator)
         sizes, size_scale = noisy_counts(
-            table.sum(axis=1), scales[SIZES.format(shape.name)], generator
+            table.sum(axis=-1), scales[SIZES.format(shape.name)], generator
         )
         released[shape.name] = NoisyTable(cells, sizes, cell_scale, size_scale)
     return released

@@ -26,6 +26,7 @@ from corrdp.leakage import (
     metric_named,
     noisy_leakage,
     table_words,
+    telling_shapes,
 )
 from corrdp.leakage.estimators import (
     Estimator,
@@ -208,7 +209,7 @@ def plan_leakage_release(
     check_delta(delta)
     policy = policy.leakage_view()
     layout = count_layout(policy, leakage_targets(policy), max_cells=max_cells)
-    shapes = [s for s in layout.shapes if s.n_values > 1 and s.n_cells > 1]
+    shapes = telling_shapes(layout)
     if not shapes:
         return None
     one_insensitive = policy.relation is NeighborRelation.ONE_INSENSITIVE

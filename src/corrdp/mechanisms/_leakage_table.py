@@ -1,11 +1,11 @@
 """The leakage of a policy's features: numbers, where they came from, what they cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from corrdp._json import check_shape, decoding
+from corrdp._json import check_shape, decoding, digest
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Calibration, Component, LeakageClaim
@@ -15,10 +15,17 @@ from corrdp.exceptions import (
     MissingBoundError,
     PolicyError,
 )
-from corrdp.leakage import BLOCK, FeatureLeakage
+from corrdp.leakage import (
+    BLOCK,
+    FeatureLeakage,
+    count_layout,
+    leakage_targets,
+    telling_shapes,
+)
 from corrdp.policy import Conditioning, NeighborRelation, Policy
 
-SCHEMA = "corrdp.leakage/1"
+SCHEMA = "corrdp.leakage/2"
+_WITHOUT_DIGEST = "corrdp.leakage/1"
 
 NOTICES = {
     "declared": "declared by the policy: an input, nothing was computed",
@@ -95,6 +102,12 @@ class LeakageTable:
     replayable_noise: bool = False
     policy_fingerprint: str = ""
 
+    def __post_init__(self) -> None:
+        if self.source == "private" and not self.components:
+            unpaid = [name for name, f in self.features.items() if f.upper != 0.0]
+            if unpaid:
+                raise _unpaid(unpaid)
+
     @property
     def spent(self) -> Mapping[str, tuple[PrivacyEvent, ...]]:
         """What the estimate cost each neighbor class, as events."""
@@ -156,7 +169,8 @@ class LeakageTable:
     def require_policy(self, policy: Policy) -> None:
         """Raise `PolicyError` unless the table was computed for this policy.
 
-        Other roles, domains or conditioning give other leakages.
+        Other roles, domains or conditioning give other leakages. A private table that
+        states no cost is refused too, unless the policy leaves nothing to tell apart.
         """
         if self.policy_fingerprint != policy.fingerprint():
             raise PolicyError(
@@ -164,6 +178,11 @@ class LeakageTable:
                 f"{self.policy_fingerprint[:12] or 'unknown'}, got "
                 f"{policy.fingerprint()[:12]}. Estimate it again under this policy."
             )
+        if self.source == "private" and not self.components:
+            layout = count_layout(policy, leakage_targets(policy))
+            unpaid = [shape.name for shape in telling_shapes(layout)]
+            if unpaid:
+                raise _unpaid(unpaid)
 
     def to_text(self) -> str:
         """Return the table in plain words."""
@@ -185,8 +204,17 @@ class LeakageTable:
             lines.append("NOT PRIVATE: research mode shows exact numbers")
         return "\n".join(lines)
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that `to_dict` says: a ledger knows a release by it."""
+        return digest(self._document())
+
     def to_dict(self) -> JSONObject:
         """Return a JSON-able description that `from_dict` reads back equal."""
+        document = self._document()
+        return document | {"digest": digest(document)}
+
+    def _document(self) -> JSONObject:
         return {
             "schema": SCHEMA,
             "features": {name: v.to_dict() for name, v in self.features.items()},
@@ -209,13 +237,16 @@ class LeakageTable:
 
     @classmethod
     def from_dict(cls, document: Any) -> "LeakageTable":
-        """Read what `to_dict` wrote."""
-        schema = document.get("schema") if isinstance(document, dict) else None
-        if schema != SCHEMA:
-            raise CorrDPError(
-                f"the leakage schema must be {SCHEMA!r}, got {schema!r}. "
-                "Pass what LeakageTable.to_dict wrote."
-            )
+        """Read what `to_dict` wrote, and nothing else.
+
+        Raises
+        ------
+        CorrDPError
+            If it is not a leakage table, or one without a digest.
+        GuaranteeVoidError
+            If a field is not what was written, or a private table states no cost.
+        """
+        check_digest(document)
         with decoding("leakage table"):
             return cls._decoded(document)
 
@@ -262,6 +293,46 @@ class LeakageTable:
                 "for the paper's asymptotic value."
             )
         return value
+
+
+def check_digest(document: Any) -> None:
+    """Raise unless a leakage document is as it was written.
+
+    Guarantee
+    ---------
+    The digest covers every field, so an edited bound or price is found unless the
+    digest was computed anew. It is a check against edits, not a signature: a ledger,
+    which records the digest of what it paid for, is what a forger cannot satisfy
+    (`docs/theory/ledger.md`, Claim 4).
+    """
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema == _WITHOUT_DIGEST:
+        raise CorrDPError(
+            f"the leakage table has schema {schema!r}, which carries no digest: an "
+            "edited table cannot be told from a sound one. Estimate the leakage again."
+        )
+    if schema != SCHEMA:
+        raise CorrDPError(
+            f"the leakage schema must be {SCHEMA!r}, got {schema!r}. "
+            "Pass what LeakageTable.to_dict wrote."
+        )
+    fields = {name: value for name, value in document.items() if name != "digest"}
+    try:
+        found = digest(fields)
+    except (RecursionError, TypeError, ValueError):  # nothing that was ever written
+        found = None
+    if found is None or document.get("digest") != found:
+        raise GuaranteeVoidError(
+            "the leakage table is not as it was written: its digest does not match its "
+            "fields. Use the file that was released, or estimate the leakage again."
+        )
+
+
+def _unpaid(names: Sequence[str]) -> GuaranteeVoidError:
+    return GuaranteeVoidError(
+        f"a leakage table with source='private' states no cost, and tells something of "
+        f"{', '.join(names)}. Use the table that was released, or estimate again."
+    )
 
 
 def _cost(part: Component, class_name: str) -> tuple[PrivacyEvent, ...]:

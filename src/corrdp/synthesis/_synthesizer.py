@@ -6,14 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from corrdp._json import digest
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators import read_model, write_model
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
-from corrdp.ledger import Ledger
+from corrdp.ledger import Ledger, require_recorded
 from corrdp.policy import Budget, Policy
 from corrdp.synthesis._budget import SynthesisPlan, plan_synthesis
 from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns
@@ -329,7 +328,9 @@ class Synthesizer:
         """Charge the tables, and the leakage unless the ledger knows it is paid for."""
         events = {name: list(own) for name, own in plan.charged_events().items()}
         spent = plan.leakage.spent
-        if spent and not ledger.has_paid(digest(self.leakage.to_dict())):
+        if spent:
+            require_recorded(ledger, self.leakage)
+        if spent and not ledger.has_paid(self.leakage.digest):
             for name, own in events.items():
                 for part in spent:
                     own.extend(part.events_of(name) or ())
@@ -338,7 +339,7 @@ class Synthesizer:
             events,
             policy=plan.policy,
             purpose=f"synthetic table, method {self.method}",
-            fingerprint=ledger.fingerprint(table),
+            fingerprint=ledger.fingerprint(table, policy=plan.policy),
             accept_new_data=accept_new_data,
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from corrdp._json import digest
 from corrdp.accounting import GaussianEvent, gaussian_epsilon
 from corrdp.certificate import certify
 from corrdp.exceptions import (
@@ -493,3 +494,80 @@ def test_so_little_noise_that_nothing_is_proved_is_refused(policy):
     plan_leakage_release(policy, epsilon=1e3, delta=1e-6)
     with pytest.raises(BudgetError, match="nothing is proved"):
         plan_leakage_release(policy, epsilon=1e5, delta=1e-6)
+
+
+def edited(document, *path, to):
+    """Return a copy with one field set."""
+    copy = json.loads(json.dumps(document))
+    place = copy
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = to
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("features", "u", "upper"), 0.0),
+        (("features", "u", "reason"), "because"),
+        (("failure_probability",), 0.5),
+        (("components",), []),
+        (("components", 0, "plan", "noise_scale", 0), 1e9),
+        (("spent",), {}),
+        (("source",), "public"),
+        (("policy_fingerprint",), "0" * 64),
+        (("replayable_noise",), False),
+        (("digest",), "0" * 64),
+        (("notice",), ""),
+    ],
+)
+def test_an_edited_table_is_not_read(table, policy, path, to):
+    document = private(table, policy).to_dict()
+    assert LeakageTable.from_dict(document).to_dict() == document
+    with pytest.raises(GuaranteeVoidError, match="digest does not match"):
+        LeakageTable.from_dict(edited(document, *path, to=to))
+
+
+def test_a_field_that_was_added_or_taken_is_noticed(table, policy):
+    document = private(table, policy).to_dict()
+    with pytest.raises(GuaranteeVoidError, match="digest"):
+        LeakageTable.from_dict(document | {"extra": 1})
+    for name in set(document) - {"schema"}:
+        rest = {key: value for key, value in document.items() if key != name}
+        with pytest.raises(GuaranteeVoidError, match="digest"):
+            LeakageTable.from_dict(rest)
+
+
+def test_tables_of_earlier_versions_have_no_digest_and_are_refused(table, policy):
+    document = private(table, policy).to_dict() | {"schema": "corrdp.leakage/1"}
+    del document["digest"]
+    with pytest.raises(CorrDPError, match="Estimate the leakage again"):
+        LeakageTable.from_dict(document)
+
+
+def test_a_private_table_without_cost_is_refused_although_its_digest_fits(
+    table, policy
+):
+    leakage = private(table, policy)
+    with pytest.raises(GuaranteeVoidError, match="states no cost"):
+        dataclasses.replace(leakage, components=())
+    zero = {
+        name: dataclasses.replace(found, upper=0.0)
+        for name, found in leakage.features.items()
+    }
+    forged = dataclasses.replace(leakage, components=(), features=zero)
+    again = LeakageTable.from_dict(json.loads(json.dumps(forged.to_dict())))
+    with pytest.raises(GuaranteeVoidError, match=r"states no cost.* u, v"):
+        again.require_policy(policy)
+
+
+def test_a_digest_over_something_else_than_a_table_is_a_clear_refusal():
+    fields = {"schema": "corrdp.leakage/2", "features": []}
+    with pytest.raises(CorrDPError, match="damaged"):
+        LeakageTable.from_dict(fields | {"digest": digest(fields)})
+    nested: object = 0
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(GuaranteeVoidError, match="digest"):
+        LeakageTable.from_dict(fields | {"features": nested, "digest": ""})

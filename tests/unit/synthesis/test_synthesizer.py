@@ -16,6 +16,7 @@ from corrdp.exceptions import (
     PolicyError,
 )
 from corrdp.ledger import Ledger
+from corrdp.mechanisms import estimate_leakage
 from corrdp.policy import (
     BooleanDomain,
     Budget,
@@ -323,3 +324,25 @@ def test_a_ledger_that_cannot_pay_stops_the_fit(tmp_path):
     )
     with pytest.raises(BudgetError):
         maker().fit(patients(200), ledger=ledger)
+
+
+def test_a_ledger_wants_private_leakage_that_it_has_paid(tmp_path):
+    """And does not charge it again."""
+    rows = patients(3000)
+    leakage = estimate_leakage(rows, POLICY, epsilon=1.0, delta=1e-6)
+    ones = dict.fromkeys(POLICY.insensitive, 1.0)
+    ledger = Ledger.create(
+        tmp_path / "l.db",
+        POLICY,
+        budget=Budget(epsilon=50.0, delta=1e-5),
+        leakage=ones,
+    )
+    made = maker(leakage=leakage)
+    with pytest.raises(GuaranteeVoidError, match="has not paid for the leakage table"):
+        made.fit(rows, ledger=ledger)
+    receipt = ledger.charge(leakage.spent, policy=POLICY, purpose="leakage")
+    ledger.record_release(receipt, leakage.digest)
+    made.fit(rows, ledger=ledger)
+    last = ledger.entries()[-1]["price"]["classes"][0]
+    owed = {str(e.to_json()) for e in leakage.spent[last["name"]]}
+    assert not owed & {str(event) for event in last["events"]}

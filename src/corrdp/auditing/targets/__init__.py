@@ -5,7 +5,11 @@ from corrdp.auditing.targets._gradients import GradientPath, gradient_challenges
 from corrdp.auditing.targets._models import EncodedRows, model_challenges
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.auditing.targets._networks import network_challenges
-from corrdp.auditing.targets._releases import column_sum_challenges, vector_challenges
+from corrdp.auditing.targets._releases import (
+    column_sum_challenges,
+    leakage_challenges,
+    vector_challenges,
+)
 from corrdp.auditing.targets._sampling import SampledSum
 from corrdp.auditing.targets._whole_network import audit_whole_network
 
@@ -19,6 +23,7 @@ __all__ = [
     "craft_pair",
     "descent_challenges",
     "gradient_challenges",
+    "leakage_challenges",
     "model_challenges",
     "network_challenges",
     "theorem_challenges",

@@ -1,8 +1,9 @@
-"""Challenges for one-shot releases: column means, vectors with discrete noise."""
+"""Challenges for one-shot releases: column means, vectors, leakage tables."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import NoisePlan
@@ -10,14 +11,10 @@ from corrdp.auditing._challenge import Challenge
 from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import craft_pair
-from corrdp.mechanisms.noise import (
-    NoiseKind,
-    VectorPlan,
-    discrete_gaussian,
-    discrete_laplace,
-    round_to_grid,
-)
-from corrdp.policy import Block, NeighborClass
+from corrdp.leakage import CountLayout, count_codes, count_layout, leakage_targets
+from corrdp.mechanisms._leakage_noise import SIZES, release_tables
+from corrdp.mechanisms.noise import VectorPlan, round_to_grid
+from corrdp.policy import Block, NeighborClass, Policy, PolicyEncoder
 
 
 def column_sum_challenges(
@@ -115,16 +112,9 @@ def vector_challenges(
     As the neighbors are given (`docs/theory/audit.md`): only a true pair of its class
     can contradict a claim.
     """
-    draw = discrete_laplace if plan.kind is NoiseKind.LAPLACE else discrete_gaussian
 
     def sample(values: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
-        noise = [
-            draw(scale, size=n_runs * group.size, generator=rng)
-            if scale
-            else np.zeros(n_runs * group.size, dtype=np.int64)
-            for group, scale in zip(plan.movement.groups, plan.scales, strict=True)
-        ]
-        steps = np.hstack([part.reshape(n_runs, -1) for part in noise])
+        steps = plan.draw_runs(n_runs, rng)
         return (round_to_grid(values, grid=grid) + steps).astype(np.float64) * grid
 
     events = plan.claimed_events()
@@ -140,3 +130,112 @@ def vector_challenges(
         )
         for class_name, (first, second) in neighbors.items()
     )
+
+
+def leakage_challenges(
+    policy: Policy,
+    plan: NoisePlan,
+    classes: Sequence[NeighborClass],
+    *,
+    name: str = "leakage",
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge a private leakage release, class by class, through its own code.
+
+    Parameters
+    ----------
+    policy : Policy
+        Whose tables are counted.
+    plan : NoisePlan
+        From `plan_leakage_release`.
+    classes : sequence of NeighborClass
+        Classes to attack.
+    name : str
+        Name of the mechanism in the report.
+
+    Guarantee
+    ---------
+    Two records of the class that differ in every feature it may change
+    (`docs/theory/audit.md`); counts are counted, and noise is drawn, by the functions
+    that release.
+    """
+    layout = count_layout(policy, leakage_targets(policy))
+    n_codes = PolicyEncoder(policy).n_codes
+    scales = dict(
+        zip((g.name for g in plan.table.groups), plan.noise_scale, strict=True)
+    )
+    noise_scale = np.concatenate(
+        [
+            np.repeat(
+                [scales[shape.name], scales[SIZES.format(shape.name)]],
+                [shape.n_values * shape.n_cells, shape.n_values],
+            )
+            for shape in layout.shapes
+            if shape.name in scales
+        ]
+    )
+
+    def exact(changed: Sequence[str]) -> FloatArray:
+        chunk = {
+            feature: np.array([min(1, n_codes[feature] - 1) * (feature in changed)])
+            for feature in layout.features
+        }
+        tables = count_codes([chunk], layout).tables
+        return np.concatenate([table.ravel() for table in tables]).astype(np.float64)
+
+    def sample(cells: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
+        return _released(_stacked(cells, layout, n_runs), layout, plan, rng)
+
+    def center(cells: FloatArray) -> FloatArray:
+        """Return what is released, without noise."""
+        parts = []
+        for shape, table in zip(layout.shapes, _stacked(cells, layout, 1), strict=True):
+            if shape.name in scales:
+                parts += [table.ravel(), table.sum(axis=-1).ravel()]
+        return np.concatenate(parts).astype(np.float64)
+
+    challenges = []
+    for neighbor in classes:
+        first, second = exact(()), exact(neighbor.features)
+        score = gaussian_score(center(first), center(second), noise_scale)
+        challenges.append(
+            Challenge(
+                target=name,
+                class_name=neighbor.name,
+                claim=plan_claim(plan, neighbor.name),
+                first=first,
+                second=second,
+                sample=sample,
+                attacks=(LikelihoodAttack(score), LinearAttack()),
+            )
+        )
+    return tuple(challenges)
+
+
+def _stacked(
+    cells: FloatArray, layout: CountLayout, n_runs: int
+) -> list[NDArray[np.int64]]:
+    """Return the tables of a vector of cells, repeated for every run."""
+    tables, start = [], 0
+    for shape in layout.shapes:
+        size = shape.n_values * shape.n_cells
+        table = cells[start : start + size].astype(np.int64)
+        stack = np.broadcast_to(table, (n_runs, size))
+        tables.append(stack.reshape(n_runs, shape.n_values, shape.n_cells))
+        start += size
+    return tables
+
+
+def _released(
+    tables: list[NDArray[np.int64]],
+    layout: CountLayout,
+    plan: NoisePlan,
+    rng: np.random.Generator,
+) -> FloatArray:
+    known = {group.name for group in plan.table.groups}
+    released = release_tables(layout.shapes, tables, plan, rng)
+    parts = []
+    for shape in layout.shapes:
+        if shape.name in known:
+            noisy = released[shape.name]
+            parts += [noisy.cells.reshape(len(noisy.cells), -1), noisy.sizes]
+    return np.hstack(parts)

@@ -177,15 +177,21 @@ class VectorPlan:
 
     def draw(self, *, random_state: int | None = None) -> IntArray:
         """Return noise for all coordinates, groups one after the other."""
-        generator = noise_generator(random_state)
+        return self.draw_runs(1, noise_generator(random_state)).reshape(-1)
+
+    def draw_runs(self, n_runs: int, generator: np.random.Generator) -> IntArray:
+        """Return noise of several releases, one per row; `draw` is one of them."""
         draw = discrete_laplace if self.kind is NoiseKind.LAPLACE else discrete_gaussian
-        parts = [
-            draw(scale, size=group.size, generator=generator)
-            if scale
-            else np.zeros(group.size, dtype=np.int64)
-            for group, scale in zip(self.movement.groups, self.scales, strict=True)
-        ]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+        parts = [np.zeros((n_runs, 0), dtype=np.int64)]
+        for group, scale in zip(self.movement.groups, self.scales, strict=True):
+            size = n_runs * group.size
+            noise = (
+                draw(scale, size=size, generator=generator)
+                if scale
+                else np.zeros(size, dtype=np.int64)
+            )
+            parts.append(noise.reshape(n_runs, group.size))
+        return np.hstack(parts)
 
     def release(
         self, values: Any, *, grid: float, random_state: int | None = None

@@ -10,7 +10,8 @@ from corrdp._typing import IntArray, JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Certificate
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.ledger import Ledger, Receipt
+from corrdp.ledger import Ledger, Receipt, require_recorded
+from corrdp.mechanisms._leakage_table import LeakageTable
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.mechanisms.queries._ask import ask_text
 from corrdp.mechanisms.queries._columns import count_rows
@@ -184,6 +185,8 @@ def answer_queries(
         variant=variant,
         objective=objective,
     )
+    if ledger is not None and isinstance(leakage, LeakageTable):
+        require_recorded(ledger, leakage)
     return answer_plan(
         table,
         plan,
@@ -250,7 +253,7 @@ def _pay(
         events,
         policy=plan.policy,
         purpose="; ".join(ask_text(query) for query in plan.queries),
-        fingerprint=ledger.fingerprint(table),
+        fingerprint=ledger.fingerprint(table, policy=plan.policy),
         accept_new_data=accept_new_data,
     )
 

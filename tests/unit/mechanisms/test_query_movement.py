@@ -1,0 +1,166 @@
+"""How far one row moves every noisy sum of every kind of query, by brute force."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from corrdp.mechanisms import answer_queries, plan_queries
+from corrdp.policy import (
+    Budget,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    Slot,
+)
+
+POLICY = Policy(
+    (
+        Feature("age", "sensitive", NumberDomain(0, 100, bins=4)),
+        Feature("dose", "sensitive", NumberDomain(0, 8, missing=Slot())),
+        Feature("ward", "insensitive", CategoryDomain(("a", "b", "c")), leakage=0.3),
+        Feature("height", "insensitive", NumberDomain(100, 220), leakage=0.2),
+    ),
+    Label("cost", NumberDomain(0, 10), 0.5),
+)
+CORNERS = {
+    "age": (0.0, 50.0, 100.0),
+    "dose": (0.0, 4.0, 8.0, None),
+    "ward": ("a", "b", "c"),
+    "height": (100.0, 160.0, 220.0),
+    "cost": (0.0, 10.0),
+}
+ROWS = [
+    dict(zip(CORNERS, row, strict=True)) for row in itertools.product(*CORNERS.values())
+]
+ASKS = [
+    "sum(age)",
+    "mean(dose)",
+    "variance(age)",
+    "count() by ward",
+    "sum(age) by ward",
+    "histogram(age)",
+    "covariance(age, height)",
+    "mean(cost)",
+    "mean(cost) by ward",
+]
+
+
+def plan_of(ask, **options):
+    budget = Budget(epsilon=1.0, delta=options.pop("delta", 0.0))
+    return plan_queries(POLICY, [ask], budget=budget, n_rows=1000, **options)
+
+
+def columns_of(policy):
+    changes = {
+        "sensitive": {"age", "dose"},
+        "insensitive:ward": {"ward"},
+        "insensitive:height": {"height"},
+    }
+    # a protected label may change with every class, or alone
+    changes = {name: columns | {"cost"} for name, columns in changes.items()}
+    return changes | {"label": {"cost"}, "whole_record": set(CORNERS)}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_no_row_moves_a_sum_farther_than_planned_and_some_row_that_far(ask):
+    plan = plan_of(ask)
+    movement = plan.noise.movement
+    sums = [
+        np.array([m.evaluate(POLICY, pd.DataFrame([row])) for row in used]).T
+        for m in plan.moments
+        for used in [relevant(m)]
+    ]
+    for name, changed in columns_of(POLICY).items():
+        row = movement.row(name)
+        for index, moment in enumerate(plan.moments):
+            used = relevant(moment)
+            kept = [c for c in CORNERS if c not in changed]
+            groups = {}
+            for place, corner in enumerate(used):
+                key = json.dumps([corner[c] for c in kept])
+                groups.setdefault(key, []).append(sums[index][:, place])
+            reached = max(
+                int(np.abs(np.array(g)[:, None] - np.array(g)[None]).sum(axis=2).max())
+                for g in groups.values()
+            )
+            assert reached == int(movement.absolute[row, index]), (ask, name)
+
+
+def relevant(moment):
+    """Return corners in the columns that a sum reads; others stay at their first."""
+    read = {*moment.factors, moment.by, moment.present}
+    return [
+        row
+        for row in ROWS
+        if all(row[c] == CORNERS[c][0] for c in CORNERS if c not in read)
+    ]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("ask", ASKS)
+def test_every_sum_that_moves_has_noise_and_pays_for_it(ask, delta):
+    """Prices from the scales that are drawn, by the formulas of the theory pages."""
+    kind = "gaussian" if delta else "laplace"
+    plan = plan_of(ask, delta=delta, kind=kind)
+    movement, charged = plan.noise.movement, plan.noise.charged_events()
+    for name in columns_of(POLICY):
+        row = movement.row(name)
+        moves = movement.absolute[row] > 0
+        scales = np.array([float(scale) for scale in plan.noise.scales])
+        assert np.all(scales[moves] > 0)
+        if delta == 0.0:
+            price = float(np.sum(movement.absolute[row][moves] / scales[moves]))
+            stated = sum(event.epsilon for event in charged[name])
+        else:
+            squares = movement.squared[row][moves] / scales[moves] ** 2
+            price, stated = float(squares.sum()) / 2, charged[name][0].rho
+        assert stated == pytest.approx(price, rel=1e-12, abs=1e-300)
+        assert stated >= price * (1 - 1e-14)
+
+
+def test_answers_are_exact_sums_and_the_draws_of_the_plan():
+    """Replayed: counts are the exact ones plus what the plan draws, and no more."""
+    table = pd.DataFrame(ROWS * 3)
+    result = answer_queries(
+        table, POLICY, ["count() by ward"], epsilon=0.05, random_state=9
+    )
+    drawn = result.plan.noise.draw(random_state=9)
+    exact = table.ward.value_counts().sort_index().to_numpy()
+    assert np.array_equal(np.array(result.answers[0].values), exact + drawn)
+    assert np.any(drawn)
+
+
+def test_noise_is_new_in_every_call():
+    """Five releases of three counts at scale 2000: all equal has odds below 1e-30."""
+    table = pd.DataFrame(ROWS * 3)
+    answers = {
+        answer_queries(table, POLICY, ["sum(age) by ward"], epsilon=1e-3)
+        .answers[0]
+        .values
+        for _ in range(5)
+    }
+    assert len(answers) > 1
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_every_coordinate_has_noise_of_its_own(kind):
+    """Signs agree in half of the runs: Hoeffding, refused with probability 1e-9."""
+    delta = 1e-6 if kind == "gaussian" else 0.0
+    plan = plan_queries(
+        POLICY,
+        ["histogram(age)", "count() by ward"],
+        budget=Budget(epsilon=1e-3, delta=delta),
+        n_rows=1000,
+        kind=kind,
+    )
+    n_runs = 2000
+    draws = plan.noise.draw_runs(n_runs, np.random.default_rng(8))
+    signs = np.sign(draws + 0.5)
+    agreement = np.abs(signs.T @ signs)[np.triu_indices(draws.shape[1], 1)]
+    limit = np.sqrt(2 * n_runs * np.log(2 * agreement.size / 1e-9)) + 4
+    assert agreement.max() <= limit < n_runs
