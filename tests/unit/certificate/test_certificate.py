@@ -475,3 +475,44 @@ def test_released_distances_are_said_to_be_chosen_by_the_release():
         stated[source] = " ".join(certificate.assumptions)
     assert "budgets that this release chose" in stated["private"]
     assert "chose" not in stated["public"]
+
+
+def test_the_epsilon_is_that_of_the_worst_class():
+    certificate = issue()
+    products = [
+        claim.distance * claim.epsilon
+        for claim in certificate.classes.values()
+        if claim.promised
+    ]
+    assert certificate.epsilon == max(products) > min(products)
+
+
+def test_the_noise_source_is_named_and_checked():
+    certificate = issue()
+    assert certificate.noise_source.startswith("ChaCha20")
+    assert "Noise: ChaCha20" in certificate.to_text()
+    assert any("ChaCha20" in check for check in certificate.verify())
+    seeded = issue(replayable_noise=True)
+    assert seeded.noise_source.startswith("PCG64 under a fixed seed")
+    forged = certificate.to_dict() | {"noise_source": "MT19937"}
+    with pytest.raises(GuaranteeVoidError, match="MT19937"):
+        Certificate.from_dict(reissued(forged)).verify()
+
+
+def test_a_research_certificate_is_stamped():
+    stamped = issue(research=True)
+    assert stamped.to_dict()["research"] is True
+    assert "RESEARCH" in stamped.to_text()
+    assert "RESEARCH" not in issue().to_text()
+    assert Certificate.from_dict(stamped.to_dict()) == stamped != issue()
+
+
+def test_files_of_earlier_versions_keep_their_digest():
+    document = issue().to_dict()
+    for later in ("noise_source", "research"):
+        del document[later]
+    document = reissued(document)
+    certificate = Certificate.from_dict(document)
+    assert certificate.to_dict() == document
+    assert any("not recorded" in check for check in certificate.verify())
+    assert "not recorded" in certificate.to_text()

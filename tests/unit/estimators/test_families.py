@@ -152,6 +152,14 @@ def outcome(model):
 # --- the four ways out
 
 
+def test_a_declared_number_of_fits_shares_the_budget():
+    model = family(fits=2)
+    for _ in range(2):
+        certificate = clone(model).fit(FRAME).certificate_
+        assert certificate.epsilon <= 4.0
+        assert certificate.delta <= 5e-4
+
+
 def test_grid_search_with_a_declared_number_of_fits():
     grid = {"n_steps": [4, 5]}
     search = GridSearchCV(family(fits=7), grid, cv=3).fit(FRAME, FRAME.rich)
@@ -256,6 +264,15 @@ def test_a_raised_epsilon_does_not_forget():
         model.set_params(epsilon=9.0).fit(FRAME)
 
 
+def test_a_record_that_cannot_be_shared_refuses(monkeypatch):
+    model = family(fits=9)
+    model._family_record()
+    monkeypatch.setattr("corrdp.estimators._family.os.getpid", lambda: -2)
+    with pytest.raises(BudgetError, match="another process"):
+        model.fit(FRAME)
+    model.set_params(research=True).fit(FRAME)
+
+
 # --- a saved model has spent its budget
 
 
@@ -319,3 +336,25 @@ def test_nothing_of_a_research_fit_outlives_it():
     assert not hasattr(model, "n_clipped_rows_")
     assert not model.certificate_.research
     assert "RESEARCH" not in model.certificate_.to_text()
+
+
+# --- what a fit leaves
+
+LISTED = {
+    "certificate_", "classes_", "feature_names_in_", "n_features_in_", "plan_",
+    "policy_", "_coef", "_encoder", "_family", "_intercept", "_path",
+}  # fmt: skip
+
+
+def test_a_private_fit_sets_nothing_but_what_is_listed():
+    model = family()
+    before = set(vars(model))
+    model.fit(FRAME)
+    assert set(vars(model)) - before == LISTED
+
+
+def test_two_fits_without_a_seed_differ():
+    first, second = (family(random_state=None).fit(FRAME) for _ in range(2))
+    assert not np.array_equal(first.coef_, second.coef_)
+    seeded = [family(random_state=3).fit(FRAME).coef_ for _ in range(2)]
+    np.testing.assert_array_equal(*seeded)
