@@ -117,12 +117,14 @@ def compose_delta(
     if not profiles:
         return gaussian_delta(epsilon, mu=mu)
     # Tails are cut off in proportion to delta, which is not known yet.
-    delta, expected = 0.0, 1.0
-    while delta < expected:
-        expected = delta**2 or _FIRST_EXPECTATION
+    delta, expected = 0.0, _FIRST_EXPECTATION
+    while True:
         grids = _Grids(mu, profiles, delta=expected, grid=grid)
         spacing = grids.needed(grids.distribution(grids.coarse), epsilon, finest=True)
         delta = grids.distribution(spacing).delta(epsilon)
+        if delta >= expected or expected == _SMALLEST_TAIL:
+            break
+        expected = max(delta**2, _SMALLEST_TAIL)
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
     return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
 

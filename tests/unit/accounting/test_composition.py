@@ -170,6 +170,12 @@ def test_events_that_reveal_nothing_cost_nothing():
     assert compose_delta(nothing, epsilon=0.0) == 0.0
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 1.5, 40.0])
+def test_beyond_the_largest_loss_delta_is_zero(epsilon):
+    events = [LaplaceEvent(0.5, count=2)]
+    assert compose_delta(events, epsilon=epsilon) == 0.0
+
+
 @pytest.mark.parametrize("epsilon", [4.0, 9.0, 14.0])
 def test_small_deltas_stay_accurate(epsilon):
     events = [GaussianEvent(0.5), LaplaceEvent(1e-9)]
