@@ -27,8 +27,9 @@ from linear_model_examples import (
 )
 
 N_ROWS = 613  # no plan, policy or network has a part of this size
-# From the policy and from the table's column names, before any row is read.
-PUBLIC = {"policy_", "plan_", "n_features_in_", "feature_names_in_"}
+# From the policy and from the table's column names, before any row is read; what the
+# family of clones has spent is what was asked for.
+PUBLIC = {"policy_", "plan_", "n_features_in_", "feature_names_in_", "_family"}
 # What the noisy gradients made, and the claim that prices them.
 RELEASED = {"certificate_"}
 LINEAR = {"_coef", "_intercept", "_path", "_encoder"}
