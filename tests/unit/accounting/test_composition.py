@@ -170,6 +170,15 @@ def test_events_that_reveal_nothing_cost_nothing():
     assert compose_delta(nothing, epsilon=0.0) == 0.0
 
 
+def test_equal_events_listed_apart_cost_as_much_as_counted():
+    event = SampledGaussianEvent(0.05, 1.0, 0.5, 40)
+    apart = [LaplaceEvent(0.3), event, LaplaceEvent(0.3), event]
+    counted = [LaplaceEvent(0.3, count=2), SampledGaussianEvent(0.05, 1.0, 0.5, 80)]
+    assert compose_epsilon(apart, delta=1e-6) == pytest.approx(
+        compose_epsilon(counted, delta=1e-6), rel=1e-12
+    )
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 1.5, 40.0])
 def test_beyond_the_largest_loss_delta_is_zero(epsilon):
     events = [LaplaceEvent(0.5, count=2)]

@@ -90,6 +90,12 @@ def test_high_orders_stay_between_the_collinear_pair_and_no_sampling(order, step
     assert found <= 0.5 * order * change**2 * (1 + 1e-8)
 
 
+@pytest.mark.parametrize("order", [1.5, 2.0, 8.0, 64.0])
+def test_gaussian_divergence_is_half_the_order_times_mu_squared(order):
+    event = GaussianEvent(mu=0.5, count=4)
+    assert renyi_divergence(event, order) == pytest.approx(order / 2, rel=1e-12)
+
+
 def test_nothing_sampled_costs_nothing():
     assert renyi_divergence(SampledGaussianEvent(0.0, 1.0, 1.0, 5), 3.0) == 0.0
     assert renyi_divergence(SampledGaussianEvent(0.5, 0.0, 1.0, 5), 3.0) == 0.0
