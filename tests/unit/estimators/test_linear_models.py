@@ -269,7 +269,9 @@ def test_a_protected_label_is_on_the_certificate():
     model = model_of(example_policy(label_score=1.0)).fit(example_frame())
     certificate = model.certificate_
     assert certificate.label_protected
-    assert certificate.classes["label"].epsilon <= 1.0
+    assert certificate.classes["sensitive"].label_changes
+    assert certificate.classes["sensitive"].epsilon <= 1.0
+    assert not certificate.classes["insensitive:sex"].label_changes
 
 
 def test_bad_tables_are_refused_without_their_values():
