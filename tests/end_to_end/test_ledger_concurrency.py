@@ -12,8 +12,8 @@ from corrdp.ledger import Ledger
 from corrdp.policy import Budget, Feature, NumberDomain, Policy
 
 N_PROCESSES = 8
-N_CHARGES = 200
-N_AFFORDABLE = 1_000
+N_CHARGES = 100
+N_AFFORDABLE = 500
 
 # One interpreter forks the workers, so that imports are paid once.
 WORKERS = """
