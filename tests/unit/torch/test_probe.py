@@ -208,24 +208,37 @@ def test_sound_convolutions_are_not_refused():
     assert refusals(range(20)) == 0
 
 
-def test_losses_near_zero_are_compared_by_what_they_are_made_of():
-    class Near(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(5, 1)
+def nearly_zero(outputs, labels):
+    """The distance to a grid that is hardly coarser than the numbers themselves."""
+    nearest = (outputs[:, 0].detach() * 2**18).round() / 2**18
+    return (outputs[:, 0] - nearest + 0 * labels).square()
 
-        def forward(self, features):
-            return 1e4 + 1e-2 * self.layer(features)
 
-    def loss(outputs, labels):
-        return (outputs[:, 0] - (1e4 + 1e-4 * labels)).square()
+class RoundedOtherwise(nn.Module):
+    """Kernels for one row may round otherwise than those for several."""
 
-    features, labels = torch.zeros(3, 5), torch.zeros(3)
-    for seed in range(20):
-        torch.manual_seed(seed)
-        network = Near()
-        layers = trained_layers(network)
-        probe_independence(network, layers, loss, features, labels)
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(5, 1)
+
+    def forward(self, features):
+        outputs = self.layer(features)
+        if len(features) > 1:
+            return outputs
+        values = outputs.detach()
+        return outputs + (torch.nextafter(values, values + 1.0) - values)
+
+
+def test_losses_near_zero_are_compared_by_what_they_are_made_of(monkeypatch):
+    network, features, labels = RoundedOtherwise(), torch.zeros(3, 5), torch.zeros(3)
+    given = network, trained_layers(network), nearly_zero, features, labels
+    probe_independence(*given)
+    monkeypatch.setattr(  # planted: relative to the losses alone
+        _probe, "_loss_size", lambda own: 0.0
+    )
+    with pytest.raises(GuaranteeVoidError, match="depends on other examples"):
+        probe_independence(*given)
 
 
 def test_whether_a_module_draws_is_told():
