@@ -1,13 +1,14 @@
 """Properties of clipped network gradients, for arbitrary small networks."""
 
 import math
+from functools import cache
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corrdp.accounting import plan_noise
+from corrdp.accounting import WHOLE_RECORD, plan_noise
 from corrdp.policy import Budget
 from corrdp.torch._planning import grouped, plan_network
 from unit.torch.networks import (
@@ -15,9 +16,12 @@ from unit.torch.networks import (
     facts_of,
     group_parts,
     released_sum,
+    rows,
     small_network,
     small_policy,
+    train,
 )
+from unit.torch.replaying import neighbor_movement
 
 pytestmark = pytest.mark.torch
 
@@ -71,6 +75,48 @@ def test_a_change_of_sensitive_columns_stays_within_the_table(problem, seed):
         bounds, before, after, layout.groups, strict=True
     ):
         assert (one - two).norm() <= bound + 1e-9 * group.clip_norm
+
+
+@cache
+def long_training(method, dtype):
+    """A training with little noise and room for many steps."""
+    data = tuple(part.to(dtype) for part in rows(4))
+    network = small_network().to(dtype)
+    return train(network, data, method=method, epsilon=1e6, epochs=100_000)
+
+
+CODES = st.lists(st.floats(-0.5, 0.5), min_size=5, max_size=5)
+ANY = st.floats()  # infinite and NaN, too
+
+
+@given(
+    st.sampled_from(["corr", "layered", "standard"]),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.booleans(),
+    st.floats(-30, 38),
+    st.tuples(CODES, ANY),
+    st.tuples(CODES, ANY),
+)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_no_record_moves_a_step_beyond_its_bound_whatever_its_values(
+    method, dtype, sensitive_only, exponent, record, other
+):
+    training = long_training(method, dtype)
+    network = training.module.module
+    with torch.no_grad():  # far beyond where training would lead
+        torch.nn.init.constant_(network[0].weight[:, :2], 10.0**exponent)
+    (codes, label), (other_codes, other_label) = record, other
+    name = WHOLE_RECORD
+    if sensitive_only:
+        name, other_label = "sensitive", label
+        other_codes = other_codes[:2] + codes[2:]
+    records = (
+        (torch.tensor(codes).to(dtype), torch.tensor(label).to(dtype)),
+        (torch.tensor(other_codes).to(dtype), torch.tensor(other_label).to(dtype)),
+    )
+    moved = neighbor_movement(training, records)
+    bounds = training.module.plan.noise.table.rows_of(name)[0]
+    assert (moved <= bounds * (1 + 1e-4)).all()
 
 
 @given(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from unit.torch.networks import group_parts, shrink
+from unit.torch.networks import group_parts, shrink, step_on
 
 
 class Recorder(np.random.Generator):
@@ -119,6 +119,25 @@ def released_parts(training, flat=None):
             parts[name] = torch.as_tensor(flat[start:stop]).view_as(parameter)
             start = stop
     return group_parts(module.plan.noise_layout, parts)
+
+
+def neighbor_movement(training, records):
+    """How far what a step releases moves between two records, by group.
+
+    All other rows are those of the loader, and both steps have the same noise.
+    """
+    module, _, loader = training
+    state = module._generator.bit_generator.state
+    sums = []
+    for codes, label in records:
+        features, labels = loader.features.clone(), loader.labels.clone()
+        features[1], labels[1] = codes, label
+        module._generator.bit_generator.state = state
+        step_on(training, features, labels)
+        parts = released_parts(training)
+        assert all(torch.isfinite(part).all() for part in parts)
+        sums.append(parts)
+    return np.array([float((a - b).norm()) for a, b in zip(*sums, strict=True)])
 
 
 def mean_reference(codes, noise, deviation, center, spread, low, high):
