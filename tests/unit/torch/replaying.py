@@ -14,6 +14,7 @@ class Recorder(np.random.Generator):
     def __init__(self, seed=0):
         super().__init__(np.random.PCG64(seed))
         self.drawn = []
+        self.coins = []  # what binomial counts were asked for
 
     def _remember(self, kind, values):
         self.drawn.append((kind, np.array(values)))
@@ -22,8 +23,9 @@ class Recorder(np.random.Generator):
     def standard_normal(self, *given, **named):
         return self._remember("noise", super().standard_normal(*given, **named))
 
-    def binomial(self, *given, **named):
-        return self._remember("count", super().binomial(*given, **named))
+    def binomial(self, n, p):
+        self.coins.append((n, p))
+        return self._remember("count", super().binomial(n, p))
 
     def choice(self, *given, **named):
         return self._remember("rows", super().choice(*given, **named))

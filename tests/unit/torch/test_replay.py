@@ -192,6 +192,8 @@ def test_every_gradient_is_that_of_its_draws(name, monkeypatch):
         ):
             assert torch.allclose(found, one, rtol=1e-8, atol=1e-9), group.name
     assert draws == []  # nothing else was drawn, and nothing twice
+    if loader.rate is not None:
+        assert set(recorder.coins) == {(N_ROWS, module.plan.noise.rate)}
 
 
 def regrouped(training, sums):

@@ -106,6 +106,9 @@ def test_batches_are_poisson_samples():
         joined[step, index] = True
     low, high = binom.ppf([1e-12, 1 - 1e-12], n_steps, rate)
     assert np.all((joined.sum(0) >= low) & (joined.sum(0) <= high))
+    low, high = binom.ppf([5e-10, 1 - 5e-10], n_steps * n_rows, rate)
+    assert low <= joined.sum() <= high
+    assert 1.05 * joined.sum() > high  # a rate that is a twentieth higher is noticed
     # Sizes vary as those of independent coins do: a fixed size has no variance.
     sizes = joined.sum(1)
     expected = n_rows * rate * (1 - rate)
