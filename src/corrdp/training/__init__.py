@@ -21,7 +21,6 @@ from corrdp.training._losses import (
     MultinomialLoss,
     SquaredLoss,
 )
-from corrdp.training._nominal import SQUARED_LOSS, nominal_coef
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sampled_descent import (
@@ -33,6 +32,7 @@ from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Output, Solver, StepRule, Update
 from corrdp.training._spending import Spending, plan_spending, whole_record_spending
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
+from corrdp.training._typical_sizes import SQUARED_LOSS, nominal_coef
 
 __all__ = [
     "SQUARED_LOSS",

@@ -7,8 +7,8 @@ model behind them, in `docs/theory/default_rule.md`.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,13 +25,16 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._losses import HuberLoss, Loss, SquaredLoss
-from corrdp.training._nominal import NominalModel, nominal_coef, nominal_model
-from corrdp.training._plan import TrainingPlan
+from corrdp.training._plan import CONSTANT, TrainingPlan
+from corrdp.training._prediction import Prediction
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._spending import Spending
+from corrdp.training._typical_sizes import TypicalSizes, nominal_coef, typical_sizes
 
 MOMENTUM = 0.9
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
+NUMBER_RADIUS = 0.9  # in units of a number's nominal deviation
+DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
 _CLIP_RANGE = (0.5, 2.0)
@@ -54,17 +57,20 @@ class PublicFacts:
     loss : Loss
         The loss, with the residual bound that training begins with; numbers are
         labels in [-1/2, 1/2].
+    leakage : mapping of str to float
+        What is known of features that no class names, as under ``semi``; 1 otherwise.
     """
 
     blocks: tuple[Block, ...]
     spending: Spending
     n_rows: int
     loss: Loss
+    leakage: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
-    def nominal(self) -> NominalModel:
+    def nominal(self) -> TypicalSizes:
         """Typical sizes of the loss."""
-        return nominal_model(self.loss)
+        return typical_sizes(self.loss)
 
     @cached_property
     def variance(self) -> dict[str, float]:
@@ -92,6 +98,40 @@ class PublicFacts:
         noise = 2 * math.sqrt(self.n_coefficients) / (self.n_rows * least)
         factor = float(np.clip(0.2 * noise**-0.25, *_CLIP_RANGE)) / 0.35
         return factor * self.nominal.residual * norm
+
+    @property
+    def gain(self) -> float:
+        """Excess risk of the best constant on these rows, nominally."""
+        sizes = self.nominal
+        return sizes.gain + self.n_coefficients * sizes.coefficient_risk / self.n_rows
+
+    def radius(self, features: Sequence[str]) -> float:
+        """Return the radius on which the features of a group are projected.
+
+        Noise is in proportion to it. A number that is cut at 0.9 deviations keeps
+        its sign and most of its covariance; the codes of a category lie on a sphere.
+        """
+        if self.clips_gradients:
+            return FEATURE_RADIUS * self.norm(features)
+        squares = [
+            self.variance[f]
+            * (NUMBER_RADIUS if f in self._numbers else FEATURE_RADIUS) ** 2
+            for f in features
+        ]
+        return math.sqrt(sum(squares))
+
+    @property
+    def clips_gradients(self) -> bool:
+        """Whether gradients are clipped by group: residuals have no bound of theirs."""
+        return isinstance(self.loss, SquaredLoss | HuberLoss)
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        return frozenset(
+            block.feature
+            for block in self.blocks
+            if block.kind is BlockKind.NUMBER and not block.boolean
+        )
 
     def norm(self, features: Sequence[str]) -> float:
         """Return the nominal norm of the features of a group; 1 for an intercept."""
@@ -151,6 +191,17 @@ def standard_plan(facts: PublicFacts) -> TrainingPlan:
     return _evaluated(facts, layout, math.inf, noise="standard")
 
 
+def or_constant(plan: TrainingPlan) -> TrainingPlan:
+    """Return the plan, or the constant where it is expected to learn nothing.
+
+    Guarantee
+    ---------
+    A function of public numbers; the constant costs no class more than the plan may
+    (`docs/theory/default_rule.md`, Proposition 4).
+    """
+    return replace(plan, noise=CONSTANT) if plan.prediction.learns_nothing else plan
+
+
 def _group_layout(
     facts: PublicFacts, influence: float, *, joint: bool
 ) -> GradientLayout:
@@ -160,24 +211,31 @@ def _group_layout(
     record differently in every group, and the fixed point of such steps minimizes no
     loss at all. Influence is bounded in units of the residual then.
     """
-    bare = GradientLayout.by_role(facts.blocks, joint_insensitive=joint)
+    bare = GradientLayout.by_role(
+        facts.blocks, joint_insensitive=joint, joint_public=joint
+    )
     norms = {
         group.name: facts.norm(group.features)
         for group in bare.groups
         if group.name != INTERCEPT
     }
-    clips = isinstance(facts.loss, SquaredLoss | HuberLoss)
+    clips = facts.clips_gradients
     residual = influence * facts.nominal.residual
     return GradientLayout.by_role(
         facts.blocks,
         joint_insensitive=joint,
+        joint_public=joint,
         clip_norms={n: facts.clip_norm(v) for n, v in norms.items()} if clips else {},
         influence_bounds={
             n: residual * v if clips else residual
             for n, v in norms.items()
             if n != ColumnRole.SENSITIVE.value
         },
-        feature_radii={n: FEATURE_RADIUS * v for n, v in norms.items()},
+        feature_radii={
+            group.name: facts.radius(group.features)
+            for group in bare.groups
+            if group.name != INTERCEPT
+        },
         column_scale=standardizing_scale(facts.blocks),
         column_offset=_central_offset(facts.blocks),
     )
@@ -187,8 +245,12 @@ def _evaluated(
     facts: PublicFacts, layout: GradientLayout, influence: float, noise: str = "corr"
 ) -> TrainingPlan:
     deviation = _noise_deviation(facts, layout)
-    error = facts.nominal.travel * deviation / 2 + _influence_bias(facts, influence)
-    reach = facts.nominal.travel / deviation if deviation > 0 else math.inf
+    noise_cost = facts.nominal.noise_cost * facts.nominal.travel * deviation / 2
+    prediction = Prediction(noise_cost + _influence_bias(facts, influence), facts.gain)
+    travel = facts.nominal.travel
+    if deviation > 0:
+        travel = min(travel, DAMPING * 2 * facts.gain / deviation)
+    reach = travel / deviation if deviation > 0 else math.inf
     wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])
     return TrainingPlan(
         noise=noise,
@@ -198,11 +260,10 @@ def _evaluated(
         n_rows=facts.n_rows,
         n_steps=max(STEPS[0], math.ceil(wanted)),
         momentum=MOMENTUM,
-        travel=facts.nominal.travel,
+        travel=travel,
         smoothness=facts.smoothness,
         noise_deviation=deviation,
-        predicted_error=error,
-        null_risk=facts.nominal.null_risk,
+        prediction=prediction,
     )
 
 
@@ -224,7 +285,7 @@ def _influence_bias(facts: PublicFacts, influence: float) -> float:
 
     The residual that the bound sees is normal with the sensitive features' share of
     the variance; what the bound cuts off is correlated with the other features as
-    far as their leakage says. Of public features nothing is known, so theirs is 1.
+    far as their leakage says. Of other features nothing is known, so theirs is 1.
     """
     hidden = (
         *facts.features(ColumnRole.INSENSITIVE),
@@ -245,12 +306,13 @@ def _influence_bias(facts: PublicFacts, influence: float) -> float:
 
 
 def _distances(facts: PublicFacts) -> dict[str, float]:
-    return {
+    own = {
         feature: neighbor.distance
         for neighbor in facts.spending.classes
         if neighbor.name.startswith("insensitive") and neighbor.name != WHOLE_RECORD
         for feature in neighbor.features
     }
+    return {**facts.leakage, **own}
 
 
 def _central_offset(blocks: Sequence[Block]) -> FloatArray:

@@ -19,6 +19,7 @@ from corrdp.training._means import release_means
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Direction, Iterates, StepRule
+from corrdp.training._walk import Walk
 
 _COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipped
 _ADAPTATION_RATE = 0.3
@@ -107,6 +108,7 @@ class Descent:
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
         self._iterates = Iterates(solver.output, plan.n_steps, rng)
         self._epochs = Epochs(solver.epoch_steps)
+        self._walk = Walk(plan.n_steps, layout.n_columns * plan.loss.n_free_outputs)
         self.noise_scale = np.zeros(len(layout.groups))
         self._path: list[tuple[int, FloatArray, Any]] = []
 
@@ -155,7 +157,9 @@ class Descent:
         if plan.solver.ridge > 0:  # on a copy: an epoch keeps what was released
             noisy = noisy.copy()
             noisy[:-1] += plan.solver.ridge * self.coef[:-1]
-        size = self._steps.size(variance, self.n_done + 1)
+        size = self._steps.size(variance, self.n_done + 1, self._walk.factor)
+        if plan.solver.epoch_steps == 1:  # within an epoch, noise is shared
+            self._walk.observe(noisy, variance)
         moved = self.coef - size * self._direction.of(noisy)
         self.coef = plan.solver.projected(moved)
         self._iterates.add(self.n_done, self.coef)
@@ -357,8 +361,8 @@ class _Steps:
         """Return the variance of the noise on the mean gradient, all coordinates."""
         return float(self._free_sizes @ noise_scale**2) / self._plan.n_rows**2
 
-    def size(self, variance: float, step: int) -> float:
-        """Return the size of a step counted from 1."""
+    def size(self, variance: float, step: int, factor: float) -> float:
+        """Return the size of a step counted from 1; the default rule's by `factor`."""
         plan = self._plan
         if plan.solver.step_size is not None:
             return plan.solver.step_size
@@ -367,7 +371,7 @@ class _Steps:
         limit = 2 / ((1 - plan.momentum) * plan.smoothness)
         if variance == 0:
             return limit
-        return min(plan.travel / math.sqrt(plan.n_steps * variance), limit)
+        return min(factor * plan.travel / math.sqrt(plan.n_steps * variance), limit)
 
 
 class _Query:

@@ -131,6 +131,7 @@ class GradientLayout:
         blocks: Sequence[Block],
         *,
         joint_insensitive: bool = False,
+        joint_public: bool = True,
         intercept: bool = True,
         clip_norms: Mapping[str, float] | None = None,
         influence_bounds: Mapping[str, float] | None = None,
@@ -141,16 +142,18 @@ class GradientLayout:
         """Return groups by role: sensitive features jointly, then the others.
 
         Groups are ``sensitive``; ``insensitive``, or one per insensitive feature
-        under its own name; ``public``; ``intercept``. The mappings give numbers by
-        group name; groups left out have none.
+        under its own name; ``public``, or one per public feature; ``intercept``. The
+        mappings give numbers by group name; groups left out have none.
         """
         by_role: dict[ColumnRole, list[str]] = {role: [] for role in ColumnRole}
         for block in blocks:
             if block.feature not in by_role[block.role]:
                 by_role[block.role].append(block.feature)
         members: dict[str, tuple[str, ...]] = {}
+        separate = {ColumnRole.INSENSITIVE: not joint_insensitive}
+        separate[ColumnRole.PUBLIC] = not joint_public
         for role, names in by_role.items():
-            if role is ColumnRole.INSENSITIVE and not joint_insensitive:
+            if separate.get(role, False):
                 members |= {name: (name,) for name in names}
             elif names:
                 members[role.value] = tuple(names)

@@ -5,12 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from corrdp._validate import check_count
+from corrdp.accounting import GaussianEvent, gaussian_epsilon
 from corrdp.certificate import Component
+from corrdp.training._constant import constant_noise
 from corrdp.training._epochs import Schedule
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import Loss
+from corrdp.training._prediction import Prediction
 from corrdp.training._solver import Solver
 from corrdp.training._spending import Spending
+
+CONSTANT = "constant"  # the plan that learns labels alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +25,9 @@ class TrainingPlan:
     Parameters
     ----------
     noise : str
-        ``corr``, noise by groups and classes; or ``standard``, one noise scale for a
-        change of the whole record, which is valid for every class too.
+        ``corr``, noise by groups and classes; ``standard``, one noise scale for a
+        change of the whole record, which is valid for every class too; or
+        ``constant``, where training is expected to learn nothing: labels alone.
     layout : GradientLayout
         Groups with their clipping norms and bounds; offsets are those of a central
         record until means have been released.
@@ -42,10 +48,8 @@ class TrainingPlan:
     noise_deviation : float
         Standard deviation, all coordinates together, of the noise on the mean gradient
         if it were released once.
-    predicted_error : float
-        Excess risk the rule predicts.
-    null_risk : float
-        Risk of the model that knows nothing, at nominal scale.
+    prediction : Prediction
+        Excess risk the rule predicts, and what there is to gain.
     solver : Solver
         Options that cost no privacy.
     """
@@ -60,8 +64,7 @@ class TrainingPlan:
     travel: float
     smoothness: float
     noise_deviation: float
-    predicted_error: float
-    null_risk: float
+    prediction: Prediction
     solver: Solver = field(default_factory=Solver)
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
@@ -95,16 +98,46 @@ class TrainingPlan:
 
         Guarantee
         ---------
-        Known before training: `docs/theory/solvers.md`, sections 1 and 3.
+        Known before training: `docs/theory/solvers.md`, sections 1 and 3, and
+        `docs/theory/default_rule.md`, Proposition 4.
         """
+        if self.noise == CONSTANT:
+            cost = self.constant_noise[1]
+            events = {name: (GaussianEvent(mu=mu),) for name, mu in cost.items() if mu}
+            return (Component("label mean", events=events),) if events else ()
         return self.spending.components(
             self.n_steps, means_cost, epoch_steps=self.solver.epoch_steps
         )
 
     @property
+    def constant_noise(self) -> tuple[float, dict[str, float]]:
+        """Noise on the sum of labels, and its cost, if labels are all that is learned.
+
+        Guarantee
+        ---------
+        That of `corrdp.training._constant.constant_noise`
+        (`docs/theory/default_rule.md`, Proposition 4).
+        """
+        return constant_noise(self.loss, self.spending.classes, self.spending.total_mu)
+
+    @property
+    def predicted_error(self) -> float:
+        """Excess risk the rule predicts."""
+        return self.prediction.excess
+
+    @property
     def noise_to_signal(self) -> float:
-        """Predicted excess risk relative to that of a model that knows nothing."""
-        return self.predicted_error / self.null_risk
+        """Predicted excess risk relative to that of the best constant."""
+        return self.prediction.noise_to_signal
+
+    def rows_needed(self) -> int:
+        """Return about how many rows would make training worth its budget."""
+        return math.ceil(self.n_rows * self.prediction.missing_factor)
+
+    def epsilon_needed(self, delta: float) -> float:
+        """Return about which epsilon would make training worth it with these rows."""
+        mu = self.spending.smallest_mu * self.prediction.missing_factor
+        return gaussian_epsilon(mu=mu, delta=delta)
 
     def to_text(self) -> str:
         """Return the plan as plain tables, printable before training."""
@@ -127,12 +160,16 @@ class TrainingPlan:
             f"{name:<{width}}  {self.spending.total_mu[name]:>10.4g}  {mu:>12.4g}"
             for name, mu in step.items()
         ]
+        low, high = self.prediction.band
+        steps = f"{self.n_steps} full-batch steps{self._epochs()} over"
+        if self.noise == CONSTANT:
+            steps = "no model but the mean of the labels of"
         lines += [
             "",
-            f"noise {self.noise}, {self.n_steps} full-batch steps{self._epochs()} over "
-            f"{self.n_rows} rows, momentum {self.momentum:g}",
-            f"predicted excess risk {self.predicted_error:.3g}, noise to signal "
-            f"{self.noise_to_signal:.3g}",
+            f"noise {self.noise}, {steps} {self.n_rows} rows, momentum "
+            f"{self.momentum:g}",
+            f"predicted excess risk {self.predicted_error:.3g} ({low:.3g} to "
+            f"{high:.3g}), noise to signal {self.noise_to_signal:.3g}",
         ]
         return "\n".join(lines)
 

@@ -19,9 +19,9 @@ from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, class_epsilo
 from corrdp.training._kernels import prepare_rows
 from corrdp.training._layout import INTERCEPT, GradientGroup, GradientLayout
 from corrdp.training._losses import Loss
-from corrdp.training._nominal import nominal_model
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import inside_box
+from corrdp.training._typical_sizes import typical_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ def theorem_plan(
         budget.delta,
         n_steps,
     )
-    travel = nominal_model(loss).travel
+    travel = typical_sizes(loss).travel
     return TheoremPlan(layout, loss, noise, n_rows, lipschitz, travel, step_size)
 
 

@@ -21,10 +21,11 @@ LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
 SQUARED_LOSS = SquaredLoss(LABEL_RANGE / 4)  # training begins with this bound
 _LABEL_DEVIATION = LABEL_RANGE / 6  # a normal label in six deviations
 _BINARY_TRAVEL = 1.5
+_EXPLAINED = 0.15  # of the entropy of a label, by features
 
 
 @dataclass(frozen=True, slots=True)
-class NominalModel:
+class TypicalSizes:
     """Typical sizes, in the units of scaled features and encoded labels.
 
     Parameters
@@ -35,8 +36,14 @@ class NominalModel:
         Distance between the start and the optimum.
     curvature : float
         Largest derivative of the residual in the score.
-    null_risk : float
-        Risk of predicting nothing.
+    gain : float
+        Risk that features save, over the best constant.
+    coefficient_risk : float
+        Risk that fitting one more coefficient saves on the rows themselves, times
+        the number of rows.
+    noise_cost : float
+        Measured excess risk, in units of half the distance times the deviation of
+        the noise.
     influence_bias : float
         Excess risk if all that sensitive features explain were cut off, per share of
         the variance that is theirs.
@@ -45,34 +52,41 @@ class NominalModel:
     residual: float
     travel: float
     curvature: float
-    null_risk: float
+    gain: float
+    coefficient_risk: float
+    noise_cost: float
     influence_bias: float
 
 
-def nominal_model(loss: Loss) -> NominalModel:
-    """Return the nominal sizes of a loss (`docs/theory/default_rule.md`, section 2)."""
-    if isinstance(loss, LogisticLoss):
-        return NominalModel(0.35, _BINARY_TRAVEL, loss.lipschitz, math.log(2.0), 0.36)
-    if isinstance(loss, MultinomialLoss):
+def typical_sizes(loss: Loss) -> TypicalSizes:
+    """Return the typical sizes of a loss (`docs/theory/default_rule.md`, section 2)."""
+    if isinstance(loss, LogisticLoss | MultinomialLoss):
         # Scores of two classes differ as those of a binary model would; K = 2 is one.
-        n_classes = loss.n_classes
+        n_classes = max(2, loss.n_outputs)
         risk = math.log(n_classes)
-        return NominalModel(
-            residual=0.7 * math.sqrt(1.0 - 1.0 / n_classes),
-            travel=_BINARY_TRAVEL * math.sqrt((n_classes - 1) / 2.0),
+        several = loss.n_outputs > 1
+        return TypicalSizes(
+            residual=0.7 * math.sqrt(1.0 - 1.0 / n_classes) if several else 0.35,
+            travel=_BINARY_TRAVEL
+            * (math.sqrt((n_classes - 1) / 2.0) if several else 1.0),
             curvature=loss.lipschitz,
-            null_risk=risk,
+            gain=_EXPLAINED * risk,
+            coefficient_risk=0.5,
+            noise_cost=1.0,
             influence_bias=0.36 * risk / math.log(2.0),
         )
     residual = LABEL_RANGE / 8
     threshold = math.inf
     if isinstance(loss, HuberLoss):
         threshold = loss.threshold
-    return NominalModel(
+    risk = _huber_risk(threshold)
+    return TypicalSizes(
         residual=min(residual, threshold),
         travel=LABEL_RANGE / 4,
         curvature=loss.lipschitz,
-        null_risk=_huber_risk(threshold),
+        gain=0.5 * risk,
+        coefficient_risk=0.5 * risk,
+        noise_cost=0.35,
         influence_bias=LABEL_RANGE**2 / 64,
     )
 
@@ -86,7 +100,7 @@ def nominal_coef(blocks: Sequence[Block], loss: Loss) -> FloatArray:
         The intercept is the last row, and 0.
     """
     n_features = len({block.feature for block in blocks})
-    size = nominal_model(loss).travel / 2 / math.sqrt(n_features)
+    size = typical_sizes(loss).travel / 2 / math.sqrt(n_features)
     coef = np.zeros(blocks[-1].stop + 1)
     for block in blocks:
         level = np.arange(block.stop - block.start)

@@ -13,16 +13,16 @@ from corrdp.training import (
     MultinomialLoss,
     nominal_coef,
 )
-from corrdp.training._nominal import nominal_model
+from corrdp.training._typical_sizes import typical_sizes
 from descent_examples import example_policy
 
 
 def test_two_scores_describe_the_binary_model():
-    one, two = nominal_model(LogisticLoss()), nominal_model(MultinomialLoss(2))
+    one, two = typical_sizes(LogisticLoss()), typical_sizes(MultinomialLoss(2))
     assert two.residual == pytest.approx(math.sqrt(2.0) * one.residual)
     assert two.travel == pytest.approx(one.travel / math.sqrt(2.0))
     assert two.curvature == 2.0 * one.curvature
-    assert two.null_risk == pytest.approx(one.null_risk)
+    assert two.gain == pytest.approx(one.gain)
     assert two.influence_bias == pytest.approx(one.influence_bias)
     blocks = PolicyEncoder(example_policy()).blocks_
     scores = nominal_coef(blocks, MultinomialLoss(2))
@@ -37,16 +37,16 @@ def test_nominal_parameters_have_their_norm_and_add_up_to_nothing(n_classes):
     coef = nominal_coef(blocks, loss)
     assert coef.shape == (5, n_classes)
     np.testing.assert_allclose(coef.sum(axis=1), 0.0, atol=1e-12)
-    size = nominal_model(loss).travel / 2 / math.sqrt(2)
+    size = typical_sizes(loss).travel / 2 / math.sqrt(2)
     np.testing.assert_allclose(np.linalg.norm(coef[:-1], axis=1), size)
 
 
 def test_a_high_threshold_is_least_squares_and_a_low_one_costs_less():
-    squared = nominal_model(SQUARED_LOSS)
-    assert nominal_model(HuberLoss(50.0)) == squared
-    low = nominal_model(HuberLoss(0.01))
+    squared = typical_sizes(SQUARED_LOSS)
+    assert typical_sizes(HuberLoss(50.0)) == squared
+    low = typical_sizes(HuberLoss(0.01))
     assert low.residual == 0.01
     rng = np.random.default_rng(0)
     labels = rng.normal(0.0, 1 / 6, 200_000)
     mean = HuberLoss(0.01).value(np.zeros(labels.size), labels).mean()
-    assert low.null_risk == pytest.approx(mean, rel=0.02)
+    assert low.gain == pytest.approx(mean / 2, rel=0.02)
