@@ -26,8 +26,10 @@ from corrdp._random import noise_generator
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.policy import PolicyEncoder
 from corrdp.training import (
+    CONSTANT,
     Descent,
     LogisticLoss,
+    constant_model,
     descend_together,
     minimize_risk,
     prepare_rows,
@@ -111,26 +113,32 @@ def trained(measured: Measured, plans: dict[Any, Any], seeds: Sequence[int]) -> 
     prepared: dict[bytes, Any] = {}
     for start in range(0, len(cases), MODELS_PER_PASS):
         batch = cases[start : start + MODELS_PER_PASS]
-        models = []
+        models: dict[Any, Descent] = {}
         for key, seed in batch:
             plan = plans[key]
+            if plan.noise == CONSTANT:
+                continue
             scale = plan.layout.column_scale.tobytes()
             if scale not in prepared:
                 compiled = measured.loss.n_outputs == 1
                 prepared[scale] = prepare_rows(
                     measured.codes, measured.labels, plan.layout, compiled=compiled
                 )
-            models.append(
-                Descent(measured.codes, prepared[scale], plan, noise_generator(seed))
+            models[key, seed] = Descent(
+                measured.codes, prepared[scale], plan, noise_generator(seed)
             )
-        groups: dict[int, list[Descent]] = {}
-        for (key, _), model in zip(batch, models, strict=True):
-            order = plans[key].layout.column_scale.tobytes()
-            groups.setdefault(hash(order), []).append(model)
+        groups: dict[bytes, list[Descent]] = {}
+        for (key, _), model in models.items():
+            scale = plans[key].layout.column_scale.tobytes()
+            groups.setdefault(scale, []).append(model)
         for together in groups.values():
             descend_together(together)
-        for (key, seed), model in zip(batch, models, strict=True):
-            result = model.result()
+        for key, seed in batch:
+            if (key, seed) in models:
+                result = models[key, seed].result()
+            else:
+                rng = noise_generator(seed)
+                result = constant_model(measured.labels, plans[key], rng)
             row = measured.scores(result.coef, result.intercept)
             rows.append({"key": key, "seed": seed, **row})
     return rows

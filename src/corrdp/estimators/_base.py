@@ -1,6 +1,7 @@
 """What the linear estimators share: budget, policy, plan, training, certificate."""
 
 import warnings
+from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any, Self
@@ -49,6 +50,7 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.training import (
+    CONSTANT,
     SVRG_EPOCH_STEPS,
     Loss,
     PublicFacts,
@@ -57,6 +59,7 @@ from corrdp.training import (
     TrainingPlan,
     default_plan,
     minimize_risk,
+    or_constant,
     plan_spending,
     standard_plan,
     theorem_plan,
@@ -217,15 +220,18 @@ class PrivateLinearModel(PrivateEstimator):
             return fit_by_theorem(rows, self.plan_)
         self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget, rows.leakage)
         if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED:
+            constant = plan.noise == CONSTANT
             warnings.warn(
                 f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
                 f"risk that a model can save at all (n_rows={n_rows}, epsilon="
-                f"{rows.budget.epsilon:g}). Expect little; use more rows or a larger "
-                "epsilon.",
+                f"{rows.budget.epsilon:g}). "
+                + ("Labels alone are learned. " if constant else "Expect little. ")
+                + f"About {plan.rows_needed()} rows, or epsilon="
+                f"{plan.epsilon_needed(rows.budget.delta):.2g}, would do.",
                 UtilityWarning,
                 stacklevel=5,
             )
-        if self.sampling_rate is None:
+        if self.sampling_rate is None or plan.noise == CONSTANT:
             return fit_full_batch(rows, plan)
         return fit_on_samples(
             rows,
@@ -273,13 +279,36 @@ class PrivateLinearModel(PrivateEstimator):
             spent=leakage.spent,
             adapts_residual_bound=loss.adapts_residual_bound,
         )
-        facts = PublicFacts(PolicyEncoder(policy).blocks_, spending, n_rows, loss)
+        facts = PublicFacts(
+            PolicyEncoder(policy).blocks_,
+            spending,
+            n_rows,
+            loss,
+            leakage=self._known_leakage(),
+        )
         if self._method() is Method.STANDARD:
             plan = standard_plan(facts)
         else:
             plan = default_plan(facts, whole_record_spending(spending))
-        plan = plan.with_solver(self._solver())
+        plan = or_constant(plan).with_solver(self._solver())
         return plan.with_steps(self.n_steps)
+
+    def _known_leakage(self) -> dict[str, float]:
+        """Return the leakage of features that the kept policy does not protect.
+
+        Weaker promises are planned with the same knowledge as stronger ones: it
+        tells which features the influence of sensitive ones matters to.
+        """
+        if not isinstance(self.policy, Policy):
+            return {}
+        known = {
+            feature.name: feature.leakage
+            for feature in self.policy.features
+            if feature.leakage is not None
+        }
+        if isinstance(self.leakage, Mapping):
+            known |= {str(name): float(value) for name, value in self.leakage.items()}
+        return known
 
     def _method(self) -> Method:
         method = self._chosen_method(list(Method))

@@ -24,12 +24,14 @@ from corrdp.estimators._methods import Method
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training import (
+    CONSTANT,
     Descent,
     GradientLayout,
     LogisticLoss,
     Loss,
     PreparedRows,
     TrainingPlan,
+    constant_model,
     descend_together,
     minimize_risk,
     prepare_rows,
@@ -248,14 +250,20 @@ def _trained(
             noise_generator(seed),
         )
         for method, epsilon, seed in batch
-        if Method(method).is_private
+        if Method(method).is_private and plans[method, epsilon].noise != CONSTANT
     }
     descend_together(list(models.values()))
     rows = []
     for case in batch:
         method, epsilon, seed = case
-        if case in models:
-            result = models[case].result()
+        if Method(method).is_private:
+            result = (
+                models[case].result()
+                if case in models
+                else constant_model(
+                    table.labels, plans[method, epsilon], noise_generator(seed)
+                )
+            )
             score = table.score(result.coef, result.intercept)
             noise = plans[method, epsilon].noise
         else:

@@ -3,12 +3,14 @@
 from corrdp.training._default_rule import (
     PublicFacts,
     default_plan,
+    or_constant,
     standard_plan,
 )
 from corrdp.training._epochs import SVRG_EPOCH_STEPS, Schedule
 from corrdp.training._gradient_descent import (
     Descent,
     TrainedModel,
+    constant_model,
     descend,
     descend_together,
 )
@@ -21,7 +23,7 @@ from corrdp.training._losses import (
     MultinomialLoss,
     SquaredLoss,
 )
-from corrdp.training._plan import TrainingPlan
+from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sampled_descent import (
     SampledBudget,
@@ -35,6 +37,7 @@ from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_pl
 from corrdp.training._typical_sizes import SQUARED_LOSS, nominal_coef
 
 __all__ = [
+    "CONSTANT",
     "SQUARED_LOSS",
     "SVRG_EPOCH_STEPS",
     "Descent",
@@ -57,6 +60,7 @@ __all__ = [
     "TrainedModel",
     "TrainingPlan",
     "Update",
+    "constant_model",
     "default_plan",
     "descend",
     "descend_by_theorem",
@@ -64,6 +68,7 @@ __all__ = [
     "descend_together",
     "minimize_risk",
     "nominal_coef",
+    "or_constant",
     "plan_sampling",
     "plan_spending",
     "prepare_rows",

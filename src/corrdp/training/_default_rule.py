@@ -245,8 +245,8 @@ def _evaluated(
     facts: PublicFacts, layout: GradientLayout, influence: float, noise: str = "corr"
 ) -> TrainingPlan:
     deviation = _noise_deviation(facts, layout)
-    noise_cost = facts.nominal.noise_cost * facts.nominal.travel * deviation / 2
-    prediction = Prediction(noise_cost + _influence_bias(facts, influence), facts.gain)
+    error = facts.nominal.travel * deviation / 2 + _influence_bias(facts, influence)
+    prediction = Prediction(facts.nominal.noise_cost * error, facts.gain)
     travel = facts.nominal.travel
     if deviation > 0:
         travel = min(travel, DAMPING * 2 * facts.gain / deviation)

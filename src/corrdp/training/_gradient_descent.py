@@ -12,13 +12,15 @@ from corrdp._typing import FloatArray
 from corrdp.accounting._allocation import costs_at_most
 from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.exceptions import GuaranteeVoidError
+from corrdp.training._constant import release_constant
 from corrdp.training._epochs import Epochs
 from corrdp.training._kernels import PreparedRows, gradient_sums, prepare_rows
 from corrdp.training._losses import LARGEST_RESIDUAL_BOUND, SMALLEST_RESIDUAL_BOUND
 from corrdp.training._means import release_means
-from corrdp.training._plan import TrainingPlan
+from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Direction, Iterates, StepRule
+from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training._walk import Walk
 
 _COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipped
@@ -86,6 +88,11 @@ class Descent:
         plan: TrainingPlan,
         rng: np.random.Generator,
     ) -> None:
+        if plan.noise == CONSTANT:
+            raise GuaranteeVoidError(
+                f"the plan pays for the mean of the labels alone (noise={CONSTANT!r}), "
+                "not for gradients. Use descend, or constant_model."
+            )
         self._plan, self._rng = plan, rng
         blocks = plan.layout.blocks
         self._means, self._cost = release_means(codes, blocks, plan.spending, rng)
@@ -108,7 +115,11 @@ class Descent:
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
         self._iterates = Iterates(solver.output, plan.n_steps, rng)
         self._epochs = Epochs(solver.epoch_steps)
-        self._walk = Walk(plan.n_steps, layout.n_columns * plan.loss.n_free_outputs)
+        self._walk = Walk(
+            plan.n_steps,
+            layout.n_columns * plan.loss.n_free_outputs,
+            typical_sizes(plan.loss).patience,
+        )
         self.noise_scale = np.zeros(len(layout.groups))
         self._path: list[tuple[int, FloatArray, Any]] = []
 
@@ -274,12 +285,33 @@ def descend(
     ---------
     That of `Descent` (`docs/theory/solvers.md`).
     """
+    if plan.noise == CONSTANT:
+        return constant_model(y, plan, rng)
     plain = plan.loss.n_outputs == 1 and plan.solver.epoch_steps == 1
     rows = prepare_rows(codes, y, plan.layout, compiled=compiled and plain)
     model = Descent(codes, rows, plan, rng)
     while not model.finished:
         model.advance(*model.exact_gradient())
     return model.result()
+
+
+def constant_model(
+    y: NDArray[Any], plan: TrainingPlan, rng: np.random.Generator
+) -> TrainedModel:
+    """Return the model that knows labels alone, for a plan that pays for no more.
+
+    Guarantee
+    ---------
+    That of `corrdp.training._constant.release_constant`: ``plan.components`` states
+    what it costs (`docs/theory/default_rule.md`, Proposition 4).
+    """
+    noise_scale, _ = plan.constant_noise
+    return TrainedModel(
+        coef=initial_coef(plan)[:-1],
+        intercept=release_constant(y, plan.loss, noise_scale, rng),
+        means_cost={},
+        noise_scale=np.zeros(len(plan.layout.groups)),
+    )
 
 
 def descend_together(models: Sequence[Descent]) -> None:

@@ -103,8 +103,8 @@ class TrainingPlan:
         """
         if self.noise == CONSTANT:
             cost = self.constant_noise[1]
-            events = {name: (GaussianEvent(mu=mu),) for name, mu in cost.items() if mu}
-            return (Component("label mean", events=events),) if events else ()
+            events = {name: (GaussianEvent(mu=mu),) for name, mu in cost.items()}
+            return (Component("label mean", events=events),)
         return self.spending.components(
             self.n_steps, means_cost, epoch_steps=self.solver.epoch_steps
         )

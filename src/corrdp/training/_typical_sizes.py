@@ -42,8 +42,10 @@ class TypicalSizes:
         Risk that fitting one more coefficient saves on the rows themselves, times
         the number of rows.
     noise_cost : float
-        Measured excess risk, in units of half the distance times the deviation of
-        the noise.
+        Measured excess risk, in units of the bound on what noise and the bound on
+        influence cost.
+    patience : float
+        Part of the steps before which the walk is not made longer (`Walk`).
     influence_bias : float
         Excess risk if all that sensitive features explain were cut off, per share of
         the variance that is theirs.
@@ -55,6 +57,7 @@ class TypicalSizes:
     gain: float
     coefficient_risk: float
     noise_cost: float
+    patience: float
     influence_bias: float
 
 
@@ -73,6 +76,7 @@ def typical_sizes(loss: Loss) -> TypicalSizes:
             gain=_EXPLAINED * risk,
             coefficient_risk=0.5,
             noise_cost=1.0,
+            patience=0.0 if several else 0.5,
             influence_bias=0.36 * risk / math.log(2.0),
         )
     residual = LABEL_RANGE / 8
@@ -87,6 +91,7 @@ def typical_sizes(loss: Loss) -> TypicalSizes:
         gain=0.5 * risk,
         coefficient_risk=0.5 * risk,
         noise_cost=0.35,
+        patience=1.0,
         influence_bias=LABEL_RANGE**2 / 64,
     )
 

@@ -27,6 +27,8 @@ class Walk:
         Number of gradients to come.
     n_free : int
         Dimension of the space in which noise lies.
+    patience : float
+        Part of the steps before which the factor stays 1.
 
     Guarantee
     ---------
@@ -34,9 +36,11 @@ class Walk:
     costs nothing (`docs/theory/solvers.md`, section 2).
     """
 
-    def __init__(self, n_steps: int, n_free: int) -> None:
+    def __init__(self, n_steps: int, n_free: int, patience: float = 0.0) -> None:
         self._length = max(1, n_steps // N_BLOCKS)
         self._n_free = n_free
+        self._first = patience * n_steps
+        self._n_observed = 0
         self.factor = 1.0
         self._sum: FloatArray | float = 0.0
         self._variance = 0.0
@@ -48,6 +52,7 @@ class Walk:
         self._sum = self._sum + gradient
         self._variance += variance
         self._count += 1
+        self._n_observed += 1
         if self._count < self._length:
             return
         mean = np.asarray(self._sum / self._count)
@@ -55,7 +60,8 @@ class Walk:
         if self._last is not None:
             other, others = self._last
             chance = math.sqrt(own * others / self._n_free)
-            if float(np.sum(mean * other)) > SIGNIFICANCE * chance:
+            agree = float(np.sum(mean * other)) > SIGNIFICANCE * chance
+            if agree and self._n_observed > self._first:
                 self.factor *= GROWTH
         self._last = mean, own
         self._sum, self._variance, self._count = 0.0, 0.0, 0

@@ -158,7 +158,8 @@ def test_sweeps_train_three_labels():
         n_steps=80,
     )
     scores = {row["method"]: row["mean"] for row in found.summary()}
-    assert scores["nonprivate"] > scores["corr"] > 0.6
+    # Accuracy is not what is minimized: the noisier model may have the higher one.
+    assert min(scores["nonprivate"], scores["corr"]) > 0.7
 
 
 def test_labels_given_as_numbers_come_back_as_numbers():

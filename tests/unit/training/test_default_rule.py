@@ -69,7 +69,7 @@ def facts_of(
 
 def test_nothing_of_the_data_is_a_parameter():
     names = set(inspect.signature(PublicFacts).parameters)
-    assert names == {"blocks", "spending", "n_rows", "loss"}
+    assert names == {"blocks", "spending", "n_rows", "loss", "leakage"}
 
 
 def test_many_insensitive_features_that_leak_little_get_noise_by_groups():
