@@ -24,6 +24,7 @@ class DeclaredLabels(ClassifierMixin):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row, as the policy declares it."""
+        check_is_fitted(self, "policy_")
         return np.asarray(self.classes_[self._predicted_codes(X)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
