@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from corrdp._tables import read_table
@@ -60,6 +60,10 @@ CELLS = st.sampled_from(
         *("2020-01-01", "2021-05-06", "never", "NA", "null", "", "nan", "None", " 1"),
     ]
 )
+
+
+# Tables are small as drawn, and each costs several files: no time is spent on shrinking.
+FEW = settings(max_examples=15, phases=[Phase.generate])
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +200,7 @@ def neighbors(draw):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=15)
+@FEW
 @given(pair=neighbors())
 def test_one_cell_changes_the_code_of_its_row_alone(reader, folder, pair):
     table, changed, place = pair
@@ -209,7 +213,7 @@ def test_one_cell_changes_the_code_of_its_row_alone(reader, folder, pair):
     np.testing.assert_array_equal(before, codes_of(table.astype(object)))
 
 
-@settings(max_examples=15)
+@FEW
 @given(pair=neighbors())
 def test_counts_of_leakage_move_by_one_row(folder, pair):
     table, changed, _ = pair

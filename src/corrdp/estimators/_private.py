@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -202,7 +201,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         if y is None:
             name = self.policy.label.name
-            if isinstance(X, np.ndarray) or name not in list(X.columns):
+            names = getattr(X, "column_names", getattr(X, "columns", ()))
+            if name not in list(names):
                 raise PolicyError(
                     f"y is None and the table has no column {name!r}. Pass y."
                 )

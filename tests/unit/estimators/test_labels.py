@@ -117,6 +117,17 @@ def test_predictions_do_not_take_the_type_of_y(case, given, tmp_path):
     assert again.classes_.tolist() == labels
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_label_is_found_in_the_table(kind):
+    table = kind({"x": X["x"].to_numpy(), "y": ONES})
+    policy = policy_of(DECLARED["integers"][0])
+    model = LogisticRegression(policy, epsilon=5.0, delta=1e-4, n_steps=3)
+    assert model.fit(table).classes_.tolist() == [0, 1]
+    again = LogisticRegression(policy, epsilon=5.0, delta=1e-4, n_steps=3)
+    with pytest.raises(PolicyError, match="no column 'y'"):
+        again.fit(X.to_numpy())
+
+
 def test_networks_predict_the_declared_type():
     model = MLPClassifier(
         policy_of(DECLARED["integers"][0]),
