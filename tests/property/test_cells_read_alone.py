@@ -62,7 +62,7 @@ CELLS = st.sampled_from(
 )
 
 
-# Tables are small as drawn, and each costs several files: no time is spent on shrinking.
+# Tables are small as drawn, and each costs several files: shrinking is not worth it.
 FEW = settings(max_examples=15, phases=[Phase.generate])
 
 
