@@ -25,7 +25,7 @@ def planned_certificate():
     plan, policy = training_plan(), hospital_policy()
     return certify(
         policy,
-        plan.spending.components(plan.n_steps, plan.spending.means_mu),
+        plan.components(plan.spending.means_cost),
         budget=Budget(epsilon=0.5, delta=1e-6),
         leakage=LeakageClaim.declared(policy),
     )
