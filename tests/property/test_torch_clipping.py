@@ -97,7 +97,7 @@ ANY = st.floats()  # infinite and NaN, too
     st.tuples(CODES, ANY),
     st.tuples(CODES, ANY),
 )
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 def test_no_record_moves_a_step_beyond_its_bound_whatever_its_values(
     method, dtype, sensitive_only, exponent, record, other
 ):

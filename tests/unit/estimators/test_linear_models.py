@@ -364,7 +364,7 @@ def test_loading_refuses_a_certificate_of_another_model(tmp_path):
 
 
 def test_loading_refuses_what_is_no_model(tmp_path):
-    with pytest.raises(CorrDPError, match="cannot read a model"):
+    with pytest.raises(CorrDPError, match="cannot read the model"):
         LogisticRegression.load(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps({"schema": "other"}))
     with pytest.raises(CorrDPError, match="schema"):

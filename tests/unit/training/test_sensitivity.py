@@ -117,7 +117,7 @@ def test_squared_bounds(loss):
 
 
 def test_a_label_that_changes_widens_the_gap():
-    policy = tiny_policy(score=1.0, numeric=True)
+    policy = tiny_policy(score=0.5, numeric=True)  # joins every class
     bound = sensitivity(SquaredLoss(10.0), policy=policy, label_bounds=(-0.5, 0.5))
     coef = np.array([0.1, 0.0, 0.2, 0.05, 0.3, 0.0, 0.0])
     table = bound.bounds(coef)
