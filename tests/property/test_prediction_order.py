@@ -64,7 +64,7 @@ def predicted(problem, *, method="corr", epsilon=0.5, n_rows=3000, leak=1.0):
     return plan.predicted_error
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(problem=problems(), epsilon=st.floats(0.05, 3.0), n_rows=st.integers(300, 10**5))
 def test_predictions_are_in_order(problem, epsilon, n_rows):
     at = {"epsilon": epsilon, "n_rows": n_rows}

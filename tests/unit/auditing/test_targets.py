@@ -65,14 +65,14 @@ def test_gradients_never_move_further_than_certified(label, size):
     plan = training_plan(audited_policy(label=label))
     # not at 0, where a group that nothing moves needs no noise
     path = GradientPath.along(
-        plan, np.full((3, plan.layout.n_columns), size), delta=DELTA
+        plan, np.full((2, plan.layout.n_columns), size), delta=DELTA
     )
     ratios = {}
     for neighbor in plan.spending.classes:
         pair = path.craft(neighbor, np.random.default_rng(0))
         first, second = path.totals(pair)
         moved = np.linalg.norm((second - first) / path.noise_scale.ravel())
-        assert moved == pytest.approx(pair.movement, rel=0.01)  # of some steps
+        assert moved == pytest.approx(pair.movement, rel=1e-9)  # both steps searched
         ratios[neighbor.name] = moved / path.claim(neighbor.name).mu
     assert max(ratios.values()) <= 1.0
     assert 2 * ratios["sensitive"] > 1.0  # with half the noise it would be too far
