@@ -85,9 +85,10 @@ def test_a_changed_label_moves_the_sum_no_further_than_is_paid_for(label):
         for b in values
     ]
     assert max(moves) == pytest.approx(reach)  # attained
+    assert plan.spending.classes[0].label_changes
     for neighbor in plan.spending.classes:
-        assert neighbor.label_changes
-        assert max(moves) / noise_scale <= cost[neighbor.name] * (1 + 1e-12)
+        moved = max(moves) * neighbor.label_changes
+        assert moved / noise_scale <= cost[neighbor.name] * (1 + 1e-12)
         assert cost[neighbor.name] <= plan.spending.total_mu[neighbor.name] * (1 + 1e-9)
 
 
