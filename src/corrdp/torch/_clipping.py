@@ -9,12 +9,11 @@ from torch.func import functional_call, vjp, vmap
 
 from corrdp.torch._input_weights import InputWeightClipper
 from corrdp.torch._layers import Layer
-from corrdp.torch._layout import WEIGHT, NetworkLayout
+from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
 from corrdp.torch._rows import (
     all_finite,
     broken_rows,
     cleared,
-    least_factor,
     row_norms,
     scaled_outer_sum,
     shrinking_factors,
@@ -49,10 +48,16 @@ class GroupClipper:
             for key in layer.parameters
         }
         self._linear = {layer.name for layer in layers if layer.is_linear}
+        self._joined = {
+            name
+            for name in self._linear
+            if self._groups.get((name, WEIGHT)) is not None
+            and self._groups.get((name, WEIGHT)) == self._groups.get((name, BIAS))
+        }
         example = next(iter(layers[0].parameters.values()))
+        self._one = example.new_tensor(1.0)
         clip_norms = [group.clip_norm for group in layout.groups]
         self._clip_norms = example.new_tensor(clip_norms).unbind()
-        self._least_factor = least_factor(example.dtype)
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
@@ -92,7 +97,9 @@ class GroupClipper:
             norms = self._norms(activations, backprops, gradients)
             broken = _not_finite(norms) if looks else {}
             factors = {
-                group: self._factors(cleared(norm, broken.get(group)), group)
+                group: shrinking_factors(
+                    cleared(norm, broken.get(group)), self._clip_norms[group]
+                )
                 for group, norm in norms.items()
             }
             for (name, key), group in self._groups.items():
@@ -115,11 +122,6 @@ class GroupClipper:
                 else:
                     torch.mv(cleared(backprop, rows).T, factor, out=part)
 
-    def _factors(self, norms: Tensor, group: int) -> Tensor:
-        factors = shrinking_factors(norms, self._clip_norms[group])
-        # Smaller ones are rounded so coarsely that a product may exceed its bound.
-        return torch.threshold_(factors, self._least_factor, 0.0)
-
     def _norms(
         self,
         activations: Mapping[str, Tensor],
@@ -134,14 +136,18 @@ class GroupClipper:
             if name not in gradients
         }
         for (name, key), group in self._groups.items():
-            if group is None:
+            if group is None or (name in self._joined and key == BIAS):
                 continue
             if name in gradients:
                 own = row_norms(gradients[name][key].flatten(1))
-            elif key == WEIGHT:
-                own = row_norms(activations[name]).mul_(signals[name])
-            else:
+            elif key == BIAS:
                 own = signals[name]
+            elif name in self._joined:
+                # The bias reads a one, beside which lost squares are nothing.
+                lengths = torch.linalg.vector_norm(activations[name], dim=1)
+                own = torch.hypot(lengths, self._one).mul_(signals[name])
+            else:
+                own = row_norms(activations[name]).mul_(signals[name])
             norms[group] = torch.hypot(norms[group], own) if group in norms else own
         return norms
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -127,7 +128,8 @@ class _Trial:
                 "not finite, so whether it combines examples cannot be tried. Bound "
                 "the outputs of the module, for example by clamping."
             )
-        draws = generator_states(self._devices) != drawn
+        now = generator_states(self._devices)
+        draws = not all(map(np.array_equal, drawn, now))
         return _Pass(inputs, outputs, losses, capture, draws)
 
     def _check_gradients(self, own: _Pass) -> None:

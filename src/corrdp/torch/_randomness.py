@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from corrdp.exceptions import GuaranteeVoidError
@@ -58,7 +59,7 @@ class LayerRandomness:
         if not self._is_drawn_from:
             before = self._states()
             yield
-            if self._states() != before:
+            if not all(map(np.array_equal, before, self._states())):
                 raise GuaranteeVoidError(
                     "the module drew from torch's generator, which it did not when "
                     "make_private tried it. Put random layers to work before "
@@ -74,15 +75,14 @@ class LayerRandomness:
                     torch.cuda.manual_seed(seed)
             yield
 
-    def _states(self) -> list[bytes]:
+    def _states(self) -> list[NDArray[np.uint8]]:
         return generator_states(self._cuda)
 
 
-def generator_states(cuda: list[torch.device]) -> list[bytes]:
+def generator_states(cuda: list[torch.device]) -> list[NDArray[np.uint8]]:
     """Return the states of the generators that layers may draw from."""
-    states = [torch.default_generator.get_state()]
-    states += [torch.cuda.get_rng_state(device) for device in cuda]
-    return [state.numpy().tobytes() for state in states]
+    states = [torch.default_generator.get_state().numpy()]
+    return [*states, *(torch.cuda.get_rng_state(device).numpy() for device in cuda)]
 
 
 def _state_of(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> Tensor:
