@@ -135,14 +135,15 @@ class GroupClipper:
             for name, backprop in backprops.items()
             if name not in gradients
         }
+        joined = self._joined - gradients.keys()
         for (name, key), group in self._groups.items():
-            if group is None or (name in self._joined and key == BIAS):
+            if group is None or (name in joined and key == BIAS):
                 continue
             if name in gradients:
                 own = row_norms(gradients[name][key].flatten(1))
             elif key == BIAS:
                 own = signals[name]
-            elif name in self._joined:
+            elif name in joined:
                 # The bias reads a one, beside which lost squares are nothing.
                 lengths = torch.linalg.vector_norm(activations[name], dim=1)
                 own = torch.hypot(lengths, self._one).mul_(signals[name])
