@@ -233,7 +233,9 @@ def test_labels_that_spreadsheets_run_are_refused_or_quoted(files):
     assert "--spreadsheet-safe" in refused.stderr
     # Refused by declared labels alone, though no row has this prediction.
     hospital_table(1).to_csv(files / "data.csv", index=False)
-    assert run(*predict, cwd=files).code == 3
+    refused = run(*predict, cwd=files)
+    assert refused.code == 3
+    assert "declared labels begin like a formula" in refused.stderr
     assert "p.csv" not in names(files)
     safe = run(*predict, "--spreadsheet-safe", cwd=files)
     assert safe.code == 0, safe.stderr
