@@ -111,7 +111,10 @@ class PrivateModule(nn.Module):
             )
         )
         self._randomness = LayerRandomness(
-            generator, example.device, is_drawn_from=has_random_layers
+            generator,
+            example.device,
+            is_drawn_from=has_random_layers,
+            is_watched=loader.rate is not None,
         )
         self._scale = torch.empty_like(self._sum)
         self._write_scale()

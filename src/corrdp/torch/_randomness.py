@@ -26,6 +26,9 @@ class LayerRandomness:
         Where the module computes.
     is_drawn_from : bool
         Whether the module draws at all, as a trial before training has shown.
+    is_watched : bool
+        Whether to look, if it does not, that it does not in a step either. Needless for
+        full batches, in which no record shifts the numbers of others.
 
     Guarantee
     ---------
@@ -40,9 +43,11 @@ class LayerRandomness:
         device: torch.device,
         *,
         is_drawn_from: bool,
+        is_watched: bool = True,
     ) -> None:
         self._generator = generator
         self._is_drawn_from = is_drawn_from
+        self._is_watched = is_watched
         self._cuda = [device] if device.type == "cuda" else []
         if is_drawn_from:
             if device.type not in ("cpu", "cuda"):
@@ -56,6 +61,9 @@ class LayerRandomness:
     @contextmanager
     def secret(self) -> Iterator[None]:
         """Let torch draw secret numbers inside, and be left as it was."""
+        if not self._is_drawn_from and not self._is_watched:
+            yield
+            return
         if not self._is_drawn_from:
             before = self._states()
             yield

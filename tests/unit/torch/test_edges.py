@@ -268,7 +268,9 @@ def test_masks_differ_from_step_to_step():
 def test_random_layers_that_start_later_are_refused():
     network = masked_network()
     network[1].p = 0.0
-    training = train(network, rows(40), method="standard")
+    training = train(
+        network, rows(40), method="standard", calibration="theorem", batch_size=20
+    )
     assert not training.module._randomness._is_drawn_from
     network[1].p = 0.5
     with pytest.raises(GuaranteeVoidError, match="drew from torch's generator"):
