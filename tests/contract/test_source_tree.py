@@ -72,7 +72,7 @@ def test_guarantee_sections_cite_a_theory_note_or_the_paper():
 
 
 @pytest.mark.parametrize(
-    "package", ["accounting", "certificate", "mechanisms", "training"]
+    "package", ["accounting", "certificate", "mechanisms", "queries", "training"]
 )
 def test_functions_that_price_or_add_noise_state_their_guarantee(package):
     module = importlib.import_module(f"corrdp.{package}")

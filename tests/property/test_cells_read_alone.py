@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from corrdp._tables import read_table
 from corrdp.leakage import CountLayout, count_codes, iter_codes
-from corrdp.mechanisms.queries._columns import read_groups
 from corrdp.policy import (
     BooleanDomain,
     CategoryDomain,
@@ -34,6 +33,7 @@ from corrdp.policy import (
     Slot,
     number_columns,
 )
+from corrdp.queries._columns import read_groups
 
 DOMAINS = {
     "number": NumberDomain(0, 1000, 10, Slot()),

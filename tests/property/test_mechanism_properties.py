@@ -20,17 +20,6 @@ from corrdp.exceptions import CorrDPError
 from corrdp.mechanisms import parse_ask, plan_queries
 from corrdp.mechanisms.noise import Movement, concentrated_epsilon, plan_vector
 from corrdp.mechanisms.noise._laplace_allocation import least_variance_scales
-from corrdp.mechanisms.queries import (
-    Correlation,
-    Count,
-    Covariance,
-    Histogram,
-    Mean,
-    Quantiles,
-    Total,
-    Variance,
-    ask_text,
-)
 from corrdp.policy import (
     BooleanDomain,
     Budget,
@@ -41,6 +30,17 @@ from corrdp.policy import (
     Policy,
     Slot,
     neighbor_classes,
+)
+from corrdp.queries import (
+    Correlation,
+    Count,
+    Covariance,
+    Histogram,
+    Mean,
+    Quantiles,
+    Total,
+    Variance,
+    ask_text,
 )
 
 N_ROWS = 100

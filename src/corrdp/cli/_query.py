@@ -75,8 +75,8 @@ def query(
     from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_choice, open_ledger, refuse_unrecorded
-    from corrdp.mechanisms import answer_plan, plan_queries
     from corrdp.policy import Budget, Policy
+    from corrdp.queries import answer_plan, plan_queries
 
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)

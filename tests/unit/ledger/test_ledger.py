@@ -21,8 +21,8 @@ from corrdp.exceptions import (
 )
 from corrdp.ledger import Ledger, Receipt
 from corrdp.mechanisms import VectorPlan, answer_queries
-from corrdp.mechanisms.queries._moments import Moment
 from corrdp.policy import Budget, Feature, Label, NumberDomain, Policy
+from corrdp.queries._moments import Moment
 
 
 def feature(name, role="sensitive", **options):

@@ -15,14 +15,14 @@ from corrdp._typing import IntArray
 from corrdp.accounting import Group
 from corrdp.exceptions import PolicyError
 from corrdp.mechanisms.noise import Movement
-from corrdp.mechanisms.queries._columns import (
+from corrdp.policy import NeighborClass, Policy
+from corrdp.queries._columns import (
     count_rows,
     group_names,
     may_be_missing,
     read_groups,
     read_numbers,
 )
-from corrdp.policy import NeighborClass, Policy
 
 RESOLUTION = 2**20  # grid steps across the declared bounds of a number
 

@@ -13,13 +13,13 @@ from corrdp.exceptions import GuaranteeVoidError
 from corrdp.ledger import Ledger, Receipt, require_recorded
 from corrdp.mechanisms._leakage_table import LeakageTable
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
-from corrdp.mechanisms.queries._ask import ask_text
-from corrdp.mechanisms.queries._columns import count_rows
-from corrdp.mechanisms.queries._estimates import Estimate
-from corrdp.mechanisms.queries._kinds import Labeled, Query
-from corrdp.mechanisms.queries._moments import Moment
-from corrdp.mechanisms.queries._plan import Leakage, QueryPlan, plan_queries
 from corrdp.policy import Budget, Policy
+from corrdp.queries._ask import ask_text
+from corrdp.queries._columns import count_rows
+from corrdp.queries._estimates import Estimate
+from corrdp.queries._kinds import Labeled, Query
+from corrdp.queries._moments import Moment
+from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Queries: questions about a table, answered with correlated noise."""
 
-from corrdp.mechanisms.queries._ask import ask_text, parse_ask
-from corrdp.mechanisms.queries._kinds import (
+from corrdp.queries._ask import ask_text, parse_ask
+from corrdp.queries._kinds import (
     Correlation,
     Count,
     Covariance,
@@ -12,8 +12,8 @@ from corrdp.mechanisms.queries._kinds import (
     Total,
     Variance,
 )
-from corrdp.mechanisms.queries._plan import QueryPlan, plan_queries
-from corrdp.mechanisms.queries._release import (
+from corrdp.queries._plan import QueryPlan, plan_queries
+from corrdp.queries._release import (
     Answer,
     QueryResult,
     answer_plan,

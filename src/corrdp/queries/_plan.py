@@ -17,10 +17,10 @@ from corrdp.mechanisms.noise import (
     VectorPlan,
     plan_vector,
 )
-from corrdp.mechanisms.queries._ask import ask_text, parse_ask
-from corrdp.mechanisms.queries._kinds import Query
-from corrdp.mechanisms.queries._moments import Moment, moment_movement
 from corrdp.policy import Budget, Policy, neighbor_classes
+from corrdp.queries._ask import ask_text, parse_ask
+from corrdp.queries._kinds import Query
+from corrdp.queries._moments import Moment, moment_movement
 
 GRID_ASSUMPTION = (
     "numbers are rounded to 2**20 steps between their declared bounds; noise is "

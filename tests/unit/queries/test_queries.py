@@ -24,8 +24,6 @@ from corrdp.mechanisms import (
     parse_ask,
     plan_queries,
 )
-from corrdp.mechanisms.queries import ask_text
-from corrdp.mechanisms.queries._estimates import Estimate
 from corrdp.policy import (
     BooleanDomain,
     Budget,
@@ -37,6 +35,8 @@ from corrdp.policy import (
     Replace,
     Slot,
 )
+from corrdp.queries import ask_text
+from corrdp.queries._estimates import Estimate
 
 N_ROWS = 4_000
 ASKS = [

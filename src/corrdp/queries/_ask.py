@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from corrdp.exceptions import CorrDPError
-from corrdp.mechanisms.queries._kinds import (
+from corrdp.queries._kinds import (
     Correlation,
     Count,
     Covariance,

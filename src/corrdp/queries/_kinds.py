@@ -9,14 +9,14 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp._validate import check_real
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.mechanisms.queries._columns import (
+from corrdp.policy import Policy
+from corrdp.queries._columns import (
     bin_edges,
     may_be_missing,
     number_bounds,
 )
-from corrdp.mechanisms.queries._estimates import Estimate
-from corrdp.mechanisms.queries._moments import Moment, count_moment
-from corrdp.policy import Policy
+from corrdp.queries._estimates import Estimate
+from corrdp.queries._moments import Moment, count_moment
 
 Estimates = Mapping[Moment, list[Estimate]]
 Labeled = list[tuple[str, Estimate]]
