@@ -21,6 +21,7 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
+from corrdp.policy._curves import hat_codes
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import Loss, MultinomialLoss
 from corrdp.training._records import record_gradients
@@ -28,17 +29,19 @@ from corrdp.training._records import record_gradients
 _SCORES = {False: 0.0, True: 0.5, "sensitive": 1.0}
 
 
-def small_policy(*, protected=False, label="boolean", missing=False, relation=None):
+def small_policy(
+    *, protected=False, label="boolean", missing=False, relation=None, knots=None
+):
     """Return two sensitive, three insensitive features and a public one.
 
     A protected label joins every class; ``protected="sensitive"`` makes it one more
-    sensitive feature.
+    sensitive feature. Knots are those of age and hours.
     """
     slot = {"missing": Slot()} if missing else {}
     features = (
-        Feature("age", "sensitive", NumberDomain(0, 1, **slot)),
+        Feature("age", "sensitive", NumberDomain(0, 1, knots=knots, **slot)),
         Feature("job", "sensitive", CategoryDomain(("a", "b", "c"))),
-        Feature("hours", "insensitive", NumberDomain(0, 1), leakage=0.3),
+        Feature("hours", "insensitive", NumberDomain(0, 1, knots=knots), leakage=0.3),
         Feature("race", "insensitive", CategoryDomain(("p", "q"), **slot), leakage=0.2),
         Feature("sex", "insensitive", CategoryDomain(("f", "m")), leakage=0.2),
         Feature("year", "public", NumberDomain(0, 1)),
@@ -98,6 +101,9 @@ def feature_choices(policy, levels=(-0.5, 0.5)):
         own = choices.setdefault(block.feature, [])
         if block.kind == "number":
             own += [[level] for level in levels]
+        elif block.kind == "hats":
+            for code in own:
+                code += hat_codes(block.positions, np.array(code)).tolist()[0]
         elif block.kind == "one_hot":
             own += np.eye(width).tolist()
         else:

@@ -134,7 +134,8 @@ def _planned(estimator: PrivateEstimator) -> Any:
             certificate.leakage.distances() if certificate.leakage.values else None
         ),
     }
-    return type(estimator)(**estimator.get_params(deep=False) | known)
+    parameters = estimator.get_params(deep=False) | known
+    return type(estimator)(**parameters | estimator.decided_parameters())
 
 
 def _nominal(estimator: Any) -> dict[str, float]:

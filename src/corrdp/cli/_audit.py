@@ -21,6 +21,7 @@ class Audited(StrEnum):
 
     LOGISTIC = "logistic"
     LINEAR = "linear"
+    ADDITIVE = "additive"
     MLP = "mlp"
     MEANS = "means"
 

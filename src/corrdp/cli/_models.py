@@ -12,11 +12,20 @@ if TYPE_CHECKING:
     from corrdp.policy import Policy
 
 
+_LINEAR_KINDS = (
+    "LogisticRegression",
+    "LinearRegression",
+    "AdditiveClassifier",
+    "AdditiveRegressor",
+)
+
+
 class Model(StrEnum):
     """What can be trained."""
 
     LOGISTIC = "logistic"
     LINEAR = "linear"
+    ADDITIVE = "additive"
     MLP = "mlp"
 
 
@@ -48,6 +57,10 @@ def estimator_class(model: Model, policy: "Policy") -> Any:
         return estimators.LinearRegression
     label = policy.label
     is_number = label is not None and isinstance(label.domain, NumberDomain)
+    if model is Model.ADDITIVE:
+        return (
+            estimators.AdditiveRegressor if is_number else estimators.AdditiveClassifier
+        )
     return _network("MLPRegressor" if is_number else "MLPClassifier")
 
 
@@ -60,7 +73,7 @@ def load_estimator(directory: Path) -> Any:
     kind = document["content"]["kind"]
     if kind in ("MLPClassifier", "MLPRegressor"):
         return _network(kind).load(directory)
-    if kind not in ("LogisticRegression", "LinearRegression"):
+    if kind not in _LINEAR_KINDS:
         raise CorrDPError(
             f"the model in {str(directory)!r} is a {kind!r}, which this version does "
             "not know. Read it with the version that wrote it."

@@ -24,6 +24,7 @@ class Planned(StrEnum):
     MEANS = "means"
     LOGISTIC = "logistic"
     LINEAR = "linear"
+    ADDITIVE = "additive"
 
 
 def plan(

@@ -14,6 +14,7 @@ from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
 if TYPE_CHECKING:
     from corrdp.estimators import SweepResult
+    from corrdp.policy import Policy
 
 METHODS = "corr,standard,semi,partial,nonprivate"
 
@@ -29,7 +30,7 @@ def sweep(
     seeds: Annotated[int, typer.Option(help="Models per method and epsilon.")] = 20,
     methods: Annotated[str, typer.Option(help="Methods to compare.")] = METHODS,
     model: Annotated[
-        Model, typer.Option(help="What is trained: logistic or linear.")
+        Model, typer.Option(help="What is trained: logistic, linear or additive.")
     ] = Model.LOGISTIC,
     leakage: LeakageOption = None,
     checkpoint: Annotated[
@@ -76,7 +77,7 @@ def sweep(
                 checkpoint=checkpoint,
                 progress=progress,
             )
-        document = _document(result, model)
+        document = _document(result, model, declared)
         text = json.dumps(document, indent=2, allow_nan=False)
         write_text(staging / "sweep.json", text)
         lines = [list(row.values()) for row in result.rows]
@@ -85,10 +86,15 @@ def sweep(
     show(document, as_json=as_json, text=f"{result.to_text()}\n\nSaved in {out}")
 
 
-def _document(result: "SweepResult", model: Model) -> dict[str, Any]:
+def _document(
+    result: "SweepResult", model: Model, policy: "Policy"
+) -> dict[str, Any]:
+    from corrdp.cli._models import estimator_class
+
+    classifies = hasattr(estimator_class(model, policy), "predict_proba")
     return {
         "notice": result.stamp,
-        "metric": "R squared" if model is Model.LINEAR else "accuracy",
+        "metric": "accuracy" if classifies else "R squared",
         "points": [
             {
                 "method": row["method"],

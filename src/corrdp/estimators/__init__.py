@@ -1,5 +1,6 @@
 """Estimators in the manner of scikit-learn, each fit with a certificate."""
 
+from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
@@ -7,16 +8,20 @@ from corrdp.estimators._methods import Method
 from corrdp.estimators._mlp_classifier import MLPClassifier
 from corrdp.estimators._mlp_regressor import MLPRegressor
 from corrdp.estimators._saving import read_model, write_model
+from corrdp.estimators._shape import Shape
 from corrdp.estimators._sweep import SweepResult, sweep
 from corrdp.training import Solver
 
 __all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "AllSensitive",
     "LinearRegression",
     "LogisticRegression",
     "MLPClassifier",
     "MLPRegressor",
     "Method",
+    "Shape",
     "Solver",
     "SweepResult",
     "read_model",

@@ -48,6 +48,7 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
     neighbor_classes,
+    without_knots,
 )
 from corrdp.training import (
     CONSTANT,
@@ -79,8 +80,9 @@ _SAVED = {
 class PrivateLinearModel(PrivateEstimator):
     """Base of the linear estimators; see `LogisticRegression`."""
 
-    _fitted_privates = ("_encoder", "_coef", "_intercept", "_path")
+    _fitted_privates = ("_encoder", "_coef", "_intercept", "_path", "_deviation")
     _intercept: Any  # a number, or one per output
+    _deviation: FloatArray | None = None  # of the weights, by noise alone
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
 
     def __init__(
@@ -128,18 +130,26 @@ class PrivateLinearModel(PrivateEstimator):
         A function of the policy, the budget and the public number of rows
         (`docs/theory/default_rule.md`).
         """
+        policy = self.coded_policy(n_rows)
+        assert isinstance(self.policy, Policy)  # checked on the way
+        return self._plan(
+            policy, n_rows, self._budget(), self._leakage(policy, self.policy)
+        )
+
+    def coded_policy(self, n_rows: int) -> Policy:
+        """Return the policy that a fit on `n_rows` rows keeps and codes rows by.
+
+        Guarantee
+        ---------
+        As `plan` (`docs/theory/default_rule.md`).
+        """
         if not isinstance(self.policy, Policy):
             raise PolicyError(
                 f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
                 "the table."
             )
-        policy = self._shared(protected_policy(self.policy, self._method()))
-        return self._plan(
-            policy,
-            check_count("n_rows", n_rows),
-            self._budget(),
-            self._leakage(policy, self.policy),
-        )
+        kept = self._shared(protected_policy(self.policy, self._method()))
+        return self._coded(kept, self.policy, check_count("n_rows", n_rows))
 
     def theorem_plan(self, n_rows: int) -> TheoremPlan:
         """Return the plan under ``theorem`` for `n_rows` rows, reading no data.
@@ -166,8 +176,23 @@ class PrivateLinearModel(PrivateEstimator):
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
         """Return rows and labels as encoded by the policy; nothing is protected."""
         policy, X, y = self._declared(X, y)
-        encoder = PolicyEncoder(policy).fit(X)
+        encoder = PolicyEncoder(self._coded(policy, policy, len(y))).fit(X)
         return encoder.transform(X), self._encode_label(encoder, y)
+
+    def _coded(self, policy: Policy, declared: Policy, n_rows: int) -> Policy:
+        """Return the policy by which rows are coded: numbers are straight lines.
+
+        Parameters
+        ----------
+        policy : Policy
+            The policy that is kept.
+        declared : Policy
+            As it was declared.
+        n_rows : int
+            Public number of rows.
+        """
+        del declared, n_rows  # additive models need them
+        return without_knots(policy)
 
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         method = self._method()
@@ -182,7 +207,8 @@ class PrivateLinearModel(PrivateEstimator):
             if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
-        self.policy_ = policy = self._shared(policy)
+        policy = self._coded(self._shared(policy), declared, len(y))
+        self.policy_ = policy
         self._encoder = PolicyEncoder(policy).fit(X)
         codes = self._encoder.transform(X)
         labels = self._encode_label(self._encoder, y)
@@ -198,7 +224,7 @@ class PrivateLinearModel(PrivateEstimator):
             self.n_clipped_rows_ = count_clipped_rows(policy, X)
         self.plan_: TrainingPlan | TheoremPlan | None = None
         self.certificate_: Certificate | None = None
-        self._path = ()
+        self._path, self._deviation = (), None
         if budget is None:
             self._coef, self._intercept = minimize_risk(
                 codes, labels, self.loss_of(policy)
@@ -208,6 +234,7 @@ class PrivateLinearModel(PrivateEstimator):
         rows = Rows(codes, labels, policy, budget, leakage, self.random_state, pay)
         fitted = self._fit_privately(rows)
         self._coef, self._intercept = fitted.coef, fitted.intercept
+        self._deviation = fitted.deviation
         self.certificate_ = self._stamped(fitted.certificate)
         self._path = fitted.path
 
@@ -270,28 +297,35 @@ class PrivateLinearModel(PrivateEstimator):
         self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
     ) -> TrainingPlan:
         budget.warn_if_large_delta(n_rows)
-        classes = neighbor_classes(policy, leakage.distances)
+        facts = self._facts(policy, n_rows, budget, leakage)
+        plan = or_constant(self._planned(facts)).with_solver(self._solver())
+        return plan.with_steps(self.n_steps)
+
+    def _facts(
+        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+    ) -> PublicFacts:
+        """Return what the rule may know."""
         loss = self.loss_of(policy)
         spending = plan_spending(
             policy,
-            classes,
+            neighbor_classes(policy, leakage.distances),
             budget=budget,
             spent=leakage.spent,
             adapts_residual_bound=loss.adapts_residual_bound,
         )
-        facts = PublicFacts(
+        return PublicFacts(
             PolicyEncoder(policy).blocks_,
             spending,
             n_rows,
             loss,
             leakage=self._known_leakage(),
         )
+
+    def _planned(self, facts: PublicFacts) -> TrainingPlan:
+        """Return the plan of the rule for what is known."""
         if self._method() is Method.STANDARD:
-            plan = standard_plan(facts)
-        else:
-            plan = default_plan(facts, whole_record_spending(spending))
-        plan = or_constant(plan).with_solver(self._solver())
-        return plan.with_steps(self.n_steps)
+            return standard_plan(facts)
+        return default_plan(facts, whole_record_spending(facts.spending))
 
     def _known_leakage(self) -> dict[str, float]:
         """Return the leakage of features that the kept policy does not protect.
@@ -438,6 +472,7 @@ class PrivateLinearModel(PrivateEstimator):
             parameters["solver"] = Solver.from_json(parameters["solver"])
         model = cls(policy, **parameters)
         model.policy_ = policy
+        model._path, model._deviation = (), None
         model.plan_, model.certificate_ = None, certificate
         model._encoder = PolicyEncoder(policy)
         model._coef = coefficients_from_names(policy, content["coefficients"])

@@ -105,12 +105,15 @@ class PrivateFit:
         What is proved.
     path : tuple of (int, array, float)
         Iterates after growing numbers of steps; may be empty.
+    deviation : array of float, shape (n_codes,), optional
+        How far noise alone moves each weight, roughly.
     """
 
     coef: FloatArray
     intercept: Any
     certificate: Certificate
     path: tuple[tuple[int, FloatArray, Any], ...] = ()
+    deviation: FloatArray | None = None
 
 
 def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
@@ -123,7 +126,9 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
     certificate = rows.certified(plan.components(cost))
     model = descend(rows.codes, rows.labels, plan, noise_generator(rows.random_state))
-    return PrivateFit(model.coef, model.intercept, certificate, model.path)
+    return PrivateFit(
+        model.coef, model.intercept, certificate, model.path, model.deviation
+    )
 
 
 def fit_on_samples(

@@ -24,7 +24,7 @@ from corrdp.exceptions import (
     UtilityWarning,
 )
 from corrdp.ledger import Ledger
-from corrdp.policy import Policy, PolicyEncoder
+from corrdp.policy import Policy, PolicyEncoder, without_knots
 from corrdp.training._layout import central_reference, standardizing_scale
 
 _METHODS = (Method.CORR, Method.STANDARD, Method.SEMI, Method.NONPRIVATE)
@@ -88,7 +88,8 @@ class PrivateNetwork(PrivateEstimator):
         )
         declared, X, y = self._declared(X, y)
         declared.require_confirmed()
-        policy = self._shared(protected_policy(declared, method))
+        # Networks bend numbers by themselves: knots are for additive models.
+        policy = without_knots(self._shared(protected_policy(declared, method)))
         budget = self._budget() if method.is_private else None
         encoder = PolicyEncoder(policy).fit(X)
         features = _scaled(encoder, X)
@@ -166,7 +167,7 @@ class PrivateNetwork(PrivateEstimator):
                 f"private_training needs a Policy, got policy={self.policy!r}. Pass "
                 "the policy of the table."
             )
-        policy = self._shared(protected_policy(self.policy, method))
+        policy = without_knots(self._shared(protected_policy(self.policy, method)))
         return _training().private_network(
             features,
             labels,

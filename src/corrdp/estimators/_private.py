@@ -73,6 +73,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         names = [n for n in vars(self) if n.endswith("_") or n in self._fitted_privates]
         return {name: self.__dict__.pop(name) for name in names}
 
+    def decided_parameters(self) -> dict[str, Any]:
+        """Return parameters that the rule decided in a fit, to plan the same again."""
+        return {}
+
     def _family_record(self) -> Family:
         """Return the record that this estimator shares with its copies."""
         if "_family" not in vars(self):

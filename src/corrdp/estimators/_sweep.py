@@ -17,12 +17,19 @@ from corrdp._json import check_shape, decoding, digest, parse_json
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
+from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import Policy, PolicyEncoder
+from corrdp.policy import (
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    policy_blocks,
+    without_knots,
+)
 from corrdp.training import (
     CONSTANT,
     Descent,
@@ -124,7 +131,7 @@ def sweep(
         Failure probability of every budget.
     seeds : int
         Models per method and epsilon, seeded 0, 1, ...
-    model : {"logistic", "linear"}
+    model : {"logistic", "linear", "additive"}
         Scored by accuracy, or by R squared.
     leakage : as for `LogisticRegression`
         Leakage to use instead of the declared one.
@@ -154,27 +161,22 @@ def sweep(
             "noise (research=False). Pass research=True on data that may be disclosed."
         )
     check_count("seeds", seeds)
-    kinds = {"logistic": LogisticRegression, "linear": LinearRegression}
-    if model not in kinds:
-        raise CorrDPError(
-            f"model must be 'logistic' or 'linear', got model={model!r}. Choose one."
-        )
-    estimator: type[PrivateLinearModel] = kinds[model]
+    estimator = _estimator(model, policy)
     common = {"delta": delta, "leakage": leakage, "n_steps": n_steps, "research": True}
-    table = _Table.read(estimator(policy, **common), policy, frame, y)
+    tables = _Tables(estimator(policy, method="nonprivate", **common), frame, y)
     wanted = list(_cases(methods, epsilons, seeds))
     key = digest([policy.fingerprint(), delta, model, n_steps, repr(leakage)])
     store = _Store(checkpoint, key)
     done = {(r["method"], r["epsilon"], r["seed"]): r for r in store.read()}
     missing = [case for case in wanted if case not in done]
-    plans: dict[tuple[str, float], TrainingPlan] = {}
+    plans: dict[tuple[str, float], _Planned] = {}
     for start in range(0, len(missing), MODELS_PER_PASS):
         batch = missing[start : start + MODELS_PER_PASS]
         for method, epsilon, _ in batch:
             if Method(method).is_private and (method, epsilon) not in plans:
                 chosen = estimator(policy, epsilon=epsilon, method=method, **common)
-                plans[method, epsilon] = chosen.plan(len(table.codes))
-        rows = _trained(table, batch, plans)
+                plans[method, epsilon] = tables.planned(chosen)
+        rows = _trained(tables.plain, batch, plans)
         store.add(rows)
         done |= {(r["method"], r["epsilon"], r["seed"]): r for r in rows}
         if progress is not None:
@@ -182,9 +184,25 @@ def sweep(
     return SweepResult([done[case] for case in wanted])
 
 
+def _estimator(model: str, policy: Policy) -> type[PrivateLinearModel]:
+    """Return the estimator that a name stands for, given the label's type."""
+    number = policy.label is not None and isinstance(policy.label.domain, NumberDomain)
+    kinds: dict[str, type[PrivateLinearModel]] = {
+        "logistic": LogisticRegression,
+        "linear": LinearRegression,
+        "additive": AdditiveRegressor if number else AdditiveClassifier,
+    }
+    if model not in kinds:
+        raise CorrDPError(
+            f"model must be 'logistic', 'linear' or 'additive', got model={model!r}. "
+            "Choose one."
+        )
+    return kinds[model]
+
+
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Encoded rows, prepared once for all models."""
+    """Encoded rows, prepared once for all models that code and group them alike."""
 
     codes: FloatArray
     labels: NDArray[Any]
@@ -193,15 +211,9 @@ class _Table:
     loss: Loss
 
     @classmethod
-    def read(
-        cls, model: PrivateLinearModel, policy: Policy, frame: Any, y: Any
+    def of(
+        cls, codes: FloatArray, labels: NDArray[Any], layout: GradientLayout, loss: Loss
     ) -> "_Table":
-        codes, labels = model.encode(frame, y)
-        blocks = PolicyEncoder(policy).blocks_
-        layout = GradientLayout.by_role(
-            blocks, column_scale=standardizing_scale(blocks)
-        )
-        loss = model.loss_of(policy)
         compiled = loss.n_outputs == 1
         prepared = prepare_rows(codes, labels, layout, compiled=compiled)
         return cls(codes, labels, prepared, layout.sensitive_columns, loss)
@@ -224,6 +236,60 @@ class _Table:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class _Planned:
+    """A plan, and the rows as it codes them."""
+
+    plan: TrainingPlan
+    table: _Table
+
+
+class _Tables:
+    """Rows of a sweep, coded and prepared once for every way in which plans need it.
+
+    Parameters
+    ----------
+    plain : PrivateLinearModel
+        Codes the rows for models without privacy.
+    frame, y : table and series
+        Rows that may be disclosed.
+    """
+
+    def __init__(self, plain: PrivateLinearModel, frame: Any, y: Any) -> None:
+        self._frame = frame
+        codes, self._labels = plain.encode(frame, y)
+        policy = plain.coded_policy(len(codes))
+        self._loss = plain.loss_of(policy)
+        self._made: dict[Any, _Table] = {}
+        layout = _by_role(policy)
+        self.plain = self._table(policy_blocks(policy), layout, codes)
+
+    def planned(self, model: PrivateLinearModel) -> _Planned:
+        """Return the plan of a model, and its rows."""
+        n_rows = len(self._labels)
+        plan = model.plan(n_rows)
+        assert isinstance(model.policy, Policy)  # a sweep has one
+        # Models of straight lines share their rows, whatever their groups are.
+        curved = plan.column_steps is not None
+        coded = model.coded_policy(n_rows) if curved else without_knots(model.policy)
+        layout = plan.layout if curved else _by_role(coded)
+        return _Planned(plan, self._table(policy_blocks(coded), layout, coded))
+
+    def _table(self, blocks: Any, layout: GradientLayout, codes: Any) -> _Table:
+        names = tuple((block.name, block.positions) for block in blocks)
+        key = names, layout.column_groups.tobytes()
+        if key not in self._made:
+            if isinstance(codes, Policy):
+                codes = PolicyEncoder(codes).fit(self._frame).transform(self._frame)
+            self._made[key] = _Table.of(codes, self._labels, layout, self._loss)
+        return self._made[key]
+
+
+def _by_role(policy: Policy) -> GradientLayout:
+    blocks = policy_blocks(policy)
+    return GradientLayout.by_role(blocks, column_scale=standardizing_scale(blocks))
+
+
 def _cases(
     methods: Sequence[str], epsilons: Sequence[float], seeds: int
 ) -> Iterator[tuple[str, float, int]]:
@@ -238,36 +304,41 @@ def _cases(
 
 
 def _trained(
-    table: _Table,
+    plain: _Table,
     batch: Sequence[tuple[str, float, int]],
-    plans: dict[tuple[str, float], TrainingPlan],
+    plans: dict[tuple[str, float], _Planned],
 ) -> list[JSONObject]:
-    models = {
-        (method, epsilon, seed): Descent(
-            table.codes,
-            table.prepared,
-            plans[method, epsilon],
-            noise_generator(seed),
-        )
-        for method, epsilon, seed in batch
-        if Method(method).is_private and plans[method, epsilon].noise != CONSTANT
-    }
-    descend_together(list(models.values()))
+    models: dict[tuple[str, float, int], Descent] = {}
+    together: dict[int, list[Descent]] = {}
+    for method, epsilon, seed in batch:
+        if not Method(method).is_private:
+            continue
+        planned = plans[method, epsilon]
+        if planned.plan.noise != CONSTANT:
+            table = planned.table
+            model = Descent(
+                table.codes, table.prepared, planned.plan, noise_generator(seed)
+            )
+            models[method, epsilon, seed] = model
+            together.setdefault(id(table), []).append(model)
+    for sharing in together.values():
+        descend_together(sharing)
     rows = []
     for case in batch:
         method, epsilon, seed = case
         if Method(method).is_private:
+            planned = plans[method, epsilon]
             result = (
                 models[case].result()
                 if case in models
                 else constant_model(
-                    table.labels, plans[method, epsilon], noise_generator(seed)
+                    planned.table.labels, planned.plan, noise_generator(seed)
                 )
             )
-            score = table.score(result.coef, result.intercept)
-            noise = plans[method, epsilon].noise
+            score = planned.table.score(result.coef, result.intercept)
+            noise = planned.plan.noise
         else:
-            score, noise = table.plain_score(Method(method)), "none"
+            score, noise = plain.plain_score(Method(method)), "none"
         row = {"method": method, "epsilon": epsilon, "seed": seed}
         rows.append(row | {"score": score, "noise": noise})
     return rows

@@ -1,6 +1,7 @@
 """Policies: roles, domains, neighbor classes, budgets, and the encoder."""
 
 from corrdp.policy._budget import Budget, class_epsilon
+from corrdp.policy._curves import even_knots, with_knots, without_knots
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,
@@ -53,7 +54,10 @@ __all__ = [
     "class_columns",
     "class_epsilon",
     "draft_policy",
+    "even_knots",
     "neighbor_classes",
     "number_columns",
     "policy_blocks",
+    "with_knots",
+    "without_knots",
 ]

@@ -40,7 +40,7 @@ _SETTINGS = (
     "unconfirmed",
 )
 _DOMAIN_KEYS = {
-    "number": {"bounds", "bins"},
+    "number": {"bounds", "bins", "knots"},
     "category": {"categories", "other", "unknown", "groups"},
     "boolean": set[str](),
 }
@@ -209,7 +209,9 @@ def _domain(owner: str, table: Mapping[str, Any], others: set[str]) -> Domain:
         missing = _missing(table)
         if kind == "number":
             lower, upper = _bounds(_required(owner, table, "bounds"))
-            return NumberDomain(lower, upper, table.get("bins"), missing)
+            return NumberDomain(
+                lower, upper, table.get("bins"), missing, table.get("knots")
+            )
         if kind == "boolean":
             return BooleanDomain(missing)
         return CategoryDomain(
@@ -267,6 +269,8 @@ def _domain_table(domain: Domain, as_declared: bool) -> JSONObject:
         table = {"type": "number", "bounds": [domain.lower, domain.upper]}
         if domain.bins is not None:
             table["bins"] = domain.bins
+        if domain.knots is not None:
+            table["knots"] = list(domain.knots)
     elif isinstance(domain, CategoryDomain):
         categories = domain.values if as_declared else domain.categories
         table = {"type": "category", "categories": list(categories)}

@@ -4,6 +4,7 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from corrdp._cells import canonical_text
@@ -32,6 +33,7 @@ MissingTreatment: TypeAlias = Refuse | Slot | Replace
 UnknownTreatment: TypeAlias = Refuse | Replace
 
 _MOST_BINS = 1_000_000
+_MOST_KNOTS = 64
 
 
 def shown(value: Any) -> str:
@@ -121,12 +123,16 @@ class NumberDomain:
         Equal-width bins over the bounds: the resolution at which leakage is counted.
     missing : Refuse, Slot or Replace
         What happens to a missing value; refused unless declared.
+    knots : tuple of float, optional
+        Where a curve over the number may bend: rising, from `lower` to `upper`. A
+        number with knots is coded by hat functions beside its own column.
     """
 
     lower: float
     upper: float
     bins: int | None = None
     missing: MissingTreatment = Refuse()
+    knots: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         lower = checked_number("bounds[0]", self.lower)
@@ -153,6 +159,26 @@ class NumberDomain:
                 remedy="Declare a replacement inside the bounds.",
             )
             object.__setattr__(self, "missing", Replace(value))
+        if self.knots is not None:
+            object.__setattr__(self, "knots", _checked_knots(self))
+
+
+def _checked_knots(domain: NumberDomain) -> tuple[float, ...]:
+    knots: Any = domain.knots
+    if not isinstance(knots, list | tuple) or not 3 <= len(knots) <= _MOST_KNOTS:
+        raise PolicyError(
+            f"knots must be a list of 3 to {_MOST_KNOTS} numbers, got "
+            f"knots={shown(knots)}. List where the curve may bend."
+        )
+    numbers = tuple(checked_number("knots", knot) for knot in knots)
+    rising = all(a < b for a, b in pairwise(numbers))
+    if not rising or (numbers[0], numbers[-1]) != (domain.lower, domain.upper):
+        raise PolicyError(
+            "knots must rise from the lower to the upper bound, got "
+            f"knots={shown(knots)} for bounds=[{domain.lower:g}, {domain.upper:g}]. "
+            "Begin and end with the bounds."
+        )
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)

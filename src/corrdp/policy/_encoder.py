@@ -23,6 +23,7 @@ from corrdp.policy._coding import (
     coded_numbers,
     level_count,
 )
+from corrdp.policy._curves import has_knots, hat_codes, knot_positions, knots_of
 from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot
 from corrdp.policy._features import ColumnRole, Feature, Label
 from corrdp.policy._policy import Policy
@@ -34,6 +35,7 @@ class BlockKind(StrEnum):
     NUMBER = "number"
     ONE_HOT = "one_hot"
     FLAG = "flag"
+    HATS = "hats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,9 @@ class Block:
     start, stop : int
         Columns ``start`` to ``stop - 1`` of the matrix.
     kind : BlockKind
-        A number in [-1/2, 1/2] (booleans are its two ends), a one-hot code, or a
-        flag in {0, 1}.
+        A number in [-1/2, 1/2] (booleans are its two ends), a one-hot code, a
+        flag in {0, 1}, or hats: weights of at most two neighboring knots that add up
+        to 1.
     role : ColumnRole
         Role of the raw feature.
     radius : float
@@ -61,6 +64,11 @@ class Block:
         Whether the code can be all zero: include 0 in every maximum and minimum.
     boolean : bool
         Whether a number is a boolean: a present value is one of the two ends.
+    curve : bool
+        Whether the block belongs to the curve of a number with knots; the number
+        itself has a column of its own before it.
+    positions : tuple of float
+        Code of the number at each knot of a block of hats, in [-1/2, 1/2].
     """
 
     name: str
@@ -73,11 +81,18 @@ class Block:
     diameter: float
     includes_zero: bool
     boolean: bool = False
+    curve: bool = False
+    positions: tuple[float, ...] = ()
 
     @property
     def columns(self) -> slice:
         """Columns of the block, to index the second axis of the matrix."""
         return slice(self.start, self.stop)
+
+    @property
+    def part(self) -> str:
+        """What is grouped by itself: the feature, or ``<feature>:curve``."""
+        return f"{self.feature}:curve" if self.curve else self.feature
 
 
 def policy_blocks(policy: Policy) -> tuple[Block, ...]:
@@ -85,6 +100,7 @@ def policy_blocks(policy: Policy) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for feature in policy.features:
         for kind, name, width in _parts(feature):
+            curve = kind in (BlockKind.HATS, BlockKind.FLAG) and has_knots(feature)
             start = blocks[-1].stop if blocks else 0
             radius, diameter, zero = _geometry(feature, kind, width)
             blocks.append(
@@ -101,6 +117,10 @@ def policy_blocks(policy: Policy) -> tuple[Block, ...]:
                     boolean=(
                         kind is BlockKind.NUMBER
                         and not isinstance(feature.domain, NumberDomain)
+                    ),
+                    curve=curve,
+                    positions=(
+                        knot_positions(feature) if kind is BlockKind.HATS else ()
                     ),
                 )
             )
@@ -266,6 +286,8 @@ def _parts(feature: Feature) -> Iterator[tuple[BlockKind, str, int]]:
         yield BlockKind.ONE_HOT, feature.name, level_count(feature.domain) or 0
     else:
         yield BlockKind.NUMBER, feature.name, 1
+    if has_knots(feature):
+        yield BlockKind.HATS, f"{feature.name}:curve", len(knots_of(feature))
     if isinstance(feature.domain.missing, Slot):
         yield BlockKind.FLAG, f"{feature.name}:missing", 1
 
@@ -294,6 +316,9 @@ def _write_block(
 ) -> None:
     if kind is BlockKind.FLAG:
         out[:, 0] = coded.missing
+    elif kind is BlockKind.HATS:
+        out[:] = hat_codes(knots_of(feature), coded.values)
+        out[coded.missing] = 0.0
     elif kind is BlockKind.ONE_HOT:
         rows = np.flatnonzero(~coded.missing)
         out[rows, coded.values[rows]] = 1.0
@@ -325,6 +350,8 @@ def _columns(feature: Feature) -> Iterator[tuple[str, str]]:
     elif isinstance(domain, NumberDomain):
         lower, upper = canonical_text(domain.lower), canonical_text(domain.upper)
         yield name, f"{name} ({lower} to {upper})"
+        for knot in map(canonical_text, domain.knots or ()):
+            yield f"{name}@{knot}", f"{name} near {knot}"
     else:
         yield name, f"{name} (false to true)"
     if isinstance(domain.missing, Slot):

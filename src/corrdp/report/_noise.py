@@ -18,6 +18,7 @@ from corrdp.training import (
     TrainingPlan,
     nominal_coef,
 )
+from corrdp.training._noise_gain import noise_gains
 
 _RESIDUAL_SLOPE = 0.2  # of a logistic loss, averaged over typical scores
 
@@ -34,9 +35,9 @@ def gradient_noise(plan: TrainingPlan) -> dict[str, float]:
     the same allocation (`docs/theory/allocation.md`).
     """
     per_column = _column_noise(plan)
-    noise = {
-        block.feature: float(per_column[block.start]) for block in plan.layout.blocks
-    }
+    noise: dict[str, float] = {}
+    for block in plan.layout.blocks:  # a curve follows the number that it bends
+        noise.setdefault(block.feature, float(per_column[block.start]))
     if plan.layout.has_intercept:
         noise["intercept"] = float(per_column[-1])
     return noise
@@ -56,13 +57,16 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
     """
     layout, n_steps = plan.layout, plan.n_steps
     step_noise = _column_noise(plan) * math.sqrt(n_steps)
-    total = float(np.sqrt(np.sum(step_noise**2)))
-    size = 2 / ((1 - plan.momentum) * plan.smoothness)
-    if total > 0:
-        size = min(size, plan.travel / (math.sqrt(n_steps) * total))
-    gains = np.array(
-        [_gain(c, size, plan.momentum, n_steps) for c in _curvatures(plan)]
-    )
+    curvature = _curvatures(plan)
+    if plan.column_steps is not None:
+        sizes = plan.column_steps.sizes(curvature, step_noise, n_steps, 1.0)
+    else:
+        total = float(np.sqrt(np.sum(step_noise**2)))
+        size = 2 / ((1 - plan.momentum) * plan.smoothness)
+        if total > 0:
+            size = min(size, plan.travel / (math.sqrt(n_steps) * total))
+        sizes = np.full(curvature.size, size)
+    gains = noise_gains(curvature, sizes, plan.momentum, n_steps)
     n_codes = layout.blocks[-1].stop
     deviation: FloatArray = (step_noise * gains)[:n_codes] * layout.column_scale
     return deviation
@@ -92,21 +96,3 @@ def _curvatures(plan: TrainingPlan) -> FloatArray:
     if isinstance(plan.loss, LogisticLoss | MultinomialLoss):
         slope = _RESIDUAL_SLOPE
     return slope * variance
-
-
-def _gain(curvature: float, size: float, momentum: float, n_steps: int) -> float:
-    """Return the deviation of the averaged parameter per unit of gradient noise."""
-    # Response of the parameter, j steps later, to noise of size 1 in one step.
-    response = np.empty(n_steps)
-    velocity, position = 1.0, 0.0
-    for step in range(n_steps):
-        position -= (1 - momentum) * size * velocity
-        response[step] = position
-        velocity = momentum * velocity + curvature * position
-    reach = np.cumsum(response)
-    first = n_steps // 2  # averaging begins here
-    noise_at = np.arange(n_steps)
-    until = reach[n_steps - 1 - noise_at]
-    before = np.where(noise_at < first, reach[np.maximum(first - 1 - noise_at, 0)], 0.0)
-    weights = (until - before) / (n_steps - first)
-    return float(np.sqrt(np.sum(weights**2)))

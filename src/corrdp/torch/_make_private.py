@@ -13,7 +13,13 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import Budget, Policy, neighbor_classes, policy_blocks
+from corrdp.policy import (
+    BlockKind,
+    Budget,
+    Policy,
+    neighbor_classes,
+    policy_blocks,
+)
 from corrdp.torch._domain import check_codes
 from corrdp.torch._facts import NetworkFacts
 from corrdp.torch._layers import LossFunction, trained_layers
@@ -163,6 +169,11 @@ def make_private(
     n_rows = len(features)
     rate, n_steps = _schedule(n_rows, batch_size, epochs)
     blocks = policy_blocks(policy)
+    if any(block.kind is BlockKind.HATS for block in blocks):
+        raise PolicyError(
+            "the policy declares knots, which are for additive models: a network bends "
+            "numbers by itself. Leave knots out."
+        )
     layers = trained_layers(module)
     if features.ndim == 2 and features.shape[1] != blocks[-1].stop:
         raise PolicyError(

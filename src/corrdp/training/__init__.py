@@ -1,5 +1,7 @@
 """Training: what one record contributes, how far it can move, noise, descent."""
 
+from corrdp.training._additive_rule import KNOT_CHOICES, additive_plan, curves_pay
+from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._default_rule import (
     PublicFacts,
     default_plan,
@@ -38,8 +40,10 @@ from corrdp.training._typical_sizes import SQUARED_LOSS, nominal_coef
 
 __all__ = [
     "CONSTANT",
+    "KNOT_CHOICES",
     "SQUARED_LOSS",
     "SVRG_EPOCH_STEPS",
+    "ColumnSteps",
     "Descent",
     "GradientLayout",
     "GradientSensitivity",
@@ -60,7 +64,9 @@ __all__ = [
     "TrainedModel",
     "TrainingPlan",
     "Update",
+    "additive_plan",
     "constant_model",
+    "curves_pay",
     "default_plan",
     "descend",
     "descend_by_theorem",

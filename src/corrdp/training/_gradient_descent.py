@@ -12,11 +12,13 @@ from corrdp._typing import FloatArray
 from corrdp.accounting._allocation import costs_at_most
 from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.exceptions import GuaranteeVoidError
+from corrdp.training._column_steps import column_curvature
 from corrdp.training._constant import release_constant
 from corrdp.training._epochs import Epochs
 from corrdp.training._kernels import PreparedRows, gradient_sums, prepare_rows
 from corrdp.training._losses import LARGEST_RESIDUAL_BOUND, SMALLEST_RESIDUAL_BOUND
 from corrdp.training._means import release_means
+from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Direction, Iterates, StepRule
@@ -47,6 +49,8 @@ class TrainedModel:
     path : tuple of (int, array, float)
         Steps taken, weights and constant at some twenty places on the way. Iterates
         are computed from what was released, so they cost nothing more.
+    deviation : array of float, shape (n_codes,), optional
+        How far noise alone moves each weight, roughly; for steps by column only.
     """
 
     coef: FloatArray
@@ -54,6 +58,7 @@ class TrainedModel:
     means_cost: dict[str, float]
     noise_scale: FloatArray
     path: tuple[tuple[int, FloatArray, Any], ...] = ()
+    deviation: FloatArray | None = None
 
 
 class Descent:
@@ -120,6 +125,9 @@ class Descent:
             layout.n_columns * plan.loss.n_free_outputs,
             typical_sizes(plan.loss).patience,
         )
+        self._curvature = column_curvature(
+            layout, self._means, typical_sizes(plan.loss).curvature
+        )
         self.noise_scale = np.zeros(len(layout.groups))
         self._path: list[tuple[int, FloatArray, Any]] = []
 
@@ -168,7 +176,15 @@ class Descent:
         if plan.solver.ridge > 0:  # on a copy: an epoch keeps what was released
             noisy = noisy.copy()
             noisy[:-1] += plan.solver.ridge * self.coef[:-1]
-        size = self._steps.size(variance, self.n_done + 1, self._walk.factor)
+        size: Any = self._steps.size(variance, self.n_done + 1, self._walk.factor)
+        if plan.column_steps is not None and plan.solver.has_default_steps:
+            sizes = plan.column_steps.sizes(
+                self._curvature,
+                noise_scale[self.layout.column_groups] / plan.n_rows,
+                plan.n_steps,
+                self._walk.factor,
+            )
+            size = per_column(sizes, self.coef)
         if plan.solver.epoch_steps == 1:  # within an epoch, noise is shared
             self._walk.observe(noisy, variance)
         moved = self.coef - size * self._direction.of(noisy)
@@ -221,7 +237,21 @@ class Descent:
             means_cost=self._cost,
             noise_scale=self.noise_scale,
             path=tuple(self._path),
+            deviation=self._deviation(),
         )
+
+    def _deviation(self) -> FloatArray | None:
+        """Return what the noise of the last step, in all steps, makes of weights."""
+        plan = self._plan
+        if plan.column_steps is None or not plan.solver.has_default_steps:
+            return None
+        noise = self.noise_scale[self.layout.column_groups] / plan.n_rows
+        sizes = plan.column_steps.sizes(
+            self._curvature, noise, plan.n_steps, self._walk.factor
+        )
+        gains = noise_gains(self._curvature, sizes, plan.momentum, plan.n_steps)
+        slope: FloatArray = (noise * gains)[:-1] * self.layout.column_scale
+        return slope
 
     def _in_codes(self, coef: FloatArray) -> tuple[FloatArray, Any]:
         """Return weights and constant for columns as the encoder writes them."""

@@ -37,7 +37,8 @@ class GradientGroup:
     name : str
         Name shown in plans.
     features : tuple of str
-        Raw features; ``"intercept"`` stands for the constant column.
+        Raw features, or ``<feature>:curve`` for the hats of a number with knots;
+        ``"intercept"`` stands for the constant column.
     clip_norm : float
         One record's part of the group is scaled down to this norm; infinite for none.
     influence_bound : float
@@ -109,7 +110,7 @@ class GradientLayout:
                 )
             array.flags.writeable = False
             object.__setattr__(self, name, array)
-        declared = {block.feature for block in self.blocks}
+        declared = {block.part for block in self.blocks}
         named = [feature for group in self.groups for feature in group.features]
         if sorted(named) != sorted(declared | ({INTERCEPT} & set(named))):
             raise CorrDPError(
@@ -130,6 +131,7 @@ class GradientLayout:
         cls,
         blocks: Sequence[Block],
         *,
+        joint_sensitive: bool = True,
         joint_insensitive: bool = False,
         joint_public: bool = True,
         intercept: bool = True,
@@ -139,21 +141,25 @@ class GradientLayout:
         column_scale: FloatArray | Sequence[float] = (),
         column_offset: FloatArray | Sequence[float] = (),
     ) -> "GradientLayout":
-        """Return groups by role: sensitive features jointly, then the others.
+        """Return groups by role: sensitive features, then the others.
 
-        Groups are ``sensitive``; ``insensitive``, or one per insensitive feature
-        under its own name; ``public``, or one per public feature; ``intercept``. The
-        mappings give numbers by group name; groups left out have none.
+        Groups are ``sensitive``, or one per sensitive feature under its own name;
+        ``insensitive`` and ``public`` likewise; ``intercept``. The curve of a number
+        with knots counts as a feature here. The mappings give numbers by group name;
+        groups left out have none.
         """
         by_role: dict[ColumnRole, list[str]] = {role: [] for role in ColumnRole}
         for block in blocks:
-            if block.feature not in by_role[block.role]:
-                by_role[block.role].append(block.feature)
+            if block.part not in by_role[block.role]:
+                by_role[block.role].append(block.part)
         members: dict[str, tuple[str, ...]] = {}
-        separate = {ColumnRole.INSENSITIVE: not joint_insensitive}
-        separate[ColumnRole.PUBLIC] = not joint_public
+        separate = {
+            ColumnRole.SENSITIVE: not joint_sensitive,
+            ColumnRole.INSENSITIVE: not joint_insensitive,
+            ColumnRole.PUBLIC: not joint_public,
+        }
         for role, names in by_role.items():
-            if separate.get(role, False):
+            if separate[role]:
                 members |= {name: (name,) for name in names}
             elif names:
                 members[role.value] = tuple(names)
@@ -184,7 +190,7 @@ class GradientLayout:
         column_offset: FloatArray | Sequence[float] = (),
     ) -> "GradientLayout":
         """Return one group of everything: ordinary clipping of the whole gradient."""
-        features = tuple(dict.fromkeys(block.feature for block in blocks))
+        features = tuple(dict.fromkeys(block.part for block in blocks))
         group = GradientGroup(
             "all",
             (*features, INTERCEPT) if intercept else features,
@@ -209,7 +215,7 @@ class GradientLayout:
         """Index of the group of every column, shape (n_columns,)."""
         index = {f: i for i, group in enumerate(self.groups) for f in group.features}
         columns = [
-            index[b.feature] for b in self.blocks for _ in range(b.start, b.stop)
+            index[b.part] for b in self.blocks for _ in range(b.start, b.stop)
         ]
         if self.has_intercept:
             columns.append(index[INTERCEPT])
@@ -251,7 +257,7 @@ class GradientLayout:
             Group(
                 group.name,
                 int(size) * n_outputs,
-                tuple(f for f in group.features if f != INTERCEPT),
+                self._raw_features(group),
             )
             for group, size in zip(self.groups, sizes, strict=True)
         )
@@ -263,8 +269,12 @@ class GradientLayout:
         rows[:, codes.shape[1] :] = 1.0
         return rows
 
+    def _raw_features(self, group: GradientGroup) -> tuple[str, ...]:
+        own = [b.feature for b in self.blocks if b.part in group.features]
+        return tuple(dict.fromkeys(own))
+
     def _roles(self, group: GradientGroup) -> set[ColumnRole]:
-        return {b.role for b in self.blocks if b.feature in group.features}
+        return {b.role for b in self.blocks if b.part in group.features}
 
 
 def standardizing_scale(blocks: Sequence[Block]) -> FloatArray:
@@ -286,6 +296,6 @@ def central_reference(blocks: Sequence[Block]) -> FloatArray:
     """Return one row of codes: numbers at their center, one-hot codes uniform."""
     reference = np.zeros(blocks[-1].stop)
     for block in blocks:
-        if block.kind is BlockKind.ONE_HOT:
+        if block.kind in (BlockKind.ONE_HOT, BlockKind.HATS):
             reference[block.columns] = 1.0 / (block.stop - block.start)
     return reference

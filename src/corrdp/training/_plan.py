@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from corrdp._validate import check_count
 from corrdp.accounting import GaussianEvent, gaussian_epsilon
 from corrdp.certificate import Component
+from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._constant import constant_noise
 from corrdp.training._epochs import Schedule
 from corrdp.training._layout import GradientLayout
@@ -52,6 +53,8 @@ class TrainingPlan:
         Excess risk the rule predicts, and what there is to gain.
     solver : Solver
         Options that cost no privacy.
+    column_steps : ColumnSteps, optional
+        A step size per column instead of one for all.
     """
 
     noise: str
@@ -66,6 +69,7 @@ class TrainingPlan:
     noise_deviation: float
     prediction: Prediction
     solver: Solver = field(default_factory=Solver)
+    column_steps: ColumnSteps | None = None
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
         """Return the plan with another number of steps; None keeps it.

@@ -20,10 +20,14 @@ _MOST_CORNERS_IN_PAIRS = 64
 
 @dataclass(frozen=True, eq=False)
 class FeatureGeometry:
-    """Corners of one raw feature, scaled and centered.
+    """Corners of one raw feature, or of its curve, scaled and centered.
 
     Attributes
     ----------
+    name : str
+        The feature, or ``<feature>:curve``.
+    feature : str
+        The raw feature, by which classes name it.
     columns : array of int, shape (n_corners,)
         Column of the non-zero code of every corner.
     values : array of float, shape (n_corners,)
@@ -39,6 +43,7 @@ class FeatureGeometry:
     """
 
     name: str
+    feature: str
     group: int
     sensitive: bool
     columns: IntArray
@@ -52,10 +57,10 @@ def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
     """Return the geometry of every feature in column order, the intercept last."""
     group_of = {f: i for i, g in enumerate(layout.groups) for f in g.features}
     geometries = []
-    for name in dict.fromkeys(block.feature for block in layout.blocks):
+    for name in dict.fromkeys(block.part for block in layout.blocks):
         columns: list[int] = []
         codes: list[float] = []
-        blocks = [block for block in layout.blocks if block.feature == name]
+        blocks = [block for block in layout.blocks if block.part == name]
         for block in blocks:
             ends = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (1.0,)
             for column in range(block.start, block.stop):
@@ -68,6 +73,7 @@ def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
         geometries.append(
             FeatureGeometry(
                 name,
+                blocks[0].feature,
                 group_of[name],
                 blocks[0].role is ColumnRole.SENSITIVE,
                 np.array(columns, dtype=np.int64),
@@ -80,7 +86,13 @@ def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
         one = np.ones((1, 1))
         geometries.append(
             FeatureGeometry(
-                INTERCEPT, group_of[INTERCEPT], False, last, one[0], *_extent(one)
+                INTERCEPT,
+                INTERCEPT,
+                group_of[INTERCEPT],
+                False,
+                last,
+                one[0],
+                *_extent(one),
             )
         )
     return tuple(geometries)

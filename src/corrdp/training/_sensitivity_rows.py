@@ -81,7 +81,7 @@ def chains_of(
     }
     signed = isinstance(loss, LogisticLoss)
     for neighbor in classes:
-        changed = [g for g in geometries if g.name in neighbor.features]
+        changed = [g for g in geometries if g.feature in neighbor.features]
         flips = signed and neighbor.label_changes
         fixed = all(g.sensitive for g in changed)
         if changed or not flips:

@@ -93,7 +93,8 @@ class ScoreRanges:
             hidden = np.append(layout.sensitive_columns, intercept > 0.0)
             at[hidden] = layout.features(np.asarray(reference)[None])[0, hidden]
         changed = np.array(
-            [[g.name in c.features for g in geometries] for c in classes], dtype=float
+            [[g.feature in c.features for g in geometries] for c in classes],
+            dtype=float,
         )
         sensitive = np.array([g.sensitive for g in geometries])
         self.corners = CornerScores(

@@ -135,7 +135,8 @@ def move_table(
     reach = _influence_reach(layout, radius)
     bounded = np.flatnonzero(np.isfinite(reach))
     changed = [
-        [g for g in geometries if g.name in chain.neighbor.features] for chain in chains
+        [g for g in geometries if g.feature in chain.neighbor.features]
+        for chain in chains
     ]
     loose = [sorted({g.group for g in own} & set(bounded.tolist())) for own in changed]
 

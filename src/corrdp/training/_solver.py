@@ -126,6 +126,11 @@ class Solver:
         }
         return cls(**{**document, **radii})
 
+    @property
+    def has_default_steps(self) -> bool:
+        """Whether the size of steps is left to the rule of the plan."""
+        return self.step_size is None and self.step_rule is StepRule.DEFAULT
+
     def projected(self, coef: FloatArray) -> FloatArray:
         """Return the coefficients in the ball and the box.
 

@@ -183,11 +183,14 @@ def _moves(
         value, columns = own[0], slice(own[0].start, own[-1].stop)
         width = columns.stop - columns.start
         corners = np.array([[-0.5], [0.5]])
-        if value.kind is BlockKind.ONE_HOT:
+        if len(own) > 1 and own[1].kind is BlockKind.HATS:
+            place = np.array(own[1].positions)
+            corners = np.column_stack([place, np.eye(place.size)])
+        elif value.kind is BlockKind.ONE_HOT:
             corners = rng.permutation(np.eye(value.stop - value.start))[:_MOST_LEVELS]
         rows = np.zeros((len(corners) + 1, width))
         rows[:-1, : corners.shape[1]] = corners
-        if len(own) > 1:  # a missing flag follows the value, which is then all zero
+        if own[-1].kind is BlockKind.FLAG:  # the value is then all zero
             rows[-1, -1] = 1.0
         elif not value.includes_zero:
             rows = rows[:-1]

@@ -165,7 +165,7 @@ def central_rows(blocks: Sequence[Block], n_rows: int) -> FloatArray:
     """Return rows with numbers at their center and categories in turn."""
     codes = np.zeros((n_rows, blocks[-1].stop))
     for block in blocks:
-        if block.kind is BlockKind.ONE_HOT:
+        if block.kind in (BlockKind.ONE_HOT, BlockKind.HATS):
             level = np.arange(n_rows) % (block.stop - block.start)
             codes[np.arange(n_rows), block.start + level] = 1.0
     return codes

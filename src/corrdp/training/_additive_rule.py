@@ -1,0 +1,135 @@
+r"""The rule of additive models: which noise, which steps, how many knots.
+
+Everything is a function of public numbers: rows, domains, roles, leakage, budget. What
+is nominal about it is explained in `docs/theory/additive.md`, section 4.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.accounting._allocation import allocate_noise
+from corrdp.policy import BlockKind
+from corrdp.training._column_steps import ColumnSteps
+from corrdp.training._default_rule import NUMBER_RADIUS, PublicFacts
+from corrdp.training._layout import (
+    GradientLayout,
+    central_reference,
+    standardizing_scale,
+)
+from corrdp.training._plan import TrainingPlan
+from corrdp.training._prediction import Prediction
+from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._spending import Spending
+from corrdp.training._typical_sizes import nominal_coef
+
+KNOT_CHOICES = (16, 12, 8, 6, 4)
+LEGIBLE = 0.1  # noise at a knot, in units of the travel, that curves are worth
+STEPS = 200
+MOMENTUM = 0.9
+COLUMN_STEPS = ColumnSteps()
+_NUMBER_DEVIATION = math.sqrt(1.0 / 3.0)  # nominal, as in the default rule
+
+
+def additive_plan(facts: PublicFacts, ordinary: Spending | None = None) -> TrainingPlan:
+    """Return the plan of an additive model: one group per feature and per curve.
+
+    Parameters
+    ----------
+    facts : PublicFacts
+        Numbers that are known without the data; blocks with the hats of curves.
+    ordinary : Spending, optional
+        As for `default_plan`: the budget under which whole records are as well hidden
+        as sensitive features is compared too, and taken where it means less noise.
+
+    Guarantee
+    ---------
+    A function of public numbers; whatever is chosen, training holds every class to its
+    `Spending` (`docs/theory/additive.md`, section 2).
+    """
+    plans = [_planned(facts)]
+    if ordinary is not None:
+        plans.append(_planned(replace(facts, spending=ordinary)))
+    return min(plans, key=lambda plan: plan.noise_deviation)
+
+
+def curves_pay(plan: TrainingPlan) -> bool:
+    """Return whether noise leaves the curves of an additive plan legible.
+
+    Guarantee
+    ---------
+    A function of public numbers (`docs/theory/additive.md`, section 4).
+    """
+    return knot_deviation(plan) <= LEGIBLE * plan.travel
+
+
+def knot_deviation(plan: TrainingPlan) -> float:
+    """Return how far noise would move a curve at a knot, were curves fitted freely.
+
+    The root mean square over all knots, at equal shares of the rows.
+    """
+    noise = column_noise(plan)
+    squares = [
+        (float(noise[block.start]) * len(block.positions) / plan.loss.lipschitz) ** 2
+        for block in plan.layout.blocks
+        if block.kind is BlockKind.HATS
+    ]
+    return math.sqrt(float(np.mean(squares))) if squares else math.inf
+
+
+def column_noise(plan: TrainingPlan) -> FloatArray:
+    """Return the noise of every column of the gradient, released once, on the mean.
+
+    At parameters of nominal size; shape (n_columns,).
+    """
+    sensitivity = GradientSensitivity(plan.loss, plan.layout, plan.spending.classes)
+    allowed = plan.spending.gradient_mu
+    scale = allocate_noise(
+        np.array(sensitivity.bounds(nominal_coef(plan.layout.blocks, plan.loss))),
+        budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
+        sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
+    ).noise_scale
+    noise: FloatArray = scale[plan.layout.column_groups] / plan.n_rows
+    return noise
+
+
+def _planned(facts: PublicFacts) -> TrainingPlan:
+    scale = standardizing_scale(facts.blocks)
+    numbers = {
+        block.part
+        for block in facts.blocks
+        if block.kind is BlockKind.NUMBER and not block.boolean
+    }
+    layout = GradientLayout.by_role(
+        facts.blocks,
+        joint_sensitive=False,
+        joint_public=False,
+        # Noise is in proportion to the radius, and curves see the whole range.
+        feature_radii=dict.fromkeys(numbers, NUMBER_RADIUS * _NUMBER_DEVIATION),
+        column_scale=scale,
+        column_offset=central_reference(facts.blocks) * scale,
+    )
+    plan = TrainingPlan(
+        noise="corr",
+        layout=layout,
+        loss=facts.loss,
+        spending=facts.spending,
+        n_rows=facts.n_rows,
+        n_steps=STEPS,
+        momentum=MOMENTUM,
+        travel=facts.nominal.travel,
+        smoothness=facts.smoothness,
+        noise_deviation=0.0,
+        prediction=Prediction(0.0, facts.gain),
+        column_steps=COLUMN_STEPS,
+    )
+    noise = column_noise(plan)
+    deviation = math.sqrt(facts.loss.n_free_outputs * float(noise @ noise))
+    walking = facts.nominal.noise_cost * facts.nominal.travel * deviation / 2
+    return replace(
+        plan,
+        noise_deviation=deviation,
+        prediction=Prediction(walking, facts.gain),
+    )

@@ -1,0 +1,40 @@
+"""What descent makes of the noise that is added to its gradients."""
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+
+
+def noise_gains(
+    curvature: FloatArray, size: FloatArray, momentum: float, n_steps: int
+) -> FloatArray:
+    """Return the deviation of averaged parameters per unit of noise in every step.
+
+    Along a column the loss is taken for quadratic and uncoupled; noise passes through
+    momentum, steps and the average of the last half as through a linear filter.
+
+    Parameters
+    ----------
+    curvature, size : array of float, shape (n_columns,)
+        Curvature and step size of every column.
+    momentum : float
+        Weight of the past.
+    n_steps : int
+        Number of steps.
+    """
+    # Response of the parameter, j steps later, to noise of size 1 in one step.
+    response = np.empty((n_steps, curvature.size))
+    velocity, position = np.ones(curvature.size), np.zeros(curvature.size)
+    for step in range(n_steps):
+        position = position - (1 - momentum) * size * velocity
+        response[step] = position
+        velocity = momentum * velocity + curvature * position
+    reach = np.cumsum(response, axis=0)
+    first = n_steps // 2  # averaging begins here
+    noise_at = np.arange(n_steps)
+    until = reach[n_steps - 1 - noise_at]
+    before = np.where(
+        (noise_at < first)[:, None], reach[np.maximum(first - 1 - noise_at, 0)], 0.0
+    )
+    weights = (until - before) / (n_steps - first)
+    return np.asarray(np.sqrt(np.sum(weights**2, axis=0)))
