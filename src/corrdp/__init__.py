@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from corrdp.auditing import audit
     from corrdp.certificate import Certificate, certify
     from corrdp.estimators import (
+        AdditiveClassifier,
+        AdditiveRegressor,
         LinearRegression,
         LogisticRegression,
         MLPClassifier,
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from corrdp.synthesis import Synthesizer
 
 __all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "Budget",
     "Certificate",
     "LeakageTable",
@@ -40,6 +44,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "AdditiveClassifier": "corrdp.estimators",
+    "AdditiveRegressor": "corrdp.estimators",
     "Budget": "corrdp.policy",
     "Certificate": "corrdp.certificate",
     "LeakageTable": "corrdp.mechanisms",

@@ -50,6 +50,7 @@ def describe(
         leakage=leakage,
         measured=measured,
         curve=curve,
+        shapes=[shape.to_json() for shape in getattr(fitted, "shapes", tuple)()],
     )
 
 

@@ -86,9 +86,7 @@ def sweep(
     show(document, as_json=as_json, text=f"{result.to_text()}\n\nSaved in {out}")
 
 
-def _document(
-    result: "SweepResult", model: Model, policy: "Policy"
-) -> dict[str, Any]:
+def _document(result: "SweepResult", model: Model, policy: "Policy") -> dict[str, Any]:
     from corrdp.cli._models import estimator_class
 
     classifies = hasattr(estimator_class(model, policy), "predict_proba")

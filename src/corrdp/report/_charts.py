@@ -3,42 +3,17 @@
 from typing import Any
 
 from corrdp._typing import JSONObject
-
-VEGA_LITE = "6.4"
-WIDTH = 560
-BLUE, ORANGE, GREEN, PURPLE, GRAY = (
-    "#2f7fc1",
-    "#c26a0a",
-    "#2b8a5b",
-    "#8a63c2",
-    "#7c8794",
+from corrdp.report._chart_style import (
+    BLUE,
+    CONFIG,
+    GRAY,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SCHEMA,
+    WIDTH,
 )
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-# Text and lines take the color of the page, so that one chart serves light and dark.
-_CONFIG: JSONObject = {
-    "background": None,
-    "font": "system-ui, sans-serif",
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "domainColor": "currentColor",
-        "tickColor": "currentColor",
-        "gridColor": "currentColor",
-        "gridOpacity": 0.15,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "labelLimit": 190,
-    },
-    "legend": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "labelFontSize": 12,
-        "orient": "top",
-        "symbolOpacity": 1,
-        "title": None,
-    },
-}
+from corrdp.report._shape_chart import shape_chart
 
 
 def charts(summary: JSONObject) -> dict[str, JSONObject]:
@@ -48,6 +23,7 @@ def charts(summary: JSONObject) -> dict[str, JSONObject]:
         "leakage": _leakage(summary["leakage"]["features"]),
         "noise": _noise(summary["noise"]),
         "coefficients": _coefficients(summary["coefficients"]),
+        "shapes": shape_chart(summary.get("shapes")),
         "curve": _curve(summary["curve"]),
         "sweep": _sweep(summary["sweep"]),
         "audit": _audit(summary.get("audit")),
@@ -57,11 +33,11 @@ def charts(summary: JSONObject) -> dict[str, JSONObject]:
 
 def _chart(values: list[Any], description: str, **rest: Any) -> JSONObject:
     return {
-        "$schema": _SCHEMA,
+        "$schema": SCHEMA,
         "description": description,
         "data": {"values": values},
         "width": WIDTH,
-        "config": _CONFIG,
+        "config": CONFIG,
         **rest,
     }
 

@@ -8,7 +8,8 @@ from typing import Any
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.exceptions import CorrDPError
-from corrdp.report._charts import VEGA_LITE, charts
+from corrdp.report._chart_style import VEGA_LITE
+from corrdp.report._charts import charts
 
 
 @decoding("summary")

@@ -40,6 +40,11 @@ def render_markdown(summary: JSONObject) -> str:
         ("Quality", summary["quality"], ("name", "value", "words")),
         ("Training curve", summary["curve"], ("name", "value", "words")),
         (
+            "Curves",
+            summary.get("shapes") or [],
+            ("feature", "value", "label", "effect", "deviation"),
+        ),
+        (
             "Coefficients",
             summary["coefficients"],
             ("column", "weight", "deviation"),

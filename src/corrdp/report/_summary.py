@@ -68,6 +68,7 @@ def summarize(
     leakage: LeakageTable | None = None,
     measured: Sequence[Measured] = (),
     curve: Sequence[Measured] = (),
+    shapes: Sequence[JSONObject] = (),
 ) -> JSONObject:
     """Return the summary of one trained model.
 
@@ -91,6 +92,9 @@ def summarize(
         Quality, each with its basis.
     curve : sequence of Measured
         The same measure after growing numbers of steps; ``name`` is the step.
+    shapes : sequence of JSON object
+        Curves of an additive model, from ``Shape.to_json``: released weights and
+        planned noise.
 
     Guarantee
     ---------
@@ -120,6 +124,7 @@ def summarize(
         "curve": [_measured(entry) for entry in curve],
         "sweep": None,
         "coefficients": _coefficients(policy, coefficients, plan),
+        "shapes": _shapes(policy, shapes),
         "ledger": None,
         "audit": None,
         "certificate_digest": _digest(certificate),
@@ -292,10 +297,40 @@ def _by_output(policy: Policy, column: str, weights: Any) -> list[tuple[str, flo
     """Return the weight of a column, or one per label under a name of its own."""
     if not isinstance(weights, list):
         return [(column, weights)]
+    names = _label_names(policy, len(weights))
+    return [(f"{column}, label {n}", w) for n, w in zip(names, weights, strict=True)]
+
+
+def _label_names(policy: Policy, n_outputs: int) -> list[str]:
     domain = policy.label.domain if policy.label is not None else None
     levels = list(domain.levels) if isinstance(domain, CategoryDomain) else []
-    levels += ["(other)"] * (len(weights) - len(levels))
-    return [(f"{column}, label {n}", w) for n, w in zip(levels, weights, strict=True)]
+    return levels + ["(other)"] * (n_outputs - len(levels))
+
+
+def _shapes(policy: Policy, shapes: Sequence[JSONObject]) -> list[JSONObject]:
+    """Return one row per place of every curve that bends, and per label if several."""
+    rows = []
+    for shape in shapes:
+        if any(isinstance(value, str) for value in shape["values"]):
+            continue  # levels stand among the coefficients
+        for index, value in enumerate(shape["values"]):
+            effects = shape["effect"][index]
+            several = isinstance(effects, list)
+            deviation = shape["deviation"][index] if shape["deviation"] else None
+            names = _label_names(policy, len(effects)) if several else [""]
+            for name, effect in zip(
+                names, effects if several else [effects], strict=True
+            ):
+                rows.append(
+                    {
+                        "feature": shape["feature"],
+                        "value": value,
+                        "label": name,
+                        "effect": effect,
+                        "deviation": deviation,
+                    }
+                )
+    return rows
 
 
 def _span(block: Any) -> tuple[int, int]:

@@ -19,17 +19,19 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
+from corrdp.training._losses import LogisticLoss, MultinomialLoss
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._prediction import Prediction
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._spending import Spending
-from corrdp.training._typical_sizes import nominal_coef
+from corrdp.training._typical_sizes import nominal_coef, typical_sizes
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)
-LEGIBLE = 0.1  # noise at a knot, in units of the travel, that curves are worth
+LEGIBLE = 0.06  # noise at a knot, in units of the travel over the root of knots
+AFFORDABLE = 0.1  # of what there is to gain, that fitting so many weights may cost
 STEPS = 200
+STEPS_PER_GROUP = 2  # for stability, docs/theory/additive.md, section 3
 MOMENTUM = 0.9
-COLUMN_STEPS = ColumnSteps()
 _NUMBER_DEVIATION = math.sqrt(1.0 / 3.0)  # nominal, as in the default rule
 
 
@@ -62,17 +64,29 @@ def curves_pay(plan: TrainingPlan) -> bool:
     ---------
     A function of public numbers (`docs/theory/additive.md`, section 4).
     """
-    return knot_deviation(plan) <= LEGIBLE * plan.travel
+    sizes = typical_sizes(plan.loss)
+    n_weights = plan.layout.n_columns * plan.loss.n_free_outputs
+    if n_weights * sizes.coefficient_risk > AFFORDABLE * sizes.gain * plan.n_rows:
+        return False
+    knots = [len(b.positions) for b in plan.layout.blocks if b.kind is BlockKind.HATS]
+    if not knots:
+        return False
+    return knot_deviation(plan) <= LEGIBLE * plan.travel / math.sqrt(max(knots))
 
 
 def knot_deviation(plan: TrainingPlan) -> float:
     """Return how far noise would move a curve at a knot, were curves fitted freely.
 
-    The root mean square over all knots, at equal shares of the rows.
+    The root mean square over all knots, at equal shares of the rows; with several
+    labels, all of their scores together.
     """
     noise = column_noise(plan)
+    slope = plan.loss.lipschitz
+    if isinstance(plan.loss, MultinomialLoss):
+        slope = LogisticLoss().lipschitz  # labels against each other, two by two
+    free = math.sqrt(plan.loss.n_free_outputs)
     squares = [
-        (float(noise[block.start]) * len(block.positions) / plan.loss.lipschitz) ** 2
+        (free * float(noise[block.start]) * len(block.positions) / slope) ** 2
         for block in plan.layout.blocks
         if block.kind is BlockKind.HATS
     ]
@@ -117,13 +131,15 @@ def _planned(facts: PublicFacts) -> TrainingPlan:
         loss=facts.loss,
         spending=facts.spending,
         n_rows=facts.n_rows,
-        n_steps=STEPS,
+        n_steps=max(STEPS, STEPS_PER_GROUP * len(layout.groups)),
         momentum=MOMENTUM,
         travel=facts.nominal.travel,
         smoothness=facts.smoothness,
         noise_deviation=0.0,
         prediction=Prediction(0.0, facts.gain),
-        column_steps=COLUMN_STEPS,
+        column_steps=ColumnSteps(
+            distance=facts.nominal.travel / math.sqrt(layout.n_columns)
+        ),
     )
     noise = column_noise(plan)
     deviation = math.sqrt(facts.loss.n_free_outputs * float(noise @ noise))

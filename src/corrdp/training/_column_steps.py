@@ -34,7 +34,7 @@ class ColumnSteps:
     costs nothing (`docs/theory/additive.md`, section 3).
     """
 
-    progress: float = 8.0
+    progress: float = 16.0
     distance: float = 0.5
 
     def sizes(

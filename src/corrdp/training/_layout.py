@@ -214,9 +214,7 @@ class GradientLayout:
     def column_groups(self) -> IntArray:
         """Index of the group of every column, shape (n_columns,)."""
         index = {f: i for i, group in enumerate(self.groups) for f in group.features}
-        columns = [
-            index[b.part] for b in self.blocks for _ in range(b.start, b.stop)
-        ]
+        columns = [index[b.part] for b in self.blocks for _ in range(b.start, b.stop)]
         if self.has_intercept:
             columns.append(index[INTERCEPT])
         return np.array(columns, dtype=np.int64)
