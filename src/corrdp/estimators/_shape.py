@@ -6,7 +6,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.exceptions import CorrDPError
-from corrdp.policy import Block, BlockKind, ColumnRole, PolicyEncoder
+from corrdp.policy import Block, BlockKind, ColumnRole, NumberDomain, PolicyEncoder
 
 BAND = 1.96  # standard deviations of the noise either way
 
@@ -100,8 +100,8 @@ def _codes(
     """Return the places at which a shape is drawn, and the codes of a record there."""
     first, width = own[0], own[-1].stop - own[0].start
     domain = encoder.policy.feature(first.feature).domain
-    if first.kind is BlockKind.NUMBER and not first.boolean:
-        knots = getattr(domain, "knots", None) or (domain.lower, domain.upper)
+    if isinstance(domain, NumberDomain):
+        knots = domain.knots or (domain.lower, domain.upper)
         codes = np.zeros((len(knots), width))
         span = np.array(knots)
         codes[:, 0] = (span - span[0]) / (span[-1] - span[0]) - 0.5
