@@ -39,6 +39,12 @@ from corrdp.accounting._plan import NoisePlan
 from corrdp.accounting._planning import plan_noise
 from corrdp.accounting._pricing import epsilon_within
 from corrdp.accounting._renyi import renyi_divergence, renyi_epsilon
+from corrdp.accounting._risk import (
+    NO_PROTECTION,
+    Risk,
+    attack_risk,
+    true_positive_rate,
+)
 from corrdp.accounting._sampled import sampled_delta
 from corrdp.accounting._sampled_conversions import (
     sampled_change,
@@ -53,6 +59,7 @@ from corrdp.accounting._sensitivity import (
 )
 
 __all__ = [
+    "NO_PROTECTION",
     "WHOLE_RECORD",
     "ApproximateEvent",
     "GaussianEvent",
@@ -64,9 +71,11 @@ __all__ = [
     "OnlineAllocator",
     "PrivacyEvent",
     "PrivacyLossDistribution",
+    "Risk",
     "SampledGaussianEvent",
     "SensitivityTable",
     "allocate_noise",
+    "attack_risk",
     "compose_delta",
     "compose_epsilon",
     "composed_mu",
@@ -94,4 +103,5 @@ __all__ = [
     "sampled_steps",
     "scored_leakage",
     "step_mu",
+    "true_positive_rate",
 ]

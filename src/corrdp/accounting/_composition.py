@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import reduce
 
+import numpy as np
+
+from corrdp._typing import FloatArray
 from corrdp._validate import check_delta, check_real
 from corrdp.accounting._events import GaussianEvent, PrivacyEvent
 from corrdp.accounting._gaussian import gaussian_delta, gaussian_epsilon
 from corrdp.accounting._loss_distribution import PrivacyLossDistribution
 from corrdp.accounting._profiles import Profile, event_profile, single_release
-from corrdp.exceptions import BudgetError
+from corrdp.exceptions import BudgetError, CorrDPError
 
 _CELLS_PER_DEVIATION = 20.0
 _CELLS_PER_EPSILON = 5e3
@@ -27,6 +30,7 @@ _WORTH_REFINING = 1.2
 _TRUNCATION = 1e-6  # share of delta that all cut-off tails together may take
 _SMALLEST_TAIL = 1e-290
 _FIRST_EXPECTATION = 1e-6
+_CURVE_CELLS = 2.0**15  # of the composed loss, for a curve
 
 
 def compose_epsilon(
@@ -129,6 +133,50 @@ def compose_delta(
     return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
 
 
+def compose_curve(
+    events: Iterable[PrivacyEvent], *, smallest_delta: float = 1e-7
+) -> tuple[FloatArray, FloatArray]:
+    """Return epsilons, from 0 on, and deltas that hold there for all `events`.
+
+    Parameters
+    ----------
+    events : iterable of PrivacyEvent
+        Releases on the same data, not all of them Gaussian.
+    smallest_delta : float
+        Where the curve may end.
+
+    Returns
+    -------
+    epsilons, deltas : arrays of float, shape (n_points,)
+        Some hundred points, rounded up.
+
+    Guarantee
+    ---------
+    As `compose_delta`, at every point: one window of the composed loss answers all of
+    them, on a grid that is a little coarser. Theory: ``docs/theory/composition.md``.
+    """
+    mu, profiles = _merge(events)
+    if not profiles:
+        raise CorrDPError(
+            "the events are all Gaussian, and their curve is known exactly. Use "
+            "gaussian_delta."
+        )
+    grids = _Grids(mu, profiles, delta=smallest_delta, grid=math.inf)
+    loss = grids.distribution(grids.coarse)
+    reach = max(loss.curve_end(smallest_delta), grids.coarse)
+    epsilons, deltas = grids.distribution(grids.for_curve(reach)).curve(reach)
+    basic_epsilon, basic_delta = _basic_composition(mu, profiles)
+    if math.isinf(basic_epsilon):
+        return epsilons, deltas
+    return np.append(epsilons, basic_epsilon), np.append(deltas, basic_delta)
+
+
+def gaussian_part(events: Iterable[PrivacyEvent]) -> tuple[float, bool]:
+    """Return the mu of all Gaussian events, and whether there are no others."""
+    mu, profiles = _merge(events)
+    return mu, not profiles
+
+
 def _merge(events: Iterable[PrivacyEvent]) -> tuple[float, list[Profile]]:
     """Return the mu of all Gaussian events and the profiles of all others."""
     counts: Counter[PrivacyEvent] = Counter()
@@ -180,6 +228,11 @@ class _Grids:
             loss_range / _COARSE_WINDOW_CELLS,
             min(self._grid, self._narrow),
         )
+
+    def for_curve(self, reach: float) -> float:
+        """Return the spacing for a whole curve up to the epsilon `reach`."""
+        fine = min(2.0 * self._narrow, 8.0 * reach / _CURVE_CELLS)
+        return max(fine, max(reach, *self._bounds) / _CURVE_CELLS)
 
     @property
     def _narrow(self) -> float:

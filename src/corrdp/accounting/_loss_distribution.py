@@ -155,6 +155,38 @@ class PrivacyLossDistribution:
             tilt = tilt_for_epsilon(self.factors, lowest)
         return answer
 
+    def curve_end(self, delta: float) -> float:
+        """Return an epsilon from which on the finite loss adds at most `delta`."""
+        log_delta = math.log(delta)
+        tilt = tilt_for_delta(self.factors, log_delta)
+        log_moment, _, _ = composed_cumulants(self.factors, tilt)
+        return max((log_moment + log_delta_factor(tilt) - log_delta) / tilt, 0.0)
+
+    def curve(
+        self, reach: float, *, n_points: int = 600
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return epsilons from 0 to about `reach`, and upper bounds on their deltas.
+
+        Points lie on the grid, where delta is a sum without interpolation; one window
+        answers them all.
+        """
+        # Tilted for its middle: at 0 and at the end round-off is still far below 1e-9.
+        tilt = tilt_for_epsilon(self.factors, 0.5 * reach)
+        log_moment, _, _ = composed_cumulants(self.factors, tilt)
+        log_delta = min(log_moment - tilt * reach + log_delta_factor(tilt), 0.0)
+        window = LossWindow.around(
+            self.factors, tilt, log_delta, lowest=0.0, whole=True
+        )
+        _, deltas = self._deltas(window)
+        deltas = deltas + window.round_off(window.losses)
+        deltas += self.infinity_mass + window.mass_above
+        first = int(np.argmin(np.abs(window.losses)))
+        last = min(first + math.ceil(reach / self.spacing), window.losses.size - 1)
+        # Denser near 0, where likelihood ratios of common outcomes lie.
+        share = np.linspace(0.0, 1.0, n_points) ** 2
+        chosen = np.unique(first + np.rint(share * (last - first)).astype(np.int64))
+        return window.losses[chosen], np.minimum(deltas[chosen], 1.0)
+
     def window_width(self, delta: float, epsilon: float) -> float:
         """Return how much of the composed loss an answer near `epsilon` needs."""
         lowest = _SAFE_SHARE * epsilon
@@ -163,12 +195,7 @@ class PrivacyLossDistribution:
 
     def _epsilon_within(self, window: LossWindow, available: float) -> float:
         """Return the epsilon at which a window leaves at most `available`."""
-        # Backwards along the grid: Q's mass above each loss, scaled by exp(loss), and
-        # from it delta at each loss. Both recursions only add non-negative terms.
-        decay = math.exp(-self.spacing)
-        other = lfilter([1.0], [1.0, -decay], window.weights[::-1])[::-1]
-        increments = -math.expm1(-self.spacing) * other
-        deltas = np.append(np.cumsum(increments[:0:-1])[::-1], 0.0)
+        other, deltas = self._deltas(window)
         round_off = window.round_off(window.losses)
         index = int(np.argmax(deltas + round_off <= available))
         loss = float(window.losses[index])
@@ -178,3 +205,11 @@ class PrivacyLossDistribution:
         step = math.log1p(-min(spare, -math.expm1(-self.spacing)))
         loss = min(loss, loss + step + 4.0 * _UNIT * (abs(loss) + self.spacing))
         return max(loss, 0.0)
+
+    def _deltas(self, window: LossWindow) -> tuple[FloatArray, FloatArray]:
+        """Return Q's mass from each loss on, times exp(loss), and delta there."""
+        # Backwards along the grid; both recursions only add non-negative terms.
+        decay = math.exp(-self.spacing)
+        other = lfilter([1.0], [1.0, -decay], window.weights[::-1])[::-1]
+        increments = -math.expm1(-self.spacing) * other
+        return other, np.append(np.cumsum(increments[:0:-1])[::-1], 0.0)

@@ -7,12 +7,28 @@ from corrdp.certificate._claims import (
     Component,
     LeakageClaim,
 )
+from corrdp.certificate._risk import (
+    RISK_SCOPE,
+    class_risk,
+    grouped_by,
+    listed,
+    percent,
+    risk_words,
+    rounded_up,
+)
 
 __all__ = [
+    "RISK_SCOPE",
     "Calibration",
     "Certificate",
     "ClassClaim",
     "Component",
     "LeakageClaim",
     "certify",
+    "class_risk",
+    "grouped_by",
+    "listed",
+    "percent",
+    "risk_words",
+    "rounded_up",
 ]

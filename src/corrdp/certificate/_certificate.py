@@ -20,6 +20,7 @@ from corrdp._json import (
 )
 from corrdp._random import noise_source
 from corrdp._typing import JSONObject
+from corrdp.accounting import Risk
 from corrdp.certificate._claims import (
     Calibration,
     ClassClaim,
@@ -27,7 +28,8 @@ from corrdp.certificate._claims import (
     LeakageClaim,
     proved_epsilon,
 )
-from corrdp.certificate._text import certificate_text
+from corrdp.certificate._risk import class_risk
+from corrdp.certificate._text import certificate_short_text, certificate_text
 from corrdp.certificate._verify import verify_certificate
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
@@ -177,9 +179,28 @@ class Certificate:
         """
         return verify_certificate(self, policy)
 
+    def risk(self, class_name: str) -> Risk:
+        """Return what an attacker gains, at most, if a class is what changed.
+
+        Guarantee
+        ---------
+        Read off the trade-off curve of all components (``docs/theory/risk.md``), so it
+        is recomputed, never stored. It speaks of an attacker who knows all the rest.
+        """
+        if class_name not in self.classes:
+            raise CorrDPError(
+                f"class_name must be one of {', '.join(self.classes)}, got "
+                f"{class_name!r}. Name a class of the certificate."
+            )
+        return class_risk(self, class_name)
+
     def to_text(self) -> str:
         """Return the certificate in plain words."""
         return certificate_text(self)
+
+    def to_short_text(self) -> str:
+        """Return the certificate in some ten lines; `to_text` says the rest."""
+        return certificate_short_text(self)
 
     def to_dict(self) -> JSONObject:
         """Return a JSON-able description, with a digest of all else in it."""

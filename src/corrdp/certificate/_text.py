@@ -5,6 +5,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from corrdp.certificate._claims import Calibration, ClassClaim
+from corrdp.certificate._risk import (
+    RISK_SCOPE,
+    class_risk,
+    grouped_by,
+    listed,
+    risk_words,
+)
 
 if TYPE_CHECKING:
     from corrdp.certificate._certificate import Certificate
@@ -30,13 +37,15 @@ def certificate_text(certificate: "Certificate") -> str:
         f"- {_class_sentence(name, claim)}"
         for name, claim in certificate.classes.items()
     ]
+    paragraphs += _risk_paragraphs(certificate)
     paragraphs += [
         _leakage_sentence(certificate),
         _label_sentence(certificate),
         f"Noise: {certificate.noise_source or 'its generator was not recorded'}.",
         "Assumptions: " + "; ".join(certificate.assumptions) + ".",
-        "Not covered: how well sensitive features can be inferred. Leakage bounds an "
-        "additive shift of a distribution, not an odds ratio.",
+        "Not covered: what insensitive columns reveal about sensitive ones by "
+        "correlation. Leakage bounds an additive shift of a distribution, not an odds "
+        "ratio.",
         f"Policy {certificate.policy_fingerprint[:16]}; "
         + ", ".join(f"{n} {v}" for n, v in certificate.software.items())
         + ".",
@@ -45,6 +54,36 @@ def certificate_text(certificate: "Certificate") -> str:
         fill(text, WIDTH, subsequent_indent="  " if text.startswith("- ") else "")
         for text in paragraphs
     )
+
+
+def certificate_short_text(certificate: "Certificate") -> str:
+    """Return the certificate in a few lines: what somebody reads after a release."""
+    lines = [_headline(certificate)]
+    if certificate.replayable_noise:
+        lines.append("REPLAYABLE NOISE: a fixed seed was used; for research only.")
+    if certificate.research:
+        lines.append("RESEARCH: exact numbers may be shown; not for private rows.")
+    promised = [c for c in certificate.classes.values() if c.promised]
+    for distance_one in (True, False):
+        epsilons = sorted(
+            c.epsilon for c in promised if (c.distance == 1.0) == distance_one
+        )
+        if epsilons:
+            what = "as sensitive" if distance_one else "by leakage"
+            span = " to ".join(
+                dict.fromkeys(_number(e) for e in (epsilons[0], epsilons[-1]))
+            )
+            many = "class" if len(epsilons) == 1 else "classes"
+            lines.append(f"Protected {what}: {len(epsilons)} {many}, epsilon {span}.")
+    whole = [c for c in certificate.classes.values() if not c.promised]
+    lines += [
+        f"Whole record: epsilon {_number(claim.epsilon)} (a price, not a promise)."
+        for claim in whole
+    ]
+    first = next(iter(certificate.classes))
+    lines.append(f"Risk, {first}: {risk_words(class_risk(certificate, first))}.")
+    lines.append(_label_sentence(certificate))
+    return "\n".join(fill(line, WIDTH, subsequent_indent="  ") for line in lines)
 
 
 def _headline(certificate: "Certificate") -> str:
@@ -77,6 +116,16 @@ def _class_sentence(name: str, claim: ClassClaim) -> str:
         f"{sentence} (allowed {_number(claim.allowed_epsilon)}, distance "
         f"{claim.distance:.4g})."
     )
+
+
+def _risk_paragraphs(certificate: "Certificate") -> list[str]:
+    words = {
+        name: risk_words(class_risk(certificate, name)) for name in certificate.classes
+    }
+    return [
+        "Risk in words, by what changes. " + RISK_SCOPE,
+        *(f"- {listed(names)}: {text}." for text, names in grouped_by(words).items()),
+    ]
 
 
 def _leakage_sentence(certificate: "Certificate") -> str:

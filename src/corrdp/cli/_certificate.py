@@ -10,7 +10,7 @@ from corrdp.cli._output import JsonOption, show
 if TYPE_CHECKING:
     from corrdp.certificate import Certificate
 
-app = typer.Typer(no_args_is_help=True, help="Show or verify a certificate.")
+app = typer.Typer(no_args_is_help=True, help="Show, verify or explain a certificate.")
 
 DirectoryArgument = Annotated[
     Path, typer.Argument(help="A result directory, or a certificate file.")
@@ -25,6 +25,27 @@ def show_certificate(directory: DirectoryArgument, as_json: JsonOption = False) 
     """
     certificate = _read(directory)
     show(certificate.to_dict(), as_json=as_json, text=certificate.to_text())
+
+
+@app.command()
+def risk(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
+    """Say what an attacker gains at most, by what changes in a record.
+
+    Example: corrdp certificate risk model
+    """
+    from corrdp.certificate import RISK_SCOPE, risk_words
+
+    certificate = _read(directory)
+    risks = {name: certificate.risk(name) for name in certificate.classes}
+    lines = [f"{name}: {risk_words(found)}." for name, found in risks.items()]
+    show(
+        {
+            "classes": {name: found.to_json() for name, found in risks.items()},
+            "scope": RISK_SCOPE,
+        },
+        as_json=as_json,
+        text="\n".join([*lines, RISK_SCOPE]),
+    )
 
 
 @app.command()

@@ -214,12 +214,15 @@ def _text(document: dict[str, Any], fitted: Any, out: Path) -> str:
     if fitted.certificate_ is None:
         lines.append("NOT PRIVATE: this method protects nothing.")
     else:
-        lines.append(fitted.certificate_.to_text())
+        lines.append(fitted.certificate_.to_short_text())
     if "public_score" in document:
         lines.append(f"score on the public table: {document['public_score']:.4f}")
     if "train_score" in document:
         lines.append(f"train score: {document['train_score']:.4f} ({NOT_PRIVATE})")
     if "notice" in document:
         lines.append(f"{NOT_PRIVATE} (took {document['seconds']:.1f} s)")
-    lines.append(f"Saved in {out}; report: {out / 'report.html'}")
-    return "\n\n".join(lines)
+    lines.append(
+        f"Saved in {out}. Report: {out / 'report.html'}; every claim in words: corrdp "
+        f"certificate show {out}"
+    )
+    return "\n".join(lines)

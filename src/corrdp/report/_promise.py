@@ -7,8 +7,8 @@ from corrdp._typing import JSONObject
 from corrdp.certificate import Calibration, Certificate, ClassClaim
 
 NOT_COVERED = (
-    "How well a sensitive value can be guessed. The leakage of a column bounds how far "
-    "probabilities shift by adding, not how many times larger they get.",
+    "What insensitive columns reveal about sensitive ones by correlation. Leakage "
+    "bounds how far probabilities shift by adding, not how many times larger they get.",
     "Sensitive and other columns of a record changing together: the row 'whole record' "
     "prices that, it is not promised.",
     "The number of rows, which counts as public.",
