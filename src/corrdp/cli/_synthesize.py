@@ -1,6 +1,7 @@
 """``corrdp synthesize``: a synthetic table, its certificate and a report."""
 
 import tomllib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,15 @@ from corrdp.cli._output import JsonOption, results, show, working
 from corrdp.exceptions import CorrDPError
 
 TABLE_FILE = "synthetic.csv"
+
+
+class SelectionChoice(StrEnum):
+    """How the tables that a model holds are found."""
+
+    SCREEN = "screen"
+    ADAPTIVE = "adaptive"
+
+
 SpreadsheetSafeOption = Annotated[
     bool,
     typer.Option(
@@ -46,6 +56,13 @@ def synthesize(
     method: Annotated[
         MethodChoice, typer.Option(help="What is protected: corr, standard or semi.")
     ] = MethodChoice.CORR,
+    selection: Annotated[
+        SelectionChoice,
+        typer.Option(
+            help="screen: tables are chosen from noisy ones, free. adaptive: round by "
+            "round, paid."
+        ),
+    ] = SelectionChoice.SCREEN,
     constraints: Annotated[
         Path | None,
         typer.Option(help="TOML file of what never occurs and what determines what."),
@@ -94,6 +111,7 @@ def synthesize(
         delta=delta,
         leakage=known,
         method=method.value,
+        selection=selection.value,
         bins=bins,
         random_state=seed,
         **_knowledge(constraints),

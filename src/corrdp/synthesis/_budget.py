@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from corrdp.accounting import (
     WHOLE_RECORD,
@@ -15,6 +16,12 @@ from corrdp.exceptions import BudgetError, PolicyError, UnsupportedEventError
 from corrdp.ledger import ConcentratedEvent
 from corrdp.mechanisms.noise import concentrated_epsilon, concentrated_rho
 from corrdp.policy import Budget, Policy, class_columns, class_epsilon, neighbor_classes
+from corrdp.synthesis._adaptive import (
+    Stream,
+    candidate_regions,
+    plan_streams,
+    stream_limits,
+)
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._junction_tree import Region, n_cells
 from corrdp.synthesis._leakage import LeakageInput
@@ -34,6 +41,13 @@ ASSUMPTION = (
     "synthetic rows are drawn from noisy tables of counts alone; noise is drawn "
     "exactly from a discrete distribution, and any number of rows may be drawn"
 )
+
+
+class Selection(StrEnum):
+    """How the tables that a model holds are found."""
+
+    SCREEN = "screen"
+    ADAPTIVE = "adaptive"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +71,9 @@ class SynthesisPlan:
     refinement : mapping of str to float
         Most that the last stage, which is chosen from the noisy pairs, may cost each
         class.
+    streams : tuple of Stream
+        Rounds of choosing and measuring, if the choice is adaptive; then `refinement`
+        is what they cost.
 
     Guarantee
     ---------
@@ -73,6 +90,7 @@ class SynthesisPlan:
     singles: StagePlan
     pairs: StagePlan
     refinement: Mapping[str, float]
+    streams: tuple[Stream, ...] = ()
 
     def rho(self, class_name: str) -> float:
         """Return what all stages together may cost a class."""
@@ -117,13 +135,14 @@ def plan_synthesis(
     budget: Budget,
     leakage: LeakageInput,
     max_cells: int,
+    selection: Selection = Selection.SCREEN,
 ) -> SynthesisPlan:
     """Split the budget of every class over the stages, from public numbers alone.
 
     Guarantee
     ---------
     No class is given more than its epsilon leaves after the leakage was paid
-    (`docs/theory/synthesis.md`, Theorem 2).
+    (`docs/theory/synthesis.md`, Theorems 2 and 3).
     """
     allowed = _allowed_rho(policy, budget, leakage)
     number = {name: i for i, name in enumerate(columns.names)}
@@ -144,6 +163,24 @@ def plan_synthesis(
         changed=changed,
         limits=_share(allowed, SINGLES_SHARE),
     )
+    if selection == Selection.ADAPTIVE:
+        free = [r for r in pairs if not changed[WHOLE_RECORD].intersection(r)]
+        second = plan_stage(
+            free, sizes=columns.sizes, changed=changed, limits=_share(allowed, 0.0)
+        )
+        streams = plan_streams(
+            candidate_regions(columns.sizes, columns.label, max_cells),
+            changed=changed,
+            limits={
+                name: _ROUND_OFF * (rho - float(first.cost(name)))
+                for name, rho in allowed.items()
+            },
+            n_rounds=len(columns.names),
+        )
+        costs = stream_limits(streams, tuple(allowed))
+        return SynthesisPlan(
+            policy, columns, n_rows, budget, leakage, first, second, costs, streams
+        )
     second = plan_useful(
         pairs,
         sizes=columns.sizes,

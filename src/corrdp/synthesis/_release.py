@@ -6,6 +6,7 @@ import numpy as np
 
 from corrdp._typing import IntArray
 from corrdp.mechanisms.noise import discrete_gaussian
+from corrdp.synthesis._adaptive import measure_adaptively
 from corrdp.synthesis._budget import MOST_NOISE, SynthesisPlan
 from corrdp.synthesis._counting import count_cells
 from corrdp.synthesis._estimation import NoisyTable
@@ -23,13 +24,13 @@ class Release:
         All noisy tables.
     chosen : tuple of Region
         Pairs that the model holds.
-    refined : StagePlan
-        Noise of the last stage.
+    refined : tuple of Region
+        What the last stage measured.
     """
 
     tables: tuple[NoisyTable, ...]
     chosen: tuple[tuple[int, ...], ...]
-    refined: StagePlan
+    refined: tuple[tuple[int, ...], ...]
 
 
 def release_tables(
@@ -59,10 +60,12 @@ def release_tables(
     ---------
     Concentrated DP with ``plan.rho`` of each class: two releases that were planned,
     and one whose tables depend on the first two through their noisy values only
-    (`docs/theory/synthesis.md`, Theorem 2).
+    (`docs/theory/synthesis.md`, Theorem 2), or through paid looks (Theorem 3).
     """
     singles = measure(codes, plan.singles, shape.sizes, noise)
     pairs = measure(codes, plan.pairs, shape.sizes, noise)
+    if plan.streams:
+        return _adaptively(codes, plan, shape, singles, pairs, noise, choices)
     chosen = choose_pairs(shape, singles, pairs, choices)
     refined = plan_useful(
         [*chosen, *with_label(shape, chosen), *(t.region for t in singles)],
@@ -75,8 +78,29 @@ def release_tables(
     return Release(
         (*singles, *pairs, *measure(codes, refined, shape.sizes, noise)),
         chosen,
-        refined,
+        refined.regions,
     )
+
+
+def _adaptively(
+    codes: IntArray,
+    plan: SynthesisPlan,
+    shape: TableShape,
+    singles: tuple[NoisyTable, ...],
+    pairs: tuple[NoisyTable, ...],
+    noise: np.random.Generator,
+    choices: np.random.Generator,
+) -> Release:
+    known = list(singles)  # and exact tables of public columns, as far as they fit
+    for table in pairs:
+        if shape.fits([t.region for t in (*known, table)], 0.5):
+            known.append(table)
+    found = measure_adaptively(
+        codes, plan.streams, shape, known, noise=noise, choices=choices
+    )
+    regions = tuple(dict.fromkeys(table.region for table in (*known, *found)))
+    chosen = tuple(region for region in regions if len(region) > 1)
+    return Release((*known, *found), chosen, ())
 
 
 def measure(

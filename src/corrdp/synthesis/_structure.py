@@ -22,7 +22,7 @@ SIGNAL_TO_NOISE = 0.5
 _DEVIATIONS = 2.0
 _SMALLEST_SIGNAL = 0.005  # of the rows
 _ROUNDS = 4
-_LEAST_SAMPLE = 50_000
+LEAST_SAMPLE = 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def choose_pairs(
     """
     chosen: list[Region] = []
     noisy = {table.region: table for table in pairs}
-    model, theta = _fitted(shape, singles, {})
+    model, theta = fitted_model(shape, singles, {})
     for turn in range(_ROUNDS):
         share = (turn + 1) / _ROUNDS  # what joins first leaves room for the rest
         scores = _unexplained(shape, model, noisy, chosen, generator)
@@ -94,7 +94,7 @@ def choose_pairs(
             break
         if turn + 1 < _ROUNDS:
             held = [*singles, *(noisy[region] for region in chosen)]
-            model, theta = _fitted(shape, held, theta)
+            model, theta = fitted_model(shape, held, theta)
     return tuple(chosen)
 
 
@@ -119,7 +119,7 @@ def _unexplained(
     generator: np.random.Generator,
 ) -> dict[Region, float]:
     """Return how far the model is from the tables that show more than noise."""
-    n_drawn = max(shape.n_rows, _LEAST_SAMPLE)
+    n_drawn = max(shape.n_rows, LEAST_SAMPLE)
     drawn = model.sample(n_drawn, generator)
     scores = {}
     for region, table in noisy.items():
@@ -138,11 +138,12 @@ def _unexplained(
     return scores
 
 
-def _fitted(
+def fitted_model(
     shape: TableShape,
     tables: Sequence[NoisyTable],
     start: Mapping[Region, np.ndarray],
 ) -> tuple[Calibrated, dict[Region, np.ndarray]]:
+    """Return an intermediate model that holds all tables, and its parameters."""
     regions = [*shape.required, *(table.region for table in tables)]
     return fit_model(
         junction_tree(regions, shape.sizes),

@@ -14,7 +14,7 @@ from corrdp.estimators import read_model, write_model
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.policy import Budget, Policy
-from corrdp.synthesis._budget import SynthesisPlan, plan_synthesis
+from corrdp.synthesis._budget import Selection, SynthesisPlan, plan_synthesis
 from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns
 from corrdp.synthesis._constraints import Zeros, structural_zeros
 from corrdp.synthesis._estimation import combined, fit_model, softened
@@ -46,6 +46,10 @@ class Synthesizer:
         Distances; what a policy declares by default.
     method : str
         ``corr``, ``standard`` (ordinary DP) or ``semi``.
+    selection : str
+        ``screen``: all pairs are measured roughly, what the model holds is chosen from
+        them for free. ``adaptive``: round by round the table that the model explains
+        worst is chosen, which is paid for, and measured.
     bins : int
         Bins of numbers that declare none.
     shapes : mapping of str to str, optional
@@ -97,6 +101,7 @@ class Synthesizer:
         delta: float | None = None,
         leakage: Any = None,
         method: str = "corr",
+        selection: str = "screen",
         bins: int = DEFAULT_BINS,
         shapes: Mapping[str, str] | None = None,
         impossible: Sequence[Mapping[str, Any]] = (),
@@ -109,6 +114,7 @@ class Synthesizer:
         self.delta = delta
         self.leakage = leakage
         self.method = method
+        self.selection = selection
         self.bins = bins
         self.shapes = shapes
         self.impossible = impossible
@@ -138,6 +144,7 @@ class Synthesizer:
                 calibration=Calibration.CERTIFIED,
             ),
             max_cells=check_count("max_cells", self.max_cells),
+            selection=self._selection(),
         )
 
     def fit(
@@ -252,6 +259,7 @@ class Synthesizer:
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "method": self.method,
+                "selection": self.selection,
                 "bins": self.bins,
                 "shapes": dict(self.shapes or {}),
                 "impossible": [dict(rule) for rule in self.impossible],
@@ -313,6 +321,14 @@ class Synthesizer:
             )
         return Method(self.method)
 
+    def _selection(self) -> Selection:
+        if self.selection not in list(Selection):
+            raise CorrDPError(
+                f"selection must be one of {', '.join(Selection)}, got "
+                f"selection={self.selection!r}. Choose one."
+            )
+        return Selection(self.selection)
+
     def _budget(self) -> Budget:
         if self.epsilon is None or self.delta is None:
             raise BudgetError(
@@ -353,7 +369,7 @@ def estimated_parameters(
     release: Release, shape: TableShape
 ) -> dict[Region, FloatArray]:
     """Fit the model on every noisy table that its junction tree can hold."""
-    wanted = [*shape.required, *release.chosen, *release.refined.regions]
+    wanted = [*shape.required, *release.chosen, *release.refined]
     tree = junction_tree(wanted, shape.sizes)
     held = [table for table in release.tables if tree.holds(table.region)]
     return fit_model(

@@ -16,6 +16,7 @@ from corrdp.mechanisms.noise._discrete import (
     discrete_laplace,
     grid_scale,
 )
+from corrdp.mechanisms.noise._exponential import exponential_choice, grid_rate
 from corrdp.mechanisms.noise._laplace_scales import (
     Objective,
     Variant,
@@ -46,7 +47,9 @@ __all__ = [
     "covering_scale",
     "discrete_gaussian",
     "discrete_laplace",
+    "exponential_choice",
     "gaussian_part",
+    "grid_rate",
     "grid_scale",
     "laplace_scales",
     "plan_vector",

@@ -130,6 +130,16 @@ def discrete_gaussian(
     return out
 
 
+def flip_exponential(
+    numerators: IntArray, denominator: int, generator: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Flip coins of probability ``exp(-numerator / denominator)``, exactly."""
+    wholes, rest = np.divmod(numerators, denominator)
+    kept = _keeps_fraction(rest, denominator, generator)
+    kept &= _geometric(wholes.size, generator) >= wholes
+    return kept
+
+
 def _checked(scale: Fraction) -> tuple[int, int]:
     if grid_scale(float(scale)) != scale:
         raise GuaranteeVoidError(

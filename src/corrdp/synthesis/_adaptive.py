@@ -1,0 +1,243 @@
+r"""Adaptive choice: look at what the model explains worst, measure it, fit, look again.
+
+Every look is an exponential choice on exact counts, which is paid for. Candidates are
+dealt to two streams by what they may cost: *guarded* ones hold a column of a class
+whose budget is near the least, *open* ones do not. A class that no candidate of a
+stream touches pays nothing for its looks, so the open stream can spend what the
+classes with large budgets have left (docs/theory/synthesis.md, section 6).
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from corrdp._typing import IntArray
+from corrdp.accounting import WHOLE_RECORD
+from corrdp.exceptions import GuaranteeVoidError
+from corrdp.mechanisms.noise import (
+    discrete_gaussian,
+    exponential_choice,
+    grid_rate,
+    grid_scale,
+)
+from corrdp.synthesis._counting import count_cells
+from corrdp.synthesis._estimation import NoisyTable, combined
+from corrdp.synthesis._junction_tree import Region, n_cells
+from corrdp.synthesis._plan import expected_noise
+from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
+
+NEAR_THE_LEAST = 4.0  # budgets up to this many times the least are guarded
+LOOK_SHARE = 0.1  # of a round; the rest measures what was chosen
+_LABEL_WEIGHT, _WEIGHT = 3, 2  # whole numbers: scores are multiples of a third
+_SCORE_MOVES = 2 * _LABEL_WEIGHT  # a 1-norm of counts moves by at most 2
+_LARGEST_SHARE = 0.25  # of the cells allowed, for one table
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    r"""Candidates that are chosen among, and what each round costs.
+
+    Parameters
+    ----------
+    regions : tuple of Region
+        Tables that may be measured.
+    n_rounds : int
+        Looks, each with one measurement.
+    rate : Fraction
+        Of the exponential choice, per whole number of the score.
+    scale : Fraction
+        Of the noise on what was chosen.
+    changed : mapping of str to frozenset of int
+        Columns that each neighbor class may change.
+
+    Guarantee
+    ---------
+    All rounds are :math:`\rho_c`-concentrated DP with ``cost(c)``
+    (`docs/theory/synthesis.md`, Theorem 3).
+    """
+
+    regions: tuple[Region, ...]
+    n_rounds: int
+    rate: Fraction
+    scale: Fraction
+    changed: Mapping[str, frozenset[int]]
+
+    def cost(self, class_name: str) -> Fraction:
+        """Return the most that all rounds cost a class, exactly."""
+        columns = self.changed[class_name]
+        if not any(columns.intersection(region) for region in self.regions):
+            return Fraction(0)
+        look = (2 * _SCORE_MOVES * self.rate) ** 2 / 8
+        return self.n_rounds * (look + 1 / self.scale**2)
+
+
+def candidate_regions(
+    sizes: Sequence[int], label: int | None, max_cells: int
+) -> list[Region]:
+    """Return pairs, and pairs with the label, that are small enough to measure."""
+    columns = range(len(sizes))
+    pairs: list[Region] = list(itertools.combinations(columns, 2))
+    triples: list[Region] = []
+    if label is not None:
+        triples = [
+            tuple(sorted((*pair, label))) for pair in pairs if label not in pair
+        ]
+    largest = _LARGEST_SHARE * max_cells
+    return [r for r in (*pairs, *triples) if n_cells(r, sizes) <= largest]
+
+
+def plan_streams(
+    candidates: Sequence[Region],
+    *,
+    changed: Mapping[str, frozenset[int]],
+    limits: Mapping[str, float],
+    n_rounds: int,
+) -> tuple[Stream, ...]:
+    """Return the open and the guarded stream within the limits of all classes.
+
+    Parameters
+    ----------
+    candidates : sequence of Region
+        Tables that may be measured.
+    changed : mapping of str to frozenset of int
+        Columns that each class may change, ``whole_record`` among them.
+    limits : mapping of str to float
+        Most that each promised class may be charged.
+    n_rounds : int
+        Rounds of each stream.
+
+    Guarantee
+    ---------
+    No promised class is charged more than its limit, checked in rational arithmetic
+    (`docs/theory/synthesis.md`, Theorem 3).
+    """
+    least = min(limits.values())
+    guarded_columns: set[int] = set()
+    for name, limit in limits.items():
+        if limit <= NEAR_THE_LEAST * least:
+            guarded_columns |= changed[name]
+    guarded = [r for r in candidates if guarded_columns.intersection(r)]
+    opened = [r for r in candidates if not guarded_columns.intersection(r)]
+    streams = []
+    for regions, reserved in ((guarded, 0.0), (opened, least if guarded else 0.0)):
+        touching = [
+            limit
+            for name, limit in limits.items()
+            if any(changed[name].intersection(r) for r in regions)
+        ]
+        if regions and touching:
+            rho = (min(touching) - reserved) * (1.0 - 1e-9) / n_rounds
+            streams.append(
+                Stream(
+                    tuple(regions),
+                    n_rounds,
+                    grid_rate(
+                        min(1.0, math.sqrt(8 * LOOK_SHARE * rho) / (2 * _SCORE_MOVES))
+                    ),
+                    grid_scale(1 / math.sqrt((1 - LOOK_SHARE) * rho)),
+                    changed,
+                )
+            )
+    for name, limit in limits.items():
+        spent = sum((stream.cost(name) for stream in streams), Fraction(0))
+        if spent > Fraction(limit):
+            raise GuaranteeVoidError(
+                f"the rounds cost class {name!r} rho={float(spent)!r}, the stage "
+                f"allows {limit!r}. Add noise."
+            )
+    return tuple(reversed(streams))
+
+
+def stream_limits(streams: Sequence[Stream], names: Sequence[str]) -> dict[str, float]:
+    """Return what the streams cost every class, the whole record among them."""
+    return {
+        name: float(sum((s.cost(name) for s in streams), Fraction(0))) * (1 + 1e-12)
+        for name in (*names, WHOLE_RECORD)
+    }
+
+
+def measure_adaptively(
+    codes: IntArray,
+    streams: Sequence[Stream],
+    shape: TableShape,
+    singles: Sequence[NoisyTable],
+    *,
+    noise: np.random.Generator,
+    choices: np.random.Generator,
+) -> tuple[NoisyTable, ...]:
+    """Return the tables that were chosen and measured, in their order.
+
+    Parameters
+    ----------
+    codes : array of int, shape (n_rows, n_columns)
+        Private rows.
+    streams : sequence of Stream
+        Candidates, looks and noise.
+    shape : TableShape
+        Public facts.
+    singles : sequence of NoisyTable
+        Noisy tables of single columns, released before.
+    noise : numpy Generator
+        Draws choices and noise.
+    choices : numpy Generator
+        Draws rows of intermediate models: post-processing.
+
+    Guarantee
+    ---------
+    `Stream`: exact counts enter an exponential choice and a noisy table per round, and
+    nothing else (`docs/theory/synthesis.md`, Theorem 3).
+    """
+    exact = {
+        region: count_cells(codes, region, shape.sizes)
+        for stream in streams
+        for region in stream.regions
+    }
+    tables: list[NoisyTable] = []
+    held: tuple[Region, ...] = ()
+    theta: Mapping[Region, np.ndarray] = {}
+    for turn in range(max((s.n_rounds for s in streams), default=0)):
+        model, theta = fitted_model(shape, combined([*singles, *tables]), theta)
+        drawn = model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
+        for stream in streams:
+            share = min(1.0, 2 * (turn + 1) / stream.n_rounds)
+            fitting = [r for r in stream.regions if shape.fits([*held, r], share)]
+            if not fitting:
+                continue
+            scores = [
+                score(exact[region], region, drawn, shape, stream.scale)
+                for region in fitting
+            ]
+            place = exponential_choice(scores, rate=stream.rate, generator=noise)
+            region = fitting[place]
+            counts = exact[region]
+            added = discrete_gaussian(stream.scale, size=counts.size, generator=noise)
+            noisy = (counts + added.reshape(counts.shape)).astype(np.float64)
+            tables.append(NoisyTable(region, noisy, float(stream.scale)))
+            held = (*held, region) if region not in held else held
+    return tuple(tables)
+
+
+def score(
+    counts: IntArray,
+    region: Region,
+    drawn: IntArray,
+    shape: TableShape,
+    scale: Fraction,
+) -> int:
+    """Return by how much measuring a table should improve the model, in thirds.
+
+    Guarantee
+    ---------
+    Moves by at most 6 when one record changes a column of the region, else by 0: the
+    model's counts are rounded to whole numbers, and the 1-norm of a difference of
+    counts moves by at most 2.
+    """
+    expected = count_cells(drawn, region, shape.sizes) * (shape.n_rows / len(drawn))
+    misfit = int(np.abs(counts - np.rint(expected).astype(np.int64)).sum())
+    noise = expected_noise(float(scale), counts.size, shape.n_rows) * shape.n_rows
+    weight = _LABEL_WEIGHT if shape.label in region else _WEIGHT
+    return weight * (misfit - round(noise))
