@@ -17,6 +17,7 @@ from corrdp.exceptions import BudgetError
 
 # Bounds the cost of a search of some twenty compositions; every grid is pessimistic.
 PLANNING_GRID = 1e-3
+_ROUGHLY = 1e-3  # accuracy of changes while the bound is searched
 LOG_SMALLEST, LOG_LARGEST = -14.0, 4.0
 
 
@@ -106,8 +107,7 @@ def _allocate_sampled(
     but tightens every change. The variance first falls, then rises.
     """
 
-    @cache
-    def changes(log_bound: float) -> dict[str, float]:
+    def changes(log_bound: float, tolerance: float = 1e-7) -> dict[str, float]:
         by_epsilon = {
             value: sampled_change(
                 rate=rate,
@@ -116,6 +116,7 @@ def _allocate_sampled(
                 epsilon=value,
                 delta=delta,
                 grid=PLANNING_GRID,
+                tolerance=tolerance,
             )
             for value in set(allowed.values())
             if math.isfinite(value)
@@ -123,11 +124,12 @@ def _allocate_sampled(
         return {n: by_epsilon[v] for n, v in allowed.items() if v in by_epsilon}
 
     @cache
+    def objective(log_bound: float) -> float:
+        rough = changes(log_bound, _ROUGHLY)
+        return _allocate(table, rough, math.exp(log_bound)).objective
+
     def bounded(log_bound: float) -> NoiseAllocation:
         return _allocate(table, changes(log_bound), math.exp(log_bound))
-
-    def objective(log_bound: float) -> float:
-        return bounded(log_bound).objective
 
     lower, upper = _valley(objective)
     best = minimize_scalar(

@@ -5,6 +5,8 @@ Theory: ``docs/theory/sampling.md``.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 
 from corrdp._validate import check_epsilon, check_real
 from corrdp.accounting._composition import compose_epsilon
@@ -79,10 +81,12 @@ def sampled_change(
     n_steps: int,
     grid: float = 1e-4,
     sampling: str = "poisson",
+    tolerance: float = _RELATIVE_TOLERANCE,
 ) -> float:
     """Return the largest change that keeps sampled steps within a budget.
 
-    Parameters are those of `sampled_epsilon`.
+    Parameters are those of `sampled_epsilon`; the answer may be smaller than the
+    largest by `tolerance`, relatively, and answers are remembered.
 
     Returns
     -------
@@ -94,25 +98,27 @@ def sampled_change(
     ---------
     As `sampled_epsilon`. Theory: ``docs/theory/sampling.md``.
     """
-    epsilon = check_epsilon(epsilon)
-    event = SampledGaussianEvent(
+    widest = SampledGaussianEvent(
         rate, contribution, 2.0 * contribution, n_steps, sampling
     )
+    return _sampled_change(widest, check_epsilon(epsilon), delta, grid, tolerance)
 
+
+# A pure function of few numbers that takes a second, and plans ask for it again.
+@lru_cache(maxsize=4096)
+def _sampled_change(
+    widest: SampledGaussianEvent,
+    epsilon: float,
+    delta: float,
+    grid: float,
+    tolerance: float,
+) -> float:
     def cost(change: float) -> float:
-        return sampled_epsilon(
-            rate=rate,
-            contribution=contribution,
-            change=change,
-            n_steps=n_steps,
-            delta=delta,
-            grid=grid,
-            sampling=sampling,
-        )
+        return compose_epsilon([replace(widest, change=change)], delta=delta, grid=grid)
 
-    if cost(event.change) <= epsilon:
-        return event.change
-    return _largest_within(cost, epsilon, start=event.change)
+    if cost(widest.change) <= epsilon:
+        return widest.change
+    return _largest_within(cost, epsilon, start=widest.change, tolerance=tolerance)
 
 
 def sampled_noise_multiplier(
@@ -232,9 +238,13 @@ def sampled_steps(
 
 
 def _largest_within(
-    cost: Callable[[float], float], limit: float, *, start: float
+    cost: Callable[[float], float],
+    limit: float,
+    *,
+    start: float,
+    tolerance: float = _RELATIVE_TOLERANCE,
 ) -> float:
-    """Return the largest value whose cost is within the limit, to 1e-7 relative.
+    """Return the largest value whose cost is within the limit, to a relative tolerance.
 
     The cost is close to a power of the value, so a secant in logarithms, kept inside a
     bracket, needs few evaluations. The result itself was found to be within the limit.
@@ -242,7 +252,7 @@ def _largest_within(
     lower, upper = -math.inf, math.inf
     point, slope = math.log(start), 1.0
     seen: list[tuple[float, float]] = []
-    while upper - lower > _RELATIVE_TOLERANCE:
+    while upper - lower > tolerance:
         value = cost(math.exp(point))
         lower, upper = (point, upper) if value <= limit else (lower, point)
         gap = min(max(math.log(max(value, 1e-300) / limit), -2.0), 2.0)
@@ -251,7 +261,7 @@ def _largest_within(
             slope = min(max(rise, 0.2), 5.0)
         seen.append((point, gap))
         # Aim a little beyond the root, so that the bracket closes from both sides.
-        point -= gap / slope + math.copysign(0.4 * _RELATIVE_TOLERANCE, gap)
+        point -= gap / slope + math.copysign(0.4 * tolerance, gap)
         if not lower < point < upper:
             point = 0.5 * (lower + upper)
     return math.exp(lower)
