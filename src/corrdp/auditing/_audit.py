@@ -43,9 +43,10 @@ def audit(
 
     Parameters
     ----------
-    subject : estimator, callable, Challenge or sequence of Challenge
-        An estimator of the library, fitted or not: the code that trains it is attacked
-        on records of the declared domain, no row is read. A callable
+    subject : estimator, Synthesizer, callable, Challenge or sequence of Challenge
+        An estimator or synthesizer of the library, fitted or not: the code that
+        releases is attacked on records of the declared domain, no row is read. A
+        callable
         ``release(data, n_runs, rng)`` that returns one output per row, with `neighbors`
         and `claims`. Or challenges: pairs of neighbors with a mechanism and its claim.
     n_rows : int

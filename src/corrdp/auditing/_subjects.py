@@ -11,6 +11,7 @@ from corrdp.auditing.targets import (
     descent_challenges,
     model_challenges,
     network_challenges,
+    synthesizer_challenges,
     theorem_challenges,
 )
 from corrdp.certificate import Calibration
@@ -18,6 +19,7 @@ from corrdp.estimators._mlp_base import PrivateNetwork
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import class_epsilon, neighbor_classes
+from corrdp.synthesis import Synthesizer
 
 Neighbors = Mapping[str, tuple[Any, Any]]
 
@@ -38,6 +40,8 @@ def challenges_of(
         return estimator_challenges(
             subject, n_rows=n_rows, random_state=random_state, deadline=deadline
         )
+    if isinstance(subject, Synthesizer):
+        return synthesizer_challenges(subject, n_rows=n_rows, random_state=random_state)
     if isinstance(subject, Sequence) and all(
         isinstance(part, Challenge) for part in subject
     ):
@@ -45,8 +49,8 @@ def challenges_of(
     if callable(subject):
         return _of_callable(subject, neighbors or {}, claims or {})
     raise CorrDPError(
-        f"an audit takes challenges, an estimator, or a callable with neighbors and "
-        f"claims, got {type(subject).__name__}. Pass one of them."
+        "an audit takes challenges, an estimator, a synthesizer, or a callable with "
+        f"neighbors and claims, got {type(subject).__name__}. Pass one of them."
     )
 
 

@@ -24,12 +24,15 @@ class Audited(StrEnum):
     ADDITIVE = "additive"
     MLP = "mlp"
     MEANS = "means"
+    SYNTHESIS = "synthesis"
 
 
 def audit(
     run_or_policy: Annotated[
         Path,
-        typer.Argument(help="Directory of corrdp train, or a policy file (TOML)."),
+        typer.Argument(
+            help="Directory of corrdp train or synthesize, or a policy file."
+        ),
     ],
     epsilon: Annotated[
         float | None, typer.Option(help="Budget; needed with a policy file.")
@@ -104,8 +107,9 @@ def _subject(
     rows: int,
 ) -> Any:
     """Return the model of a run, or what a policy and a budget describe."""
-    from corrdp.cli._models import Model, estimator_class, load_estimator
+    from corrdp.cli._models import Model, estimator_class, load_estimator, model_kind
     from corrdp.policy import Policy
+    from corrdp.synthesis import Synthesizer
 
     if path.is_dir():
         if any(given is not None for given in (epsilon, delta, model)):
@@ -113,6 +117,8 @@ def _subject(
                 f"{str(path)!r} is a run, whose model, epsilon and delta are known. "
                 "Leave --model, --epsilon and --delta out."
             )
+        if model_kind(path) == "Synthesizer":
+            return Synthesizer.load(path)
         return load_estimator(path)
     if epsilon is None or delta is None:
         raise BudgetError(
@@ -122,6 +128,8 @@ def _subject(
     policy = Policy.from_file(path)
     if model in (None, Audited.MEANS):
         return _of_means(policy, epsilon, delta, rows)
+    if model == Audited.SYNTHESIS:
+        return Synthesizer(policy, epsilon=epsilon, delta=delta)
     return estimator_class(Model(model), policy)(policy, epsilon=epsilon, delta=delta)
 
 

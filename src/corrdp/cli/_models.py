@@ -64,13 +64,18 @@ def estimator_class(model: Model, policy: "Policy") -> Any:
     return _network("MLPRegressor" if is_number else "MLPClassifier")
 
 
+def model_kind(directory: Path) -> str:
+    """Return the class whose model a result directory holds."""
+    document = read_json(directory / "model.json", "model", "corrdp train")
+    check_shape(document, {"content": {"kind": str}}, "model")
+    return str(document["content"]["kind"])
+
+
 def load_estimator(directory: Path) -> Any:
     """Return the fitted model of a result directory, every digest checked."""
     from corrdp import estimators
 
-    document = read_json(directory / "model.json", "model", "corrdp train")
-    check_shape(document, {"content": {"kind": str}}, "model")
-    kind = document["content"]["kind"]
+    kind = model_kind(directory)
     if kind in ("MLPClassifier", "MLPRegressor"):
         return _network(kind).load(directory)
     if kind not in _LINEAR_KINDS:

@@ -83,9 +83,7 @@ def candidate_regions(
     pairs: list[Region] = list(itertools.combinations(columns, 2))
     triples: list[Region] = []
     if label is not None:
-        triples = [
-            tuple(sorted((*pair, label))) for pair in pairs if label not in pair
-        ]
+        triples = [tuple(sorted((*pair, label))) for pair in pairs if label not in pair]
     largest = _LARGEST_SHARE * max_cells
     return [r for r in (*pairs, *triples) if n_cells(r, sizes) <= largest]
 

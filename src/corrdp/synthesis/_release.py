@@ -24,13 +24,13 @@ class Release:
         All noisy tables.
     chosen : tuple of Region
         Pairs that the model holds.
-    refined : tuple of Region
-        What the last stage measured.
+    refined : StagePlan or None
+        Noise of the last stage; None if tables were chosen adaptively.
     """
 
     tables: tuple[NoisyTable, ...]
     chosen: tuple[tuple[int, ...], ...]
-    refined: tuple[tuple[int, ...], ...]
+    refined: StagePlan | None
 
 
 def release_tables(
@@ -78,7 +78,7 @@ def release_tables(
     return Release(
         (*singles, *pairs, *measure(codes, refined, shape.sizes, noise)),
         chosen,
-        refined.regions,
+        refined,
     )
 
 
@@ -100,7 +100,7 @@ def _adaptively(
     )
     regions = tuple(dict.fromkeys(table.region for table in (*known, *found)))
     chosen = tuple(region for region in regions if len(region) > 1)
-    return Release((*known, *found), chosen, ())
+    return Release((*known, *found), chosen, None)
 
 
 def measure(

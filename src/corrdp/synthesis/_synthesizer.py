@@ -147,6 +147,13 @@ class Synthesizer:
             selection=self._selection(),
         )
 
+    def shape(self, n_rows: int) -> TableShape:
+        """Return the public facts of a table of `n_rows` rows."""
+        columns = self._columns(self._declared())
+        return TableShape(
+            columns.sizes, n_rows, columns.label, self.max_cells, self._zeros(columns)
+        )
+
     def fit(
         self,
         table: Any,
@@ -168,7 +175,6 @@ class Synthesizer:
         declared = self._declared()
         declared.require_confirmed()
         columns = self._columns(declared)
-        zeros = self._zeros(columns)
         try:
             n_rows = len(table)
         except TypeError:
@@ -180,7 +186,7 @@ class Synthesizer:
             raise CorrDPError("the table has no rows. Pass at least one.")
         plan = self.plan(n_rows)
         plan.budget.warn_if_large_delta(n_rows)
-        shape = TableShape(columns.sizes, n_rows, columns.label, self.max_cells, zeros)
+        shape = self.shape(n_rows)
         if not shape.fits([]):
             raise PolicyError(
                 f"the declared zeros need more than max_cells={self.max_cells}. "
@@ -199,7 +205,7 @@ class Synthesizer:
         )
         self._fitted = FittedTable(
             columns,
-            zeros,
+            shape.zeros,
             estimated_parameters(release, shape),
             n_rows,
             release.chosen,
@@ -369,7 +375,9 @@ def estimated_parameters(
     release: Release, shape: TableShape
 ) -> dict[Region, FloatArray]:
     """Fit the model on every noisy table that its junction tree can hold."""
-    wanted = [*shape.required, *release.chosen, *release.refined]
+    wanted = [*shape.required, *release.chosen]
+    if release.refined is not None:
+        wanted += release.refined.regions
     tree = junction_tree(wanted, shape.sizes)
     held = [table for table in release.tables if tree.holds(table.region)]
     return fit_model(

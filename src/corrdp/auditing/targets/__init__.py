@@ -11,6 +11,7 @@ from corrdp.auditing.targets._releases import (
     vector_challenges,
 )
 from corrdp.auditing.targets._sampling import SampledSum
+from corrdp.auditing.targets._synthesis import synthesizer_challenges
 from corrdp.auditing.targets._whole_network import audit_whole_network
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "leakage_challenges",
     "model_challenges",
     "network_challenges",
+    "synthesizer_challenges",
     "theorem_challenges",
     "vector_challenges",
 ]

@@ -1,0 +1,156 @@
+"""Adaptive choice: price of looks, two streams, exact draws."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from corrdp.accounting import WHOLE_RECORD
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.mechanisms.noise import exponential_choice, grid_rate
+from corrdp.synthesis import Synthesizer, release_tables
+from corrdp.synthesis import _adaptive as adaptive
+from synthesis_examples import POLICY, patients
+
+FALSE_ALARM = 1e-9
+
+
+def maker(**settings):
+    settings = {"epsilon": 3.0, "delta": 1e-6, "random_state": 0} | settings
+    return Synthesizer(POLICY, selection="adaptive", **settings)
+
+
+def test_a_choice_has_the_probabilities_that_are_stated():
+    scores, rate, n_draws = [0, 3, 5, 40], grid_rate(0.25), 5_000
+    rng = np.random.default_rng(1)
+    drawn = [
+        exponential_choice(scores, rate=rate, generator=rng) for _ in range(n_draws)
+    ]
+    weights = np.exp(float(rate) * (np.array(scores[:3]) - 5.0))
+    low = [exponential_choice(scores[:3], rate=rate, generator=rng) for _ in drawn]
+    for place, share in enumerate(weights / weights.sum()):
+        count = low.count(place)
+        tails = binom.cdf(count, n_draws, share), binom.sf(count - 1, n_draws, share)
+        assert min(tails) > FALSE_ALARM / 6
+    # The power half: a rate twice as large would have been seen.
+    wrong = np.exp(2 * float(rate) * (np.array(scores[:3]) - 5.0))
+    assert binom.cdf(low.count(1), n_draws, (wrong / wrong.sum())[1]) > 1 - FALSE_ALARM
+    assert drawn.count(3) > 0.99 * n_draws
+
+
+def test_rates_that_are_not_exact_are_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(GuaranteeVoidError, match="grid_rate"):
+        exponential_choice([1, 2], rate=Fraction(1, 3), generator=rng)
+    with pytest.raises(GuaranteeVoidError, match="coarser"):
+        grid_rate(1.5)
+
+
+def test_search_attains_the_movement_of_scores_and_never_exceeds_it():
+    shape = maker().shape(3)
+    drawn = np.zeros((10, len(shape.sizes)), dtype=np.int64)
+    region = (1, len(shape.sizes) - 1)
+    assert region[1] == shape.label
+    own = list(itertools.product(*(range(shape.sizes[c]) for c in region)))
+    moved = []
+    for before, after in itertools.product(own, own):
+        scores = []
+        for cell in (before, after):
+            codes = np.zeros((3, len(shape.sizes)), dtype=np.int64)
+            codes[1, region] = cell
+            counts = adaptive.count_cells(codes, region, shape.sizes)
+            scores.append(adaptive.score(counts, region, drawn, shape, Fraction(2)))
+        moved.append(abs(scores[0] - scores[1]))
+    # Leaving the model's cell: one count too few there, one too many elsewhere.
+    assert max(moved) == 6
+
+
+def test_streams_stay_within_every_class_and_open_looks_are_free_for_the_sensitive():
+    plan = maker().plan(3000)
+    opened, guarded = plan.streams
+    number = {name: i for i, name in enumerate(plan.columns.names)}
+    ill = number["illness"]
+    assert all(ill in region for region in guarded.regions)
+    assert not any(ill in region for region in opened.regions)
+    assert opened.cost("sensitive") == 0
+    assert guarded.cost("sensitive") > 0
+    for name, limit in plan.refinement.items():
+        spent = opened.cost(name) + guarded.cost(name)
+        assert spent <= Fraction(limit)
+    assert opened.scale < guarded.scale
+
+
+@pytest.fixture(scope="module")
+def made():
+    return maker().fit(patients(400))
+
+
+def test_the_budget_is_spent_and_kept(made):
+    assert 2.9 < made.certificate_.epsilon <= 3.0
+    plan = made.plan_
+    cost = sum(stream.cost(WHOLE_RECORD) for stream in plan.streams)
+    assert plan.rho(WHOLE_RECORD) >= float(cost + plan.singles.cost(WHOLE_RECORD))
+
+
+def test_the_price_of_looks_and_measurements_is_that_of_the_theorem():
+    stream = maker().plan(3000).streams[0]
+    name = next(n for n in stream.changed if stream.cost(n) > 0)
+    expected = stream.n_rounds * (18 * stream.rate**2 + 1 / stream.scale**2)
+    assert stream.cost(name) == expected
+
+
+def test_noise_and_choices_are_those_of_the_plan(monkeypatch):
+    """Every look and every table goes through the exact samplers, and no other way."""
+    plan = maker().plan(500)
+    shape = maker().shape(500)
+    codes = plan.columns.codes(patients(500))
+    looks, tables = [], []
+    choice, noise = adaptive.exponential_choice, adaptive.discrete_gaussian
+
+    def recorded_choice(scores, *, rate, generator):
+        looks.append(rate)
+        return choice(scores, rate=rate, generator=generator)
+
+    def recorded_noise(scale, *, size, generator):
+        drawn = noise(scale, size=size, generator=generator)
+        tables.append((scale, drawn))
+        return drawn
+
+    monkeypatch.setattr(adaptive, "exponential_choice", recorded_choice)
+    monkeypatch.setattr(adaptive, "discrete_gaussian", recorded_noise)
+    rng = np.random.default_rng(0)
+    release = release_tables(codes, plan, shape, noise=rng, choices=rng)
+    chosen = release.tables[-len(tables) :]
+    assert len(looks) == len(tables) == sum(s.n_rounds for s in plan.streams)
+    assert set(looks) <= {stream.rate for stream in plan.streams}
+    for table, (scale, drawn) in zip(chosen, tables, strict=True):
+        stream = next(s for s in plan.streams if table.region in s.regions)
+        assert scale == stream.scale
+        exact = adaptive.count_cells(codes, table.region, shape.sizes)
+        assert np.array_equal(table.counts, exact + drawn.reshape(exact.shape))
+
+
+def test_a_seed_fixes_the_result_and_it_can_be_saved(made, tmp_path):
+    again = maker().fit(patients(400))
+    assert made.pairs_ == again.pairs_
+    made.save(tmp_path / "saved")
+    loaded = Synthesizer.load(tmp_path / "saved")
+    assert loaded.selection == "adaptive"
+    rows = made.sample(50, random_state=0)
+    assert rows.equals(loaded.sample(50, random_state=0, output="pandas"))
+    assert rows.equals(again.sample(50, random_state=0))
+
+
+def test_without_guarded_or_open_candidates_there_is_one_stream():
+    plan = maker(method="standard").plan(3000)
+    assert len(plan.streams) == 1
+    costs = [part.cost("sensitive") for part in (*plan.streams, plan.singles)]
+    assert math.isclose(float(sum(costs)), plan.rho("sensitive"), rel_tol=1e-6)
+
+
+def test_an_unknown_selection_is_refused():
+    with pytest.raises(CorrDPError, match="screen, adaptive"):
+        Synthesizer(POLICY, epsilon=1.0, delta=1e-6, selection="both").plan(10)
