@@ -103,8 +103,9 @@ class _Released:
 
     def rho(self, class_name: str) -> float:
         """Return what is stated of the tables together."""
-        parts = (*self._stages, *self._streams)
-        return float(sum(part.cost(class_name) for part in parts))
+        fixed = sum(stage.cost(class_name) for stage in self._stages)
+        looks = sum(stream.cost(class_name) for stream in self._streams)
+        return float(fixed + looks)
 
     def tables(
         self, codes: IntArray, generator: np.random.Generator
