@@ -232,7 +232,7 @@ def score(
     ---------
     Moves by at most 6 when one record changes a column of the region, else by 0: the
     model's counts are rounded to whole numbers, and the 1-norm of a difference of
-    counts moves by at most 2.
+    counts moves by at most 2 (`docs/theory/synthesis.md`, Lemma 1).
     """
     expected = count_cells(drawn, region, shape.sizes) * (shape.n_rows / len(drawn))
     misfit = int(np.abs(counts - np.rint(expected).astype(np.int64)).sum())
