@@ -7,6 +7,7 @@ check that measures time; nor on chance, so examples are derived from the test i
 
 import itertools
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,19 @@ _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("fixed", derandomize=True, database=None, **_CALM)
 settings.register_profile("fresh", derandomize=False, print_blob=True, **_CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+_HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what took long in the timed run that tests/tools/list_slow.py read."""
+    slow = set((_HERE / "slow.txt").read_text("utf-8").split())
+    for item in items:
+        module = item.nodeid.split("::")[0].removesuffix(".py").replace("/", ".")
+        parts = item.nodeid.split("::")[1:]
+        name = ".".join([module, *parts]).split("[")[0]
+        if name in slow:
+            item.add_marker("slow")
 
 
 @pytest.fixture
