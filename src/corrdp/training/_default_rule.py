@@ -34,6 +34,7 @@ from corrdp.training._typical_sizes import TypicalSizes, nominal_coef, typical_s
 MOMENTUM = 0.9
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
 NUMBER_RADIUS = 0.9  # in units of a number's nominal deviation
+CLIPPING_COST = 1.5  # of clipping the whole gradient, relative to noise alone
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
@@ -184,7 +185,7 @@ def standard_plan(facts: PublicFacts) -> TrainingPlan:
     layout = GradientLayout.flat(
         facts.blocks,
         clip_norm=facts.clip_norm(facts.norm(features)),
-        feature_radius=FEATURE_RADIUS * facts.norm(features),
+        feature_radius=math.hypot(facts.radius(tuple(facts.variance)), FEATURE_RADIUS),
         column_scale=standardizing_scale(facts.blocks),
         column_offset=_central_offset(facts.blocks),
     )
@@ -246,10 +247,14 @@ def _evaluated(
 ) -> TrainingPlan:
     deviation = _noise_deviation(facts, layout)
     error = facts.nominal.travel * deviation / 2 + _influence_bias(facts, influence)
+    if noise == "standard" and not facts.clips_gradients:
+        error *= CLIPPING_COST
     prediction = Prediction(facts.nominal.noise_cost * error, facts.gain)
     travel = facts.nominal.travel
     if deviation > 0:
-        travel = min(travel, DAMPING * 2 * facts.gain / deviation)
+        # One norm for the whole gradient cuts what can be gained, too.
+        damping = 1.0 if noise == "standard" else DAMPING
+        travel = min(travel, damping * 2 * facts.gain / deviation)
     reach = travel / deviation if deviation > 0 else math.inf
     wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])
     return TrainingPlan(

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-NOTHING_LEARNED = 0.8  # of what a model can gain: beyond it a constant is returned
+NOTHING_LEARNED = 0.82  # of what a model can gain: beyond it a constant is returned
 WORTH_TRAINING = 0.5  # named in warnings as the least that is worth the budget
 BAND = 2.0  # four of five measured cells lie within this factor (docs/defaults.md)
 
