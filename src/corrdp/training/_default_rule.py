@@ -34,6 +34,7 @@ from corrdp.training._typical_sizes import TypicalSizes, nominal_coef, typical_s
 MOMENTUM = 0.9
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
 NUMBER_RADIUS = 0.9  # in units of a number's nominal deviation
+CLIPPED_DISTANCE = 0.75  # where one norm clips the whole gradient
 CLIPPING_COST = 1.5  # of clipping the whole gradient, relative to noise alone
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
@@ -250,10 +251,11 @@ def _evaluated(
     if noise == "standard" and not facts.clips_gradients:
         error *= CLIPPING_COST
     prediction = Prediction(facts.nominal.noise_cost * error, facts.gain)
-    travel = facts.nominal.travel
+    travel, damping = facts.nominal.travel, DAMPING
+    if noise == "standard" and not facts.clips_gradients:
+        # One norm cuts long gradients: what is left leads less far, and gains less.
+        travel, damping = CLIPPED_DISTANCE * travel, 1.0
     if deviation > 0:
-        # One norm for the whole gradient cuts what can be gained, too.
-        damping = 1.0 if noise == "standard" else DAMPING
         travel = min(travel, damping * 2 * facts.gain / deviation)
     reach = travel / deviation if deviation > 0 else math.inf
     wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])

@@ -20,7 +20,7 @@ from corrdp.training._losses import (
 LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
 SQUARED_LOSS = SquaredLoss(LABEL_RANGE / 4)  # training begins with this bound
 _LABEL_DEVIATION = LABEL_RANGE / 6  # a normal label in six deviations
-_BINARY_TRAVEL = 1.5
+_BINARY_TRAVEL = 2.0
 _EXPLAINED = 0.15  # of the entropy of a label, by features
 
 
@@ -75,7 +75,7 @@ def typical_sizes(loss: Loss) -> TypicalSizes:
             curvature=loss.lipschitz,
             gain=_EXPLAINED * risk,
             coefficient_risk=0.5,
-            noise_cost=1.0,
+            noise_cost=0.75,
             patience=0.0 if several else 0.5,
             influence_bias=0.36 * risk / math.log(2.0),
         )
