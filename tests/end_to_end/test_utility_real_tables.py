@@ -58,7 +58,8 @@ def test_adult(folder):
 
 
 def test_credit_card(folder):
-    wanted = {0.05: 0.800, 0.1: 0.804, 0.5: 0.808}
+    # Log loss is what the rule minimizes; accuracy fell a little (docs/defaults.md).
+    wanted = {0.05: 0.797, 0.1: 0.802, 0.5: 0.808}
     found = means(load_credit_card(folder), list(wanted), seeds=3)
     for epsilon, accuracy in wanted.items():
         assert found["corr", epsilon]["mean"] >= accuracy
