@@ -1,10 +1,12 @@
 """``corrdp query``: ask questions about a table, answered with noise."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from corrdp._files import write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
     DataArgument,
@@ -16,6 +18,7 @@ from corrdp.cli._options import (
     SeedOption,
 )
 from corrdp.cli._output import JsonOption, show, working
+from corrdp.exceptions import CorrDPError
 
 
 class NoiseChoice(StrEnum):
@@ -38,13 +41,17 @@ class VariantChoice(StrEnum):
 def query(
     data: DataArgument,
     policy: PolicyOption,
+    epsilon: Annotated[float, typer.Option(help="Budget of all questions together.")],
     ask: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             help="A question such as 'mean(age)' or 'count() by race'; may be repeated."
         ),
-    ],
-    epsilon: Annotated[float, typer.Option(help="Budget of all questions together.")],
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(help="The questions as one select of aggregates, instead."),
+    ] = None,
     delta: Annotated[
         float, typer.Option(help="Failure probability; 0 means Laplace noise.")
     ] = 0.0,
@@ -62,6 +69,15 @@ def query(
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some answer misses its radius.")
     ] = 0.05,
+    consistent: Annotated[
+        bool,
+        typer.Option(
+            "--consistent", help="Make counts agree and not negative; costs nothing."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write tables and pictures to this page.")
+    ] = None,
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,8 +92,19 @@ def query(
     from corrdp.cli._models import read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_choice, open_ledger, refuse_unrecorded
     from corrdp.policy import Budget, Policy
-    from corrdp.queries import answer_plan, plan_queries
+    from corrdp.queries import (
+        answer_plan,
+        consistent_counts,
+        parse_sql,
+        plan_queries,
+    )
 
+    if (sql is None) == (not ask):
+        raise CorrDPError(
+            f"ask with --ask or with --sql, got {'neither' if sql is None else 'both'}."
+            " Give one of them."
+        )
+    questions = ask if sql is None else parse_sql(sql)
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
     refuse_unstamped(known, research=False)
@@ -90,7 +117,7 @@ def query(
         rows = read_data(data, rules)
         plan = plan_queries(
             rules,
-            ask,
+            questions or [],
             budget=Budget(epsilon=epsilon, delta=delta),
             n_rows=rows.num_rows,
             leakage=known,
@@ -115,4 +142,8 @@ def query(
             accept_new_data=accept_new_data,
             random_state=seed,
         )
+        if consistent:
+            result = consistent_counts(result)
+    if out is not None:
+        write_text(out, result.to_page())
     show(result.to_json(), as_json=as_json, text=result.to_text())

@@ -2,59 +2,82 @@
 
 Grammar::
 
-    ask       = name "(" [argument {"," argument}] ")" ["by" column [groups]]
-    groups    = "(" value {"," value} ")"
-    argument  = column | column "=" value | number
+    ask        = sum ["by" split] ["where" condition]
+    sum        = product {("+" | "-") product}
+    product    = factor {("*" | "/") factor}
+    factor     = number | "(" sum ")" | name "(" [argument {"," argument}] ")"
+    split      = column [groups] {"," column}
+    groups     = "(" value {"," value} ")"
+    argument   = column | column "=" value | number
+    condition  = conjunction {"or" conjunction}
+    conjunction = statement {"and" statement}
+    statement  = "not" statement | "(" condition ")" | column
+               | column ("=" | "!=" | "<" | "<=" | ">" | ">=") value
+               | column ["not"] "in" groups | column "is" ["not"] "missing"
+               | column "between" value "and" value
     column, value = a word, or text in double quotes (a quote inside is doubled)
+
+Blanks stand around signs: ``age >= 40``, ``mean(age) - 40``. What is split or filtered
+is every part of a sum.
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import fields, replace
 from typing import TypeVar
 
 from corrdp.exceptions import CorrDPError
+from corrdp.queries._condition_text import (
+    ARITHMETIC,
+    KEYWORDS,
+    condition_text,
+    quoted,
+)
+from corrdp.queries._conditions import (
+    Absence,
+    Comparison,
+    Condition,
+    Membership,
+    col,
+)
 from corrdp.queries._kinds import (
     Correlation,
     Count,
     Covariance,
-    Histogram,
     Mean,
-    Quantiles,
-    Query,
     Total,
     Variance,
 )
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<quoted>"(?:[^"]|"")*")
-      | (?P<mark>[(),=])
-      | (?P<word>[^\s(),="]+)
-    )""",
-    re.VERBOSE,
+from corrdp.queries._quantiles import Histogram, Quantiles
+from corrdp.queries._query import (
+    Arithmetic,
+    By,
+    Constant,
+    Query,
+    Where,
+    as_columns,
 )
-_WORD = re.compile(r'[^\s(),="]+')
+from corrdp.queries._tokens import Token, tokens_of
+
+_SPLITTABLE = {
+    "sum": Total,
+    "mean": Mean,
+    "variance": Variance,
+    "histogram": Histogram,
+}
+_PAIRS = {"covariance": Covariance, "correlation": Correlation}
 _NAMES = (
     "count",
     "sum",
     "mean",
     "variance",
     "histogram",
+    "median",
     "quantiles",
     "covariance",
     "correlation",
 )
 
-
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class _Token:
-    kind: str
-    text: str
-    position: int
 
 
 def parse_ask(text: str) -> Query:
@@ -64,10 +87,13 @@ def parse_ask(text: str) -> Query:
     ----------
     text : str
         ``count()``, ``count(race = White)``, ``sum(age)``, ``mean(age)``,
-        ``variance(age)``, ``histogram(race)``, ``quantiles(age, 0.25, 0.5)``,
-        ``covariance(age, hours)``, ``correlation(age, hours)``; count, sum and mean
-        may be followed by ``by race`` or ``by race (White, Black)``. Names with blanks
-        or marks are written in double quotes.
+        ``variance(age)``, ``histogram(race)``, ``median(age)``,
+        ``quantiles(age, 0.25, 0.5)``, ``covariance(age, hours)``,
+        ``correlation(age, hours)``; all but the last two may be followed by
+        ``by race, sex`` or ``by race (White, Black)``, and by
+        ``where age >= 40 and not smoker``. Answers may be added, subtracted,
+        multiplied and divided. Names with blanks or marks are written in double
+        quotes.
 
     Raises
     ------
@@ -77,46 +103,108 @@ def parse_ask(text: str) -> Query:
     Examples
     --------
     >>> parse_ask("mean(age) by race (White, Black)")
-    Mean(column='age', by='race', groups=('White', 'Black'))
-    >>> parse_ask('quantiles("hours per week", 0.5)')
-    Quantiles(column='hours per week', probabilities=(0.5,))
+    Mean(column='age', by='race', groups=('White', 'Black'), where=None)
+    >>> parse_ask('quantiles("hours per week", 0.5)').probabilities
+    (0.5,)
     """
     return _Parser(text).ask()
 
 
 def ask_text(query: Query) -> str:
     """Return a question that `parse_ask` reads back as the same query."""
+    clauses = {_clauses(part) for part in _aggregates(query)}
+    if isinstance(query, Arithmetic) and len(clauses) > 1:
+        # Parts that are split or filtered differently: shown, not read back.
+        return _combined(query, ask_text)
+    tail = next(iter(clauses), "")
+    return _combined(query, _head) + tail
+
+
+def split_and_filtered(
+    query: Query, by: By, groups: tuple[str, ...] | None, where: Where
+) -> Query:
+    """Return a question with every part of it split and filtered."""
+    if isinstance(query, Arithmetic):
+        return replace(
+            query,
+            left=split_and_filtered(query.left, by, groups, where),
+            right=split_and_filtered(query.right, by, groups, where),
+        )
+    if isinstance(query, Constant):
+        return query
+    known = {field.name for field in fields(query)}  # type: ignore[arg-type]
+    name = type(query).__name__.lower()
+    if "by" not in known:
+        raise CorrDPError(
+            f"{name} cannot be split by groups nor filtered. Ask for it alone."
+        )
+    if by is not None:
+        if query.by is not None:  # type: ignore[attr-defined]
+            raise CorrDPError(
+                "a question that names a group already cannot be split once more. "
+                "Write the group into the condition: where column = group."
+            )
+        query = replace(query, by=by, groups=groups)  # type: ignore[type-var]
+    if where is not None:
+        before = query.where  # type: ignore[attr-defined]
+        query = replace(query, where=where if before is None else before & where)  # type: ignore[type-var]
+    return query
+
+
+def _aggregates(query: Query) -> list[Query]:
+    if isinstance(query, Arithmetic):
+        return _aggregates(query.left) + _aggregates(query.right)
+    return [] if isinstance(query, Constant) else [query]
+
+
+def _combined(query: Query, text: Callable[[Query], str]) -> str:
+    if isinstance(query, Constant):
+        return repr(float(query.value))
+    if not isinstance(query, Arithmetic):
+        return text(query)
+    left, right = (_combined(side, text) for side in (query.left, query.right))
+    loose = query.operator in "*/"
+    if isinstance(query.left, Arithmetic) and loose and query.left.operator in "+-":
+        left = f"({left})"
+    if isinstance(query.right, Arithmetic):
+        right = f"({right})"
+    return f"{left} {query.operator} {right}"
+
+
+def _is_one_group(query: Query) -> bool:
+    return isinstance(query, Count) and query.by is not None and not query.key_columns
+
+
+def _head(query: Query) -> str:
     if isinstance(query, Count):
-        if query.by is not None and query.groups is not None and len(query.groups) == 1:
-            return f"count({_quoted(query.by)} = {_quoted(query.groups[0])})"
-        return "count()" + _by_text(query.by, query.groups)
-    if isinstance(query, Total | Mean):
-        name = "sum" if isinstance(query, Total) else "mean"
-        return f"{name}({_quoted(query.column)})" + _by_text(query.by, query.groups)
+        if _is_one_group(query):
+            return f"count({quoted(str(query.by))} = {quoted((query.groups or '')[0])})"
+        return "count()"
     if isinstance(query, Covariance | Correlation):
         name = type(query).__name__.lower()
-        return f"{name}({_quoted(query.first)}, {_quoted(query.second)})"
+        return f"{name}({quoted(query.first)}, {quoted(query.second)})"
     if isinstance(query, Quantiles):
         rest = ", ".join(repr(float(p)) for p in query.probabilities)
-        return f"quantiles({_quoted(query.column)}, {rest})"
-    if isinstance(query, Variance | Histogram):
-        return f"{type(query).__name__.lower()}({_quoted(query.column)})"
+        return f"quantiles({quoted(query.column)}, {rest})"
+    for name, kind in _SPLITTABLE.items():
+        if isinstance(query, kind):
+            return f"{name}({quoted(query.column)})"
     raise CorrDPError(
         f"a {type(query).__name__} has no text. Use the queries of corrdp."
     )
 
 
-def _by_text(by: str | None, groups: tuple[str, ...] | None) -> str:
-    if by is None:
-        return ""
-    listed = "" if groups is None else f" ({', '.join(map(_quoted, groups))})"
-    return f" by {_quoted(by)}{listed}"
-
-
-def _quoted(name: str) -> str:
-    if _WORD.fullmatch(name):
-        return name
-    return '"' + name.replace('"', '""') + '"'
+def _clauses(query: Query) -> str:
+    text = ""
+    by = None if _is_one_group(query) else getattr(query, "by", None)
+    if by is not None:
+        first, *rest = map(quoted, as_columns(by))
+        groups = getattr(query, "groups", None)
+        if groups is not None:
+            first += f" ({', '.join(map(quoted, groups))})"
+        text += " by " + ", ".join([first, *rest])
+    where = getattr(query, "where", None)
+    return text if where is None else f"{text} where {condition_text(where)}"
 
 
 class _Parser:
@@ -124,21 +212,49 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = _tokens(text)
+        self._tokens = tokens_of(text)
         self._next = 0
 
     def ask(self) -> Query:
-        name = self._take("word", f"one of {', '.join(_NAMES)}")
+        query = self._sum()
+        by, groups = self._by_clause()
+        where = self._condition() if self._accept("where") else None
+        if self._next < len(self._tokens):
+            raise self._error("the end of the question")
+        if by is None and where is None:
+            return query
+        return self._explained(lambda: split_and_filtered(query, by, groups, where))
+
+    def _sum(self) -> Query:
+        query = self._product()
+        while sign := self._accept("+", "-"):
+            query = Arithmetic(sign, query, self._product())
+        return query
+
+    def _product(self) -> Query:
+        query = self._factor()
+        while sign := self._accept("*", "/"):
+            query = Arithmetic(sign, query, self._factor())
+        return query
+
+    def _factor(self) -> Query:
+        expected = f"one of {', '.join(_NAMES)}"
+        if self._at("("):
+            self._take_mark("(")
+            query = self._sum()
+            self._take_mark(")")
+            return query
+        name = self._take("word", expected)
         if name not in _NAMES:
-            self._next -= 1
-            raise self._error(f"one of {', '.join(_NAMES)}")
+            try:
+                return Constant(float(name))
+            except (ValueError, CorrDPError):
+                self._next -= 1
+                raise self._error(expected) from None
         self._take_mark("(")
         arguments = [] if self._at(")") else self._list(self._argument)
         self._take_mark(")")
-        by, groups = self._by_clause()
-        if self._next < len(self._tokens):
-            raise self._error("the end of the question")
-        return self._build(name, arguments, by, groups)
+        return self._build(name, arguments)
 
     def _argument(self) -> tuple[str, str | None]:
         name = self._value("a column or a number")
@@ -147,33 +263,78 @@ class _Parser:
             return name, self._value("a group of the column")
         return name, None
 
-    def _by_clause(self) -> tuple[str | None, tuple[str, ...] | None]:
-        if self._next == len(self._tokens) or self._peek().text != "by":
+    def _by_clause(self) -> tuple[By, tuple[str, ...] | None]:
+        if not self._accept("by"):
             return None, None
-        self._next += 1
-        column = self._value("a column after 'by'")
-        if not self._at("("):
-            return column, None
+        columns = [self._value("a column after 'by'")]
+        groups = self._groups() if self._at("(") else None
+        while self._at(","):
+            self._take_mark(",")
+            columns.append(self._value("a column"))
+        return (columns[0] if len(columns) == 1 else tuple(columns)), groups
+
+    def _groups(self) -> tuple[str, ...]:
         self._take_mark("(")
         groups = tuple(self._list(lambda: self._value("a group")))
         self._take_mark(")")
-        return column, groups
+        return groups
 
-    def _build(
-        self,
-        name: str,
-        arguments: list[tuple[str, str | None]],
-        by: str | None,
-        groups: tuple[str, ...] | None,
-    ) -> Query:
-        if name == "count" and len(arguments) == 1 and arguments[0][1] and by is None:
+    def _condition(self) -> Condition:
+        condition = self._conjunction()
+        while self._accept("or"):
+            condition = condition | self._conjunction()
+        return condition
+
+    def _conjunction(self) -> Condition:
+        condition = self._statement()
+        while self._accept("and"):
+            condition = condition & self._statement()
+        return condition
+
+    def _statement(self) -> Condition:
+        if self._accept("not"):
+            return ~self._statement()
+        if self._at("("):
+            self._take_mark("(")
+            condition = self._condition()
+            self._take_mark(")")
+            return condition
+        start = self._next
+        name = self._value("a column")
+        if self._tokens[start].kind == "word" and name[-1] in "<>!":
+            raise self._refusal(f"write blanks around the sign after {name[:-1]!r}")
+        if self._next < len(self._tokens) and self._peek().kind == "sign":
+            sign = self._take("sign", "a comparison")
+            sign = "!=" if sign == "<>" else sign
+            return Comparison(name, sign, self._value("a value"))
+        if self._at("="):
+            self._take_mark("=")
+            return Comparison(name, "=", self._value("a value"))
+        if self._accept("between"):
+            lower = Comparison(name, ">=", self._value("a value"))
+            if not self._accept("and"):
+                raise self._error("'and'")
+            return lower & Comparison(name, "<=", self._value("a value"))
+        if self._accept("is"):
+            absent = self._accept("not") is None
+            if not self._accept("missing"):
+                raise self._error("'missing'")
+            return Absence(name) if absent else ~Absence(name)
+        inside = self._accept("not") is None
+        if self._accept("in"):
+            membership = Membership(name, self._groups())
+            return membership if inside else ~membership
+        if not inside:
+            raise self._error("'in'")
+        return col(name) == "true"
+
+    def _build(self, name: str, arguments: list[tuple[str, str | None]]) -> Query:
+        if name == "count" and len(arguments) == 1 and arguments[0][1]:
             column, group = arguments[0]
             return Count(column, (str(group),))
         if any(group is not None for _, group in arguments):
             raise self._refusal("only count(column = group) takes a '='")
         columns = [column for column, _ in arguments]
-        if by is not None and name not in ("count", "sum", "mean"):
-            raise self._refusal(f"{name} cannot be split by groups")
         if name == "quantiles" and columns:
             return Quantiles(columns[0], tuple(map(self._number, columns[1:])))
         expected = {"count": 0, "covariance": 2, "correlation": 2}.get(name, 1)
@@ -182,12 +343,12 @@ class _Parser:
                 f"{name} takes {expected} column(s), got {len(columns)}"
             )
         if name == "count":
-            return Count(by, groups)
-        if name in ("sum", "mean"):
-            return (Total if name == "sum" else Mean)(columns[0], by, groups)
-        if name in ("variance", "histogram"):
-            return (Variance if name == "variance" else Histogram)(columns[0])
-        return (Covariance if name == "covariance" else Correlation)(*columns)
+            return Count()
+        if name == "median":
+            return Quantiles(columns[0], (0.5,))
+        if name in _PAIRS:
+            return _PAIRS[name](*columns)
+        return _SPLITTABLE[name](columns[0])
 
     def _number(self, text: str) -> float:
         try:
@@ -203,14 +364,23 @@ class _Parser:
         return items
 
     def _value(self, expected: str) -> str:
-        if self._next < len(self._tokens) and self._peek().kind == "quoted":
-            text = self._peek().text[1:-1].replace('""', '"')
-            self._next += 1
-            if text:
-                return text
-            self._next -= 1
-            raise self._error(expected)
+        if self._next < len(self._tokens):
+            token = self._peek()
+            if token.kind == "quoted" and len(token.text) > 2:
+                self._next += 1
+                return token.text[1:-1].replace('""', '"')
+            if token.kind == "word" and token.text in KEYWORDS | ARITHMETIC:
+                raise self._error(f"{expected}, in double quotes if that is its name")
         return self._take("word", expected)
+
+    def _accept(self, *words: str) -> str | None:
+        """Take one of the words if it comes next."""
+        if self._next < len(self._tokens):
+            token = self._peek()
+            if token.kind == "word" and token.text in words:
+                self._next += 1
+                return token.text
+        return None
 
     def _take_mark(self, mark: str) -> None:
         if not self._at(mark):
@@ -224,12 +394,20 @@ class _Parser:
         return self._tokens[self._next - 1].text
 
     def _at(self, mark: str) -> bool:
-        return self._next < len(self._tokens) and self._peek() == _Token(
-            "mark", mark, self._peek().position
-        )
+        if self._next == len(self._tokens):
+            return False
+        return self._peek().kind == "mark" and self._peek().text == mark
 
-    def _peek(self) -> _Token:
+    def _peek(self) -> Token:
         return self._tokens[self._next]
+
+    def _explained(self, build: Callable[[], Query]) -> Query:
+        try:
+            return build()
+        except CorrDPError as error:
+            raise CorrDPError(
+                f"cannot read the question {self._text!r}: {error}"
+            ) from None
 
     def _error(self, expected: str) -> CorrDPError:
         at_end = self._next == len(self._tokens)
@@ -242,19 +420,3 @@ class _Parser:
             f"cannot read the question {self._text!r}: {what}. "
             "Ask for example mean(age) or count() by race."
         )
-
-
-def _tokens(text: str) -> list[_Token]:
-    tokens, position = [], 0
-    stripped = text.rstrip()
-    while position < len(stripped):
-        match = _TOKEN.match(stripped, position)
-        if match is None:
-            raise CorrDPError(
-                f"cannot read the question {text!r}: a double quote at {position} is "
-                "not closed. Close it; a quote inside a name is doubled."
-            )
-        kind = str(match.lastgroup)
-        tokens.append(_Token(kind, match[kind], match.start(kind)))
-        position = match.end()
-    return tokens

@@ -94,6 +94,17 @@ def read_numbers(policy: Policy, table: Any, name: str) -> Numbers:
     return Numbers(encoded[:, 0], present)
 
 
+def read_centered(policy: Policy, name: str, value: float) -> float:
+    """Return where the encoder puts a number of the domain, between -1/2 and 1/2.
+
+    Comparing codes is comparing numbers: the encoder is monotone, and a cell that
+    equals the number has its very code.
+    """
+    domain = column(policy, name).domain
+    alone = Policy((Feature(name, "sensitive", domain),))  # type: ignore[arg-type]
+    return float(PolicyEncoder(alone).transform(np.array([[value]]))[0, 0])
+
+
 def read_groups(policy: Policy, table: Any, name: str) -> IntArray:
     """Return the index into `group_names` of every row."""
     encoder, only = _one_column(policy, table, name)

@@ -1,7 +1,7 @@
 """Interval arithmetic: what noise of known reach does to a computed answer."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,15 @@ class Estimate:
         Computed from noisy numbers.
     lower, upper : float
         Where the answer without noise lies whenever no noise exceeds its radius.
+    sampling : float, optional
+        How far the answer without noise may be from that of the population, if rows
+        are independent draws: another error than noise, and shown apart from it.
     """
 
     value: float
     lower: float
     upper: float
+    sampling: float | None = None
 
     @classmethod
     def exactly(cls, value: float) -> "Estimate":
@@ -56,6 +60,12 @@ class Estimate:
         inverse = Estimate(1.0 / other.value, 1.0 / other.upper, 1.0 / other.lower)
         return Estimate(value, (self * inverse).lower, (self * inverse).upper)
 
+    def over(self, other: "Estimate") -> "Estimate":
+        """Divide by a number of either sign; where it may be zero, know nothing."""
+        if other.upper < 0.0:
+            return self.scaled(-1.0) / other.scaled(-1.0)
+        return self / other
+
     def scaled(self, factor: float) -> "Estimate":
         """Multiply by a public number."""
         ends = sorted((_product(self.lower, factor), _product(self.upper, factor)))
@@ -78,6 +88,10 @@ class Estimate:
         return Estimate(
             math.sqrt(clipped.value), math.sqrt(clipped.lower), math.sqrt(clipped.upper)
         )
+
+    def sampled(self, error: float) -> "Estimate":
+        """Return the same with the sampling error of the rows beside it."""
+        return replace(self, sampling=error)
 
     def clipped(self, lower: float, upper: float) -> "Estimate":
         """Move value and interval into a range that the true answer cannot leave."""

@@ -1,37 +1,25 @@
 """The queries: which moments each needs, and how it is computed from them."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from corrdp._typing import FloatArray
-from corrdp._validate import check_real
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import Policy
-from corrdp.queries._columns import (
-    bin_edges,
-    may_be_missing,
-    number_bounds,
-)
+from corrdp.queries._columns import may_be_missing, number_bounds
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._moments import Moment, count_moment
+from corrdp.queries._query import (
+    By,
+    Estimates,
+    Labeled,
+    Query,
+    Where,
+    as_columns,
+    normalized,
+)
 
-Estimates = Mapping[Moment, list[Estimate]]
-Labeled = list[tuple[str, Estimate]]
-
-
-class Query(ABC):
-    """A question about a table whose answer is computed from moments."""
-
-    @abstractmethod
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return the noisy sums that the answer needs; raise if it has none."""
-
-    @abstractmethod
-    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
-        """Compute labeled answers from noisy sums: post-processing."""
+# A sampling error is shown at 95 percent of a normal distribution.
+SAMPLING_QUANTILE = 1.96
 
 
 @dataclass(frozen=True)
@@ -40,100 +28,186 @@ class Count(Query):
 
     Parameters
     ----------
-    by : str, optional
-        Column with declared groups.
+    by : str or tuple of str, optional
+        Columns with declared groups; the cells are their combinations.
     groups : tuple of str, optional
-        Which groups; all of them by default.
+        Which groups of the first column; all of them by default.
+    where : Condition, optional
+        Which rows are counted, such as ``col("age") >= 40``.
     """
 
-    by: str | None = None
+    by: By = None
     groups: tuple[str, ...] | None = None
+    where: Where = None
+
+    def __post_init__(self) -> None:
+        normalized(self)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the cells; none if one group was asked for."""
+        return () if self._one_group else as_columns(self.by)
+
+    @property
+    def _one_group(self) -> bool:
+        return isinstance(self.by, str) and len(self.groups or ()) == 1
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return one count per group."""
-        if self.by is None:
+        """Return one count per cell, unless all rows are counted."""
+        if self.by is None and self.where is None:
             return ()
-        moment = Moment((), self.by, self.groups)
-        moment.labels(policy)
+        moment = _moment((), self)
+        moment.levels(policy)
         return (moment,)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the counts, between 0 and the number of rows."""
-        if self.by is None:
-            return [("", Estimate.exactly(float(n_rows)))]
-        (moment,) = self.moments(policy)
-        counts = [count.clipped(0.0, n_rows) for count in estimates[moment]]
-        labels = moment.labels(policy)
-        if self.groups is not None and len(labels) == 1:
-            labels = ("",)  # one group was asked for: its count is the answer
-        return list(zip(labels, counts, strict=True))
+        needed = self.moments(policy)
+        if not needed:
+            return [((), Estimate.exactly(float(n_rows)).sampled(0.0))]
+        counts = [count_with_sampling(count, n_rows) for count in estimates[needed[0]]]
+        cells = needed[0].cells(policy)
+        if self._one_group:
+            cells = ((),)  # one group was asked for: its count is the answer
+        return list(zip(cells, counts, strict=True))
 
 
 @dataclass(frozen=True)
 class Total(Query):
-    """Sum of a number over rows in which it is not missing, possibly by group."""
+    """Sum of a number over rows in which it is not missing.
+
+    Parameters
+    ----------
+    column : str
+        A number or a boolean.
+    by, groups, where
+        As in `Count`.
+    """
 
     column: str
-    by: str | None = None
+    by: By = None
     groups: tuple[str, ...] | None = None
+    where: Where = None
+
+    def __post_init__(self) -> None:
+        normalized(self)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the cells."""
+        return as_columns(self.by)
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return the centered sum, and the count where it is not public."""
-        return _sum_and_count(policy, self.column, self.by, self.groups)
+        return _sum_and_count(policy, self)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return lower bound and center put back."""
         lower, upper = number_bounds(policy, self.column)
-        moment, sums, counts = _sums_and_counts(self, policy, n_rows, estimates)
+        moment, *rest = self.moments(policy)
+        counts = _counts(rest, moment, policy, n_rows, estimates)
+        largest = max(abs(lower), abs(upper))
         totals = [
-            total.scaled(upper - lower) + count.scaled(lower / 2 + upper / 2)
-            for total, count in zip(sums, counts, strict=True)
+            (total.scaled(upper - lower) + count.scaled(lower / 2 + upper / 2)).sampled(
+                SAMPLING_QUANTILE * largest * math.sqrt(count.value)
+            )
+            for total, count in zip(estimates[moment], counts, strict=True)
         ]
-        return list(zip(moment.labels(policy), totals, strict=True))
+        return list(zip(moment.cells(policy), totals, strict=True))
 
 
 @dataclass(frozen=True)
 class Mean(Query):
-    """Mean of a number over rows in which it is not missing, possibly by group."""
+    """Mean of a number over rows in which it is not missing.
+
+    Parameters
+    ----------
+    column : str
+        A number or a boolean.
+    by, groups, where
+        As in `Count`.
+    """
 
     column: str
-    by: str | None = None
+    by: By = None
     groups: tuple[str, ...] | None = None
+    where: Where = None
+
+    def __post_init__(self) -> None:
+        normalized(self)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the cells."""
+        return as_columns(self.by)
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return the centered sum, and the count where it is not public."""
-        return _sum_and_count(policy, self.column, self.by, self.groups)
+        return _sum_and_count(policy, self)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return means inside the declared bounds."""
         lower, upper = number_bounds(policy, self.column)
-        moment, sums, counts = _sums_and_counts(self, policy, n_rows, estimates)
-        means = [
-            _from_center(total / count, lower, upper).clipped(lower, upper)
-            for total, count in zip(sums, counts, strict=True)
-        ]
-        return list(zip(moment.labels(policy), means, strict=True))
+        moment, *rest = self.moments(policy)
+        counts = _counts(rest, moment, policy, n_rows, estimates)
+        means = []
+        for total, count in zip(estimates[moment], counts, strict=True):
+            share = (total / count).clipped(-0.5, 0.5)
+            mean = share.scaled(upper - lower).shifted(lower / 2 + upper / 2)
+            # Bhatia and Davis 2000: the variance of numbers with this mean
+            variance = (upper - mean.value) * (mean.value - lower)
+            error = sampling_error(variance, count.value, upper - lower)
+            means.append(mean.clipped(lower, upper).sampled(error))
+        return list(zip(moment.cells(policy), means, strict=True))
 
 
 @dataclass(frozen=True)
 class Variance(Query):
-    """Population variance of a number over rows in which it is not missing."""
+    """Population variance of a number over rows in which it is not missing.
+
+    Parameters
+    ----------
+    column : str
+        A number or a boolean.
+    by, groups, where
+        As in `Count`.
+    """
 
     column: str
+    by: By = None
+    groups: tuple[str, ...] | None = None
+    where: Where = None
+
+    def __post_init__(self) -> None:
+        normalized(self)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the cells."""
+        return as_columns(self.by)
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return sum, sum of squares, and the count where it is not public."""
-        square = Moment((self.column, self.column))
-        return (square, *_sum_and_count(policy, self.column, None, None))
+        number_bounds(policy, self.column)
+        square = _moment((self.column, self.column), self)
+        return (square, *_sum_and_count(policy, self))
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the variance, at most a quarter of the squared width."""
         lower, upper = number_bounds(policy, self.column)
-        square, *rest = self.moments(policy)
-        count = _count(rest[1] if len(rest) == 2 else None, n_rows, estimates)
-        mean = estimates[rest[0]][0] / count
-        variance = estimates[square][0] / count - mean.squared()
-        return [("", variance.clipped(0.0, 0.25).scaled((upper - lower) ** 2))]
+        width = (upper - lower) ** 2
+        square, total, *rest = self.moments(policy)
+        counts = _counts(rest, total, policy, n_rows, estimates)
+        variances = []
+        for squares, sums, count in zip(
+            estimates[square], estimates[total], counts, strict=True
+        ):
+            share = (squares / count - (sums / count).squared()).clipped(0.0, 0.25)
+            # Squared deviations lie between 0 and the squared width.
+            spread = share.value * (1.0 - share.value)
+            error = sampling_error(spread, count.value, 0.25) * width
+            variances.append(share.scaled(width).sampled(error))
+        return list(zip(square.cells(policy), variances, strict=True))
 
 
 @dataclass(frozen=True)
@@ -154,7 +228,7 @@ class Covariance(Query):
             lower, upper = number_bounds(policy, name)
             widths *= upper - lower
         centered = _covariance(self.moments(policy), n_rows, estimates)
-        return [("", centered.clipped(-0.25, 0.25).scaled(widths))]
+        return [((), centered.clipped(-0.25, 0.25).scaled(widths))]
 
 
 @dataclass(frozen=True)
@@ -181,131 +255,51 @@ class Correlation(Query):
         ]
         deviations = (spread[0].clipped(0, 0.25) * spread[1].clipped(0, 0.25)).root()
         centered = _covariance(tuple(pair), n_rows, estimates)
-        return [("", (centered / deviations).clipped(-1.0, 1.0))]
+        return [((), (centered / deviations).clipped(-1.0, 1.0))]
 
 
-@dataclass(frozen=True)
-class Histogram(Query):
-    """Number of rows in every declared group of a column."""
-
-    column: str
-
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return one count per group."""
-        return Count(self.column).moments(policy)
-
-    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
-        """Return the counts, between 0 and the number of rows."""
-        return Count(self.column).answer(policy, n_rows, estimates)
+def count_with_sampling(count: Estimate, n_rows: int) -> Estimate:
+    """Return a count within 0 and the rows, and the spread of a binomial count."""
+    clipped = count.clipped(0.0, n_rows)
+    share = clipped.value / n_rows
+    return clipped.sampled(SAMPLING_QUANTILE * math.sqrt(n_rows * share * (1 - share)))
 
 
-@dataclass(frozen=True)
-class Quantiles(Query):
-    """Quantiles of a number, read off the noisy counts of its declared bins.
+def sampling_error(variance: float, count: float, largest: float) -> float:
+    """Return how far a mean of a sample is from that of its population.
 
-    Parameters
-    ----------
-    column : str
-        A number with declared bins and without a missing slot.
-    probabilities : tuple of float
-        Each in [0, 1].
+    Computed from released numbers alone; at most `largest`.
     """
-
-    column: str
-    probabilities: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if not self.probabilities:
-            raise CorrDPError(
-                "quantiles need at least one probability, got none. Ask for example "
-                f"quantiles({self.column}, 0.5)."
-            )
-        for probability in self.probabilities:
-            check_real("quantile probability", probability, lower=0.0, upper=1.0)
-
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return one count per bin."""
-        bin_edges(policy, self.column)
-        _refuse_slot(policy, self.column)
-        return Count(self.column).moments(policy)
-
-    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
-        """Return quantiles between the edges that surely surround them.
-
-        The share of rows below an edge is the sum of the bins below it, or one minus
-        the sum of those above: the shorter sum errs less.
-        """
-        (moment,) = self.moments(policy)
-        counts = estimates[moment]
-        largest_error = max(count.radius for count in counts)
-        edges = bin_edges(policy, self.column)
-        below = np.cumsum([0.0, *(count.value for count in counts)])
-        total = below[-1]
-        n_bins = len(counts)
-        shares, reach = np.empty(n_bins + 1), np.empty(n_bins + 1)
-        for edge in range(n_bins + 1):
-            above = n_bins - edge
-            shorter = below[edge] if edge <= above else n_rows - (total - below[edge])
-            shares[edge] = shorter / n_rows
-            reach[edge] = min(edge, above) * largest_error / n_rows
-        lowest = np.clip(np.maximum.accumulate(shares - reach), 0.0, 1.0)
-        highest = np.clip(np.minimum.accumulate((shares + reach)[::-1])[::-1], 0.0, 1.0)
-        shares = np.clip(np.maximum.accumulate(shares), 0.0, 1.0)
-        first_row = 1.0 / n_rows  # the quantile at 0 is the smallest value
-        return [
-            (
-                f"{p:g}",
-                _quantile_estimate(max(p, first_row), edges, shares, lowest, highest),
-            )
-            for p in self.probabilities
-        ]
+    if count < 1.0:
+        return largest
+    error = SAMPLING_QUANTILE * math.sqrt(max(variance, 0.0) / count)
+    return min(error, largest)
 
 
-def _quantile_estimate(
-    probability: float,
-    edges: FloatArray,
-    shares: FloatArray,
-    lowest: FloatArray,
-    highest: FloatArray,
-) -> Estimate:
-    last = edges.size - 1
-    # The quantile is above every edge with surely too few rows below it, and not above
-    # the first edge with surely enough.
-    start = int(np.searchsorted(highest, probability, side="left")) - 1
-    end = int(np.searchsorted(lowest, probability, side="left"))
-    lower, upper = float(edges[max(start, 0)]), float(edges[min(end, last)])
-    right = min(max(int(np.searchsorted(shares, probability, side="left")), 1), last)
-    rise = shares[right] - shares[right - 1]
-    part = (probability - shares[right - 1]) / rise if rise > 0.0 else 0.5
-    part = min(max(float(part), 0.0), 1.0)
-    value = float(edges[right - 1] + part * (edges[right] - edges[right - 1]))
-    return Estimate(value, min(lower, value), max(upper, value))
+def _moment(factors: tuple[str, ...], query: Count | Total | Mean | Variance) -> Moment:
+    return Moment(factors, as_columns(query.by), query.groups, None, query.where)  # type: ignore[arg-type]
 
 
 def _sum_and_count(
-    policy: Policy, name: str, by: str | None, groups: tuple[str, ...] | None
+    policy: Policy, query: Total | Mean | Variance
 ) -> tuple[Moment, ...]:
-    number_bounds(policy, name)
-    total = Moment((name,), by, groups)
-    total.labels(policy)
-    count = count_moment(policy, name, total)
+    number_bounds(policy, query.column)
+    total = _moment((query.column,), query)
+    total.levels(policy)
+    count = count_moment(policy, query.column, total)
     return (total,) if count is None else (total, count)
 
 
-def _sums_and_counts(
-    query: Total | Mean, policy: Policy, n_rows: int, estimates: Estimates
-) -> tuple[Moment, list[Estimate], list[Estimate]]:
-    total, *rest = query.moments(policy)
-    sums = estimates[total]
+def _counts(
+    rest: list[Moment],
+    like: Moment,
+    policy: Policy,
+    n_rows: int,
+    estimates: Estimates,
+) -> list[Estimate]:
     if not rest:
-        return total, sums, [Estimate.exactly(float(n_rows))] * len(sums)
-    return total, sums, [c.clipped(0.0, n_rows) for c in estimates[rest[0]]]
-
-
-def _count(moment: Moment | None, n_rows: int, estimates: Estimates) -> Estimate:
-    if moment is None:
-        return Estimate.exactly(float(n_rows))
-    return estimates[moment][0].clipped(0.0, n_rows)
+        return [Estimate.exactly(float(n_rows))] * len(like.cells(policy))
+    return [count.clipped(0.0, n_rows) for count in estimates[rest[0]]]
 
 
 def _pair_moments(policy: Policy, first: str, second: str) -> tuple[Moment, ...]:
@@ -316,7 +310,11 @@ def _pair_moments(policy: Policy, first: str, second: str) -> tuple[Moment, ...]
         )
     for name in (first, second):
         number_bounds(policy, name)
-        _refuse_slot(policy, name)
+        if may_be_missing(policy, name):
+            raise PolicyError(
+                f"column {name!r} has a missing slot, and this query needs a number in "
+                "every row. Declare a missing_value instead."
+            )
     ordered = sorted((first, second))
     return Moment((first,)), Moment((second,)), Moment((ordered[0], ordered[1]))
 
@@ -327,15 +325,3 @@ def _covariance(
     rows = Estimate.exactly(float(n_rows))
     first, second, product = (estimates[moment][0] / rows for moment in pair)
     return product - first * second
-
-
-def _refuse_slot(policy: Policy, name: str) -> None:
-    if may_be_missing(policy, name):
-        raise PolicyError(
-            f"column {name!r} has a missing slot, and this query needs a number in "
-            "every row. Declare a missing_value instead."
-        )
-
-
-def _from_center(share: Estimate, lower: float, upper: float) -> Estimate:
-    return share.scaled(upper - lower).shifted(lower / 2 + upper / 2)

@@ -1,11 +1,14 @@
 """Moments: the one statistic of which every query is made.
 
-A moment is, for each declared group, the sum over rows of a product of at most two
-numbers centered at the middle of their bounds, each row rounded to whole grid steps.
+A moment is, for each cell of declared groups, the sum over the rows that meet a
+condition of a product of at most two numbers centered at the middle of their bounds,
+each row rounded to whole grid steps.
 Sums of whole numbers are exact, so its movement between neighbors is exact too.
 Theory: ``docs/theory/queries.md``.
 """
 
+import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,30 +26,36 @@ from corrdp.queries._columns import (
     read_groups,
     read_numbers,
 )
+from corrdp.queries._condition_text import condition_text
+from corrdp.queries._conditions import Condition
 
+MOST_CELLS = 2**20
 RESOLUTION = 2**20  # grid steps across the declared bounds of a number
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Sum of a product of centered numbers over the rows of each group.
+    """Sum of a product of centered numbers over the rows of each cell.
 
     Parameters
     ----------
     factors : tuple of str
         No factor counts rows; one sums a number; two, possibly equal, a product.
-    by : str, optional
-        Column whose declared groups split the rows.
+    by : tuple of str
+        Columns whose declared groups, crossed, are the cells.
     groups : tuple of str, optional
-        Which of the groups; all of them by default.
+        Which groups of the first of these columns; all of them by default.
     present : str, optional
         Count only rows in which this column is not missing.
+    where : Condition, optional
+        Count only rows for which this is true.
     """
 
     factors: tuple[str, ...]
-    by: str | None = None
+    by: tuple[str, ...] = ()
     groups: tuple[str, ...] | None = None
     present: str | None = None
+    where: Condition | None = None
 
     @property
     def steps(self) -> int:
@@ -55,7 +64,7 @@ class Moment:
 
     @property
     def span(self) -> int:
-        """Largest difference between two rows of one group, in grid steps."""
+        """Largest difference between two rows of one cell, in grid steps."""
         if len(self.factors) == 2:
             same = self.factors[0] == self.factors[1]
             return RESOLUTION // 4 if same else RESOLUTION // 2
@@ -67,37 +76,58 @@ class Moment:
         return {0: 1, 1: RESOLUTION // 2, 2: RESOLUTION // 4}[len(self.factors)]
 
     @property
+    def columns(self) -> frozenset[str]:
+        """Every column that the sums read."""
+        filtered = self.where.columns if self.where is not None else frozenset()
+        present = {self.present} if self.present is not None else set()
+        return filtered | {*self.factors, *self.by} | present
+
+    @property
     def name(self) -> str:
         """Name shown in plans."""
-        what = " * ".join(self.factors) or "rows"
+        name = " * ".join(self.factors) or "rows"
         if self.present is not None:
-            what += f" with {self.present}"
-        return (
-            what
-            if self.by is None
-            else f"{what} by {self.by}"
-            + ("" if self.groups is None else f" ({', '.join(self.groups)})")
-        )
+            name += f" with {self.present}"
+        if self.by:
+            first, *rest = self.by
+            listed = "" if self.groups is None else f" ({', '.join(self.groups)})"
+            name += " by " + ", ".join([first + listed, *rest])
+        if self.where is not None:
+            name += f" where {condition_text(self.where)}"
+        return name
 
-    def labels(self, policy: Policy) -> tuple[str, ...]:
-        """Return the names of the groups, or raise `PolicyError` for unknown ones."""
-        if self.by is None:
-            return ("",)
-        declared = group_names(policy, self.by)
-        if self.groups is None:
-            return declared
-        for group in self.groups:
-            if declared.count(group) != 1:
-                raise PolicyError(
-                    f"group {group!r} of column {self.by!r} is not in the policy, or "
-                    f"not once. Its groups are: {', '.join(declared)}."
-                )
-        if len(set(self.groups)) != len(self.groups):
+    def levels(self, policy: Policy) -> tuple[tuple[str, ...], ...]:
+        """Return the released groups of each column, or raise `PolicyError`."""
+        if len(set(self.by)) != len(self.by):
             raise PolicyError(
-                f"groups of column {self.by!r} must differ, got {list(self.groups)}. "
-                "Name each group once."
+                f"columns to split by must differ, got {list(self.by)}. Name each "
+                "column once."
             )
-        return self.groups
+        levels = [group_names(policy, name) for name in self.by]
+        n_cells = math.prod(map(len, levels))
+        if n_cells > MOST_CELLS:
+            raise PolicyError(
+                f"a table by {', '.join(self.by)} has {n_cells} cells, at most "
+                f"{MOST_CELLS} can be released. Declare fewer bins or merge categories."
+            )
+        if self.where is not None:
+            self.where.check(policy)
+        if self.groups is not None:
+            _check_groups(self.by[0], self.groups, levels[0])
+            levels[0] = self.groups
+        return tuple(levels)
+
+    def cells(self, policy: Policy) -> tuple[tuple[str, ...], ...]:
+        """Return the groups of every cell; one cell without groups if nothing splits.
+
+        Examples
+        --------
+        >>> from corrdp.policy import BooleanDomain, Feature
+        >>> policy = Policy((Feature("smoker", "sensitive", BooleanDomain()),))
+        >>> Moment((), ("smoker",)).cells(policy)
+        (('false',), ('true',))
+        """
+        return tuple(itertools.product(*self.levels(policy)))
 
     def movement(self, policy: Policy, changed: frozenset[str]) -> tuple[int, int]:
         """Bound the 1-norm and squared 2-norm of the movement, in grid steps.
@@ -111,14 +141,25 @@ class Moment:
         read = set(self.factors) | ({self.present} if self.present else set())
         if read & changed:
             within = self.span
-        across = across_squared = 0
-        if self.by in changed:
-            ends = min(2, len(self.labels(policy)))  # the group left, the group entered
-            across, across_squared = ends * self.largest, ends * self.largest**2
+        ends = self._ends(policy, changed)
+        across, across_squared = ends * self.largest, ends * self.largest**2
         return max(within, across), max(within**2, across_squared)
 
+    def _ends(self, policy: Policy, changed: frozenset[str]) -> int:
+        """Return how many cells gain or lose a whole row: left and entered."""
+        reached, may_leave = 1, False
+        for name, released in zip(self.by, self.levels(policy), strict=True):
+            if name in changed:
+                reached *= len(released)
+                may_leave |= len(released) < len(group_names(policy, name))
+        if self.where is not None and self.where.columns & changed:
+            may_leave = True
+        if reached > 1:
+            return 2
+        return 1 if may_leave else 0
+
     def evaluate(self, policy: Policy, table: Any) -> IntArray:
-        """Return the exact sums, one whole number of grid steps per group."""
+        """Return the exact sums, one whole number of grid steps per cell."""
         rows = np.ones(count_rows(table), dtype=np.int64)
         if self.present is not None:
             rows = read_numbers(policy, table, self.present).present.astype(np.int64)
@@ -127,23 +168,42 @@ class Moment:
             for name in self.factors:
                 product = product * read_numbers(policy, table, name).values
             rows = np.floor(product + 0.5).astype(np.int64)
-        if self.by is None:
-            return np.array([rows.sum()], dtype=np.int64)
-        declared = group_names(policy, self.by)
-        codes = read_groups(policy, table, self.by)
-        sums = np.zeros(len(declared), dtype=np.int64)
-        np.add.at(sums, codes, rows)
+        if self.where is not None:
+            rows = np.where(self.where.evaluate(policy, table).true, rows, 0)
+        declared = tuple(group_names(policy, name) for name in self.by)
+        cell = np.zeros(rows.size, dtype=np.int64)
+        for name, names in zip(self.by, declared, strict=True):
+            cell = cell * len(names) + read_groups(policy, table, name)
+        sums = np.zeros(math.prod(map(len, declared)), dtype=np.int64)
+        np.add.at(sums, cell, rows)
         if self.groups is None:
             return sums
-        return sums[[declared.index(label) for label in self.labels(policy)]]
+        released = [declared[0].index(label) for label in self.groups]
+        return sums.reshape(len(declared[0]), -1)[released].reshape(-1)
 
 
-def count_moment(policy: Policy, name: str, by: Moment) -> Moment | None:
+def _check_groups(
+    name: str, groups: tuple[str, ...], declared: tuple[str, ...]
+) -> None:
+    for group in groups:
+        if declared.count(group) != 1:
+            raise PolicyError(
+                f"group {group!r} of column {name!r} is not in the policy, or "
+                f"not once. Its groups are: {', '.join(declared)}."
+            )
+    if len(set(groups)) != len(groups):
+        raise PolicyError(
+            f"groups of column {name!r} must differ, got {list(groups)}. "
+            "Name each group once."
+        )
+
+
+def count_moment(policy: Policy, name: str, like: Moment) -> Moment | None:
     """Return the moment that counts the rows of a mean, or None if it is public."""
     present = name if may_be_missing(policy, name) else None
-    if by.by is None and present is None:
+    if not like.by and present is None and like.where is None:
         return None
-    return Moment((), by.by, by.groups, present)
+    return Moment((), like.by, like.groups, present, like.where)
 
 
 def moment_movement(
@@ -178,7 +238,7 @@ def moment_movement(
         tuple(
             Group(
                 moment.name,
-                len(moment.labels(policy)),
+                len(moment.cells(policy)),
                 tuple(dict.fromkeys(moment.factors)),
                 weight / moment.span**2,
             )

@@ -19,8 +19,10 @@ from corrdp.mechanisms.noise import (
 )
 from corrdp.policy import Budget, Policy, neighbor_classes
 from corrdp.queries._ask import ask_text, parse_ask
-from corrdp.queries._kinds import Query
+from corrdp.queries._estimates import Estimate
 from corrdp.queries._moments import Moment, moment_movement
+from corrdp.queries._query import Arithmetic, Query
+from corrdp.queries._sql import SqlQuestion
 
 GRID_ASSUMPTION = (
     "numbers are rounded to 2**20 steps between their declared bounds; noise is "
@@ -57,6 +59,8 @@ class QueryPlan:
         Where the distances came from.
     assumptions : tuple of str
         What the proof needs beyond the declared domain.
+    names : tuple of str
+        Name of each answer where the question gave one, else empty.
     """
 
     policy: Policy
@@ -67,6 +71,11 @@ class QueryPlan:
     n_rows: int
     leakage: LeakageClaim
     assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            object.__setattr__(self, "names", ("",) * len(self.queries))
 
     def certificate(self, *, replayable_noise: bool = False) -> Certificate:
         """Return what the release proves."""
@@ -104,7 +113,7 @@ class QueryPlan:
 
 def plan_queries(
     policy: Policy,
-    queries: Sequence[Query | str],
+    queries: Sequence[Query | str] | SqlQuestion,
     *,
     budget: Budget,
     n_rows: int,
@@ -119,8 +128,8 @@ def plan_queries(
     ----------
     policy : Policy
         Every bound, bin and group comes from it.
-    queries : sequence of Query or str
-        Queries, or questions such as ``"mean(age)"``.
+    queries : sequence of Query or str, or SqlQuestion
+        Queries, questions such as ``"mean(age)"``, or what `parse_sql` read.
     budget : Budget
         For all queries together.
     n_rows : int
@@ -145,6 +154,9 @@ def plan_queries(
     check_count("n_rows", n_rows)
     policy.require_confirmed()
     budget.warn_if_large_delta(n_rows)
+    names: tuple[str, ...] = ()
+    if isinstance(queries, SqlQuestion):
+        queries, names = queries.queries, queries.names
     asked = tuple(parse_ask(q) if isinstance(q, str) else q for q in queries)
     if not asked:
         raise CorrDPError("no query was asked. Ask for example mean(age).")
@@ -153,6 +165,7 @@ def plan_queries(
     for query in asked:
         for moment in query.moments(policy):
             weights[moment] = weights.get(moment, 0.0) + 1.0
+    _rehearse(asked, policy, n_rows, weights)
     movement = moment_movement(
         weights, policy, neighbor_classes(policy, claim.distances())
     )
@@ -171,8 +184,24 @@ def plan_queries(
     if isinstance(leakage, LeakageTable):
         assumptions += leakage.assumptions
     return QueryPlan(
-        policy, asked, tuple(weights), noise, budget, n_rows, claim, assumptions
+        policy, asked, tuple(weights), noise, budget, n_rows, claim, assumptions, names
     )
+
+
+def _rehearse(
+    queries: Sequence[Query],
+    policy: Policy,
+    n_rows: int,
+    moments: Mapping[Moment, float],
+) -> None:
+    """Calculate with zeros, so that sides that do not match are refused unpaid."""
+    zeros = {
+        moment: [Estimate.exactly(0.0)] * len(moment.cells(policy))
+        for moment in moments
+    }
+    for query in queries:
+        if isinstance(query, Arithmetic):
+            query.answer(policy, n_rows, zeros)
 
 
 def _claim(policy: Policy, leakage: Leakage | None) -> LeakageClaim:

@@ -1,14 +1,12 @@
 """Answer queries: pay, then read, then add noise."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from corrdp._typing import IntArray, JSONObject
+from corrdp._typing import IntArray
 from corrdp.accounting import PrivacyEvent
-from corrdp.certificate import Certificate
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.ledger import Ledger, Receipt, require_recorded
 from corrdp.mechanisms._leakage_table import LeakageTable
@@ -17,111 +15,17 @@ from corrdp.policy import Budget, Policy
 from corrdp.queries._ask import ask_text
 from corrdp.queries._columns import count_rows
 from corrdp.queries._estimates import Estimate
-from corrdp.queries._kinds import Labeled, Query
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One answer, or one per group, with how far off it may be.
-
-    Parameters
-    ----------
-    ask : str
-        The question.
-    labels : tuple of str
-        Groups or quantile probabilities; one empty label for a single number.
-    values : tuple of float
-        The noisy answers.
-    radii : tuple of float
-        Distance within which the answers without noise lie.
-    probability : float
-        With at least this probability all answers of the release are within their
-        radii at once.
-    """
-
-    ask: str
-    labels: tuple[str, ...]
-    values: tuple[float, ...]
-    radii: tuple[float, ...]
-    probability: float
-
-    @property
-    def value(self) -> float | dict[str, float]:
-        """The number, or a number per group."""
-        if self.labels == ("",):
-            return self.values[0]
-        return dict(zip(self.labels, self.values, strict=True))
-
-    @property
-    def radius(self) -> float | dict[str, float]:
-        """The radius, or a radius per group."""
-        if self.labels == ("",):
-            return self.radii[0]
-        return dict(zip(self.labels, self.radii, strict=True))
-
-    def to_json(self) -> JSONObject:
-        """Return a JSON-able description."""
-        return {
-            "ask": self.ask,
-            "value": self.value,
-            "radius": self.radius,
-            "probability": self.probability,
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class QueryResult:
-    """Answers, what they prove, and the payment.
-
-    Parameters
-    ----------
-    answers : tuple of Answer
-        In the order of the questions.
-    certificate : Certificate
-        What was released, priced per class.
-    plan : QueryPlan
-        The noise.
-    receipt : Receipt, optional
-        The charge in the ledger, if one was given.
-    """
-
-    answers: tuple[Answer, ...]
-    certificate: Certificate
-    plan: QueryPlan
-    receipt: Receipt | None
-
-    def to_json(self) -> JSONObject:
-        """Return a JSON-able description."""
-        return {
-            "answers": [answer.to_json() for answer in self.answers],
-            "plan": self.plan.to_json(),
-            "certificate": self.certificate.to_dict(),
-            "charge": None if self.receipt is None else self.receipt.number,
-        }
-
-    def to_text(self) -> str:
-        """Return the answers as a plain table."""
-        lines = []
-        for answer in self.answers:
-            for label, value, radius in zip(
-                answer.labels, answer.values, answer.radii, strict=True
-            ):
-                name = f"{answer.ask}: {label}" if label else answer.ask
-                lines.append(f"{name:<40}  {value:14.6g}  +- {radius:.4g}")
-        lines.append(
-            "(all within their radius with probability "
-            f"{self.answers[0].probability:g}; epsilon {self.certificate.epsilon:.6g}, "
-            f"delta {self.certificate.delta:g})"
-        )
-        return "\n".join(lines)
+from corrdp.queries._query import Labeled, Query
+from corrdp.queries._result import Answer, QueryResult
+from corrdp.queries._sql import SqlQuestion
 
 
 def answer_queries(
     table: Any,
     policy: Policy,
-    queries: Sequence[Query | str],
+    queries: Sequence[Query | str] | SqlQuestion,
     *,
     epsilon: float | None = None,
     delta: float = 0.0,
@@ -142,8 +46,8 @@ def answer_queries(
         pandas, polars or pyarrow, or a numpy array in the policy's order.
     policy : Policy
         Every bound, bin and group comes from it; nothing is read off the table.
-    queries : sequence of Query or str
-        Queries, or questions such as ``"mean(age)"``.
+    queries : sequence of Query or str, or SqlQuestion
+        Queries, questions such as ``"mean(age)"``, or what `parse_sql` read.
     epsilon, delta : float
         Budget of all queries together; ``delta=0`` means Laplace noise.
     ledger : Ledger, optional
@@ -276,16 +180,24 @@ def _answers(
         ]
         start += group.size
     return tuple(
-        _answer(query, query.answer(plan.policy, plan.n_rows, estimates), 1.0 - beta)
-        for query in plan.queries
+        _answer(
+            query,
+            query.answer(plan.policy, plan.n_rows, estimates),
+            name,
+            1.0 - beta,
+        )
+        for query, name in zip(plan.queries, plan.names, strict=True)
     )
 
 
-def _answer(query: Query, labeled: Labeled, probability: float) -> Answer:
+def _answer(query: Query, labeled: Labeled, name: str, probability: float) -> Answer:
     return Answer(
         ask_text(query),
-        tuple(label for label, _ in labeled),
+        tuple(cell for cell, _ in labeled),
         tuple(estimate.value for _, estimate in labeled),
         tuple(estimate.radius for _, estimate in labeled),
         probability,
+        query.key_columns,
+        tuple(estimate.sampling for _, estimate in labeled),
+        name,
     )

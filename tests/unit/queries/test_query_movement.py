@@ -9,6 +9,7 @@ import pytest
 
 from corrdp.mechanisms import answer_queries, plan_queries
 from corrdp.policy import (
+    BooleanDomain,
     Budget,
     CategoryDomain,
     Feature,
@@ -24,6 +25,7 @@ POLICY = Policy(
         Feature("dose", "sensitive", NumberDomain(0, 8, missing=Slot())),
         Feature("ward", "insensitive", CategoryDomain(("a", "b", "c")), leakage=0.3),
         Feature("height", "insensitive", NumberDomain(100, 220), leakage=0.2),
+        Feature("smoker", "insensitive", BooleanDomain(), leakage=0.1),
     ),
     Label("cost", NumberDomain(0, 10), 0.5),
 )
@@ -32,6 +34,7 @@ CORNERS = {
     "dose": (0.0, 4.0, 8.0, None),
     "ward": ("a", "b", "c"),
     "height": (100.0, 160.0, 220.0),
+    "smoker": (False, True),
     "cost": (0.0, 10.0),
 }
 ROWS = [
@@ -47,6 +50,18 @@ ASKS = [
     "covariance(age, height)",
     "mean(cost)",
     "mean(cost) by ward",
+    "count() where age > 50",
+    "count() by ward, smoker",
+    "count() by ward, smoker where age > 50",
+    "count() by ward (a), smoker",
+    "sum(age) by ward (a, b) where smoker",
+    "sum(age) by ward, smoker where height >= 160 or smoker",
+    "mean(dose) by smoker where not ward in (a, b)",
+    "variance(age) by ward where smoker",
+    "variance(dose) where dose is missing or ward = a",
+    "median(age) by ward",
+    "histogram(age) by smoker where dose is not missing",
+    "sum(cost) / count() by ward where smoker",
 ]
 
 
@@ -60,6 +75,7 @@ def columns_of(policy):
         "sensitive": {"age", "dose"},
         "insensitive:ward": {"ward"},
         "insensitive:height": {"height"},
+        "insensitive:smoker": {"smoker"},
     }
     # a protected label may change with every class, or alone
     changes = {name: columns | {"cost"} for name, columns in changes.items()}
@@ -93,7 +109,7 @@ def test_no_row_moves_a_sum_farther_than_planned_and_some_row_that_far(ask):
 
 def relevant(moment):
     """Return corners in the columns that a sum reads; others stay at their first."""
-    read = {*moment.factors, moment.by, moment.present}
+    read = moment.columns
     return [
         row
         for row in ROWS

@@ -1,0 +1,406 @@
+"""Conditions on declared columns: which rows a question is about.
+
+A condition is evaluated row by row on the declared code of each cell, in the logic of
+SQL: a comparison with a missing cell is neither true nor false, and only rows for which
+the whole condition is true are counted.
+Theory: ``docs/theory/queries.md``.
+"""
+
+import operator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._cells import canonical_text
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import BooleanDomain, CategoryDomain, NumberDomain, Policy
+from corrdp.queries._columns import (
+    MISSING,
+    column,
+    group_names,
+    may_be_missing,
+    read_centered,
+    read_groups,
+    read_numbers,
+)
+
+OPERATORS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_TRUE, _FALSE = ("true", "1"), ("false", "0")
+
+Value: TypeAlias = str | float | bool
+
+
+class Truth(NamedTuple):
+    """Rows for which a condition is true, and rows for which it is false."""
+
+    true: NDArray[np.bool_]
+    false: NDArray[np.bool_]
+
+
+class Condition(ABC):
+    """A statement about one row, made of declared columns and constants.
+
+    Combine with ``&``, ``|`` and ``~``.
+    """
+
+    @property
+    @abstractmethod
+    def columns(self) -> frozenset[str]:
+        """Columns that the condition reads."""
+
+    @abstractmethod
+    def check(self, policy: Policy) -> None:
+        """Raise unless every column and constant is declared."""
+
+    @abstractmethod
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where it is true and where it is false, row by row."""
+
+    def __and__(self, other: "Condition | Column") -> "Condition":
+        return Both(self, as_condition(other))
+
+    def __rand__(self, other: "Condition | Column") -> "Condition":
+        return Both(as_condition(other), self)
+
+    def __or__(self, other: "Condition | Column") -> "Condition":
+        return Either(self, as_condition(other))
+
+    def __ror__(self, other: "Condition | Column") -> "Condition":
+        return Either(as_condition(other), self)
+
+    def __invert__(self) -> "Condition":
+        return Negation(self)
+
+    def __bool__(self) -> bool:
+        raise CorrDPError(
+            "a condition has no truth before it meets a row. Combine conditions with "
+            "&, | and ~, not with and, or, not."
+        )
+
+
+class Column:
+    """A column in a condition: ``col("age") >= 40``, ``col("smoker")``.
+
+    Parameters
+    ----------
+    name : str
+        A column of the policy. A boolean stands for itself.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        return Comparison(self.name, "=", _literal(other))
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        return Comparison(self.name, "!=", _literal(other))
+
+    def __lt__(self, other: Value) -> Condition:
+        return Comparison(self.name, "<", _literal(other))
+
+    def __le__(self, other: Value) -> Condition:
+        return Comparison(self.name, "<=", _literal(other))
+
+    def __gt__(self, other: Value) -> Condition:
+        return Comparison(self.name, ">", _literal(other))
+
+    def __ge__(self, other: Value) -> Condition:
+        return Comparison(self.name, ">=", _literal(other))
+
+    def is_in(self, *values: Value) -> Condition:
+        """Return whether the cell is one of the values."""
+        return Membership(self.name, tuple(map(_literal, values)))
+
+    def is_missing(self) -> Condition:
+        """Return whether the cell is missing."""
+        return Absence(self.name)
+
+    def __and__(self, other: "Condition | Column") -> Condition:
+        return as_condition(self) & other
+
+    def __or__(self, other: "Condition | Column") -> Condition:
+        return as_condition(self) | other
+
+    def __invert__(self) -> Condition:
+        return ~as_condition(self)
+
+    def __bool__(self) -> bool:
+        raise CorrDPError(
+            f"column {self.name!r} has no truth before it meets a row. Combine "
+            "conditions with &, | and ~, not with and, or, not."
+        )
+
+
+def col(name: str) -> Column:
+    """Return a column to be compared in a condition.
+
+    Examples
+    --------
+    >>> (col("age") >= 40) & col("smoker")
+    Both(left=Comparison(column='age', operator='>=', value='40'), \
+right=Comparison(column='smoker', operator='=', value='true'))
+    """
+    return Column(name)
+
+
+def as_condition(given: "Condition | Column") -> Condition:
+    """Return a condition; a column alone says that it is true."""
+    if isinstance(given, Column):
+        return Comparison(given.name, "=", "true")
+    if isinstance(given, Condition):
+        return given
+    raise CorrDPError(
+        f"a condition must be made of columns, got a {type(given).__name__}. Write for "
+        'example col("age") >= 40.'
+    )
+
+
+@dataclass(frozen=True)
+class Comparison(Condition):
+    """A column compared with a constant, written as its canonical text."""
+
+    column: str
+    operator: str
+    value: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The column."""
+        return frozenset({self.column})
+
+    def check(self, policy: Policy) -> None:
+        """Raise unless the constant is in the declared domain."""
+        if _is_number(policy, self.column, self.value):
+            _checked_bound(policy, self.column, self.value)
+            return
+        _code(policy, self.column, self.value)
+        if self.operator not in ("=", "!="):
+            raise PolicyError(
+                f"column {self.column!r} is compared by {self.operator!r}, which needs "
+                "a number on both sides. Compare by = or !=, or list values with in."
+            )
+
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Compare every present cell."""
+        self.check(policy)
+        compare = OPERATORS[self.operator]
+        if _is_number(policy, self.column, self.value):
+            numbers = read_numbers(policy, table, self.column)
+            bound = read_centered(policy, self.column, float(self.value))
+            holds, present = compare(numbers.values, bound), numbers.present
+        else:
+            codes = read_groups(policy, table, self.column)
+            present = _present(policy, self.column, codes)
+            holds = compare(codes, _code(policy, self.column, self.value))
+        return Truth(holds & present, ~holds & present)
+
+
+@dataclass(frozen=True)
+class Membership(Condition):
+    """A column that holds one of several constants."""
+
+    column: str
+    values: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise CorrDPError(
+                f"the list of values of column {self.column!r} is empty. Name at least "
+                "one."
+            )
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The column."""
+        return frozenset({self.column})
+
+    @property
+    def _parts(self) -> list[Comparison]:
+        return [Comparison(self.column, "=", value) for value in self.values]
+
+    def check(self, policy: Policy) -> None:
+        """Raise unless every constant is in the declared domain."""
+        for part in self._parts:
+            part.check(policy)
+
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where one of the comparisons is true."""
+        found = [part.evaluate(policy, table) for part in self._parts]
+        return Truth(
+            np.logical_or.reduce([truth.true for truth in found]),
+            np.logical_and.reduce([truth.false for truth in found]),
+        )
+
+
+@dataclass(frozen=True)
+class Absence(Condition):
+    """A missing cell of a column that declares a slot for missing values."""
+
+    column: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The column."""
+        return frozenset({self.column})
+
+    def check(self, policy: Policy) -> None:
+        """Raise unless the column has a missing slot."""
+        if not may_be_missing(policy, self.column):
+            raise PolicyError(
+                f"column {self.column!r} has no slot for missing values, so none is "
+                'missing. Declare missing = "slot", or leave the condition out.'
+            )
+
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where the cell is missing."""
+        self.check(policy)
+        if isinstance(column(policy, self.column).domain, CategoryDomain):
+            codes = read_groups(policy, table, self.column)
+            present = _present(policy, self.column, codes)
+        else:
+            present = read_numbers(policy, table, self.column).present
+        return Truth(~present, present)
+
+
+@dataclass(frozen=True)
+class Both(Condition):
+    """Two conditions that hold together."""
+
+    left: Condition
+    right: Condition
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of both."""
+        return self.left.columns | self.right.columns
+
+    def check(self, policy: Policy) -> None:
+        """Check both."""
+        self.left.check(policy)
+        self.right.check(policy)
+
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where both are true, and where one is false."""
+        left = self.left.evaluate(policy, table)
+        right = self.right.evaluate(policy, table)
+        return Truth(left.true & right.true, left.false | right.false)
+
+
+@dataclass(frozen=True)
+class Either(Condition):
+    """Two conditions of which at least one holds."""
+
+    left: Condition
+    right: Condition
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of both."""
+        return self.left.columns | self.right.columns
+
+    def check(self, policy: Policy) -> None:
+        """Check both."""
+        self.left.check(policy)
+        self.right.check(policy)
+
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where one is true, and where both are false."""
+        left = self.left.evaluate(policy, table)
+        right = self.right.evaluate(policy, table)
+        return Truth(left.true | right.true, left.false & right.false)
+
+
+@dataclass(frozen=True)
+class Negation(Condition):
+    """A condition that is false; where it is neither, so is its negation."""
+
+    part: Condition
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the condition."""
+        return self.part.columns
+
+    def check(self, policy: Policy) -> None:
+        """Check the condition."""
+        self.part.check(policy)
+
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Swap true and false."""
+        truth = self.part.evaluate(policy, table)
+        return Truth(truth.false, truth.true)
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    text = canonical_text(value) if isinstance(value, bool | int | float) else None
+    if text is None:
+        raise CorrDPError(
+            f"a condition compares with a text, a number, true or false, got a "
+            f"{type(value).__name__}. Write the constant itself."
+        )
+    return text
+
+
+def _is_number(policy: Policy, name: str, value: str) -> bool:
+    """Return whether a comparison is one of numbers, not of declared groups."""
+    if not isinstance(column(policy, name).domain, NumberDomain):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked_bound(policy: Policy, name: str, value: str) -> None:
+    domain = column(policy, name).domain
+    assert isinstance(domain, NumberDomain)
+    if not domain.lower <= float(value) <= domain.upper:
+        raise PolicyError(
+            f"column {name!r} is compared with {value}, outside its declared bounds "
+            f"{domain.lower:g} to {domain.upper:g}, where cells are clipped. Compare "
+            "inside the bounds, or declare wider ones."
+        )
+
+
+def _code(policy: Policy, name: str, value: str) -> int:
+    domain = column(policy, name).domain
+    if isinstance(domain, BooleanDomain):
+        if value.lower() in _TRUE + _FALSE:
+            return int(value.lower() in _TRUE)
+        declared: tuple[str, ...] = ("true", "false")
+    else:
+        declared = tuple(g for g in group_names(policy, name) if g != MISSING)
+        if declared.count(value) == 1:
+            return declared.index(value)
+        if isinstance(domain, CategoryDomain) and value in domain.merged:
+            raise PolicyError(
+                f"category {value!r} of column {name!r} is merged into "
+                f"{domain.merged[value]!r}. Compare with that."
+            )
+    raise PolicyError(
+        f"column {name!r} is compared with {value!r}, which the policy does not "
+        f"declare. Its values are: {', '.join(declared)}."
+    )
+
+
+def _present(policy: Policy, name: str, codes: Any) -> NDArray[np.bool_]:
+    present: NDArray[np.bool_] = np.ones(codes.shape, dtype=np.bool_)
+    if may_be_missing(policy, name):
+        present = codes < len(group_names(policy, name)) - 1
+    return present

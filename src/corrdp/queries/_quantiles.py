@@ -1,0 +1,190 @@
+"""Histograms, and quantiles that are read off the noisy counts of declared bins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp._validate import check_real
+from corrdp.exceptions import CorrDPError
+from corrdp.policy import Policy
+from corrdp.queries._columns import bin_edges
+from corrdp.queries._estimates import Estimate
+from corrdp.queries._kinds import (
+    SAMPLING_QUANTILE,
+    Count,
+    count_with_sampling,
+)
+from corrdp.queries._moments import Moment
+from corrdp.queries._query import (
+    By,
+    Estimates,
+    Labeled,
+    Query,
+    Where,
+    as_columns,
+    normalized,
+)
+
+
+@dataclass(frozen=True)
+class Histogram(Query):
+    """Number of rows in every declared group of a column.
+
+    Parameters
+    ----------
+    column : str
+        A category, a boolean, or a number with bins.
+    by, groups, where
+        As in `Count`.
+    """
+
+    column: str
+    by: By = None
+    groups: tuple[str, ...] | None = None
+    where: Where = None
+
+    def __post_init__(self) -> None:
+        normalized(self)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns to split by, then the column itself."""
+        return (*as_columns(self.by), self.column)
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return one count per group, in every cell."""
+        return Count(self.key_columns, self.groups, self.where).moments(policy)
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return the counts, between 0 and the number of rows."""
+        (moment,) = self.moments(policy)
+        counts = [count_with_sampling(count, n_rows) for count in estimates[moment]]
+        return list(zip(moment.cells(policy), counts, strict=True))
+
+
+@dataclass(frozen=True)
+class Quantiles(Query):
+    """Quantiles of a number, read off the noisy counts of its declared bins.
+
+    Parameters
+    ----------
+    column : str
+        A number with declared bins; rows in which it is missing are left out.
+    probabilities : tuple of float
+        Each in [0, 1].
+    by, groups, where
+        As in `Count`.
+    """
+
+    column: str
+    probabilities: tuple[float, ...]
+    by: By = None
+    groups: tuple[str, ...] | None = None
+    where: Where = None
+
+    def __post_init__(self) -> None:
+        normalized(self)
+        if not self.probabilities:
+            raise CorrDPError(
+                "quantiles need at least one probability, got none. Ask for example "
+                f"quantiles({self.column}, 0.5)."
+            )
+        for probability in self.probabilities:
+            check_real("quantile probability", probability, lower=0.0, upper=1.0)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns to split by, then the probability unless there is but one."""
+        rest = ("probability",) if len(self.probabilities) > 1 else ()
+        return as_columns(self.by) + rest
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return one count per bin, in every cell."""
+        bin_edges(policy, self.column)
+        keys = (*as_columns(self.by), self.column)
+        return Count(keys, self.groups, self.where).moments(policy)
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return quantiles between the edges that surely surround them."""
+        (moment,) = self.moments(policy)
+        edges = bin_edges(policy, self.column)
+        levels = moment.levels(policy)
+        n_bins, width = edges.size - 1, len(levels[-1])
+        all_rows = moment.where is None and not self.by and width == n_bins
+        cells = moment.cells(policy)[::width]
+        answers: Labeled = []
+        for number, cell in enumerate(cells):
+            counts = estimates[moment][number * width : number * width + n_bins]
+            shares = _Shares(counts, n_rows if all_rows else None)
+            for p in self.probabilities:
+                name = (f"{p:g}",) if len(self.probabilities) > 1 else ()
+                answers.append((cell[:-1] + name, shares.quantile(p, edges, n_rows)))
+        return answers
+
+
+class _Shares:
+    """Noisy numbers of rows below and above every edge, and how far they may be off.
+
+    Noise of one count reaches `reach` at most; `below` and `above` of an edge are sums
+    of counts, so theirs reaches as far times the number of counts. With a public total
+    the shorter sum gives both.
+    """
+
+    def __init__(self, counts: list[Estimate], total: int | None) -> None:
+        values = np.array([count.value for count in counts])
+        reach = max(count.radius for count in counts)
+        n_bins = values.size
+        below = np.concatenate([[0.0], np.cumsum(values)])
+        above = below[-1] - below
+        steps = np.arange(n_bins + 1)
+        self.below_reach, self.above_reach = steps * reach, steps[::-1] * reach
+        self.exact_total = total is not None
+        if total is not None:
+            shorter = steps <= n_bins - steps
+            below = np.where(shorter, below, total - above)
+            above = total - below
+            self.below_reach = np.minimum(steps, steps[::-1]) * reach
+            self.above_reach = self.below_reach
+        self.below, self.above = below, above
+
+    def quantile(self, probability: float, edges: FloatArray, n_rows: int) -> Estimate:
+        """Return a quantile and the nearest edges that surely enclose it.
+
+        It is above an edge if and only if fewer than a share `probability` of the rows
+        lie below it: ``(1 - p) below < p above``.
+        """
+        total = max(float(self.below[-1]), 1.0)
+        p = max(probability, 1.0 / n_rows)  # the quantile at 0 is the smallest value
+        surplus = (1.0 - p) * self.below - p * self.above
+        if self.exact_total:
+            reach = self.below_reach  # below + above is known: one error, not two
+        else:
+            reach = (1.0 - p) * self.below_reach + p * self.above_reach
+        # True surpluses do not fall from edge to edge, so bounds can be sharpened.
+        highest = np.minimum.accumulate((surplus + reach)[::-1])[::-1]
+        lowest = np.maximum.accumulate(surplus - reach)
+        last = edges.size - 1
+        start = int(np.searchsorted(highest, 0.0, side="left")) - 1
+        end = int(np.searchsorted(lowest, 0.0, side="left"))
+        lower, upper = float(edges[max(start, 0)]), float(edges[min(end, last)])
+        value = _interpolated(0.0, surplus, edges)
+        spread = SAMPLING_QUANTILE * np.sqrt(p * (1.0 - p) * total)
+        ends = [_interpolated(shift, surplus, edges) for shift in (-spread, spread)]
+        return Estimate(
+            value,
+            min(lower, value),
+            max(upper, value),
+            max(value - ends[0], ends[1] - value),
+        )
+
+
+def _interpolated(level: float, surplus: FloatArray, edges: FloatArray) -> float:
+    """Return where a rising line through the surpluses of the edges meets a level."""
+    rising = np.maximum.accumulate(surplus)
+    last = edges.size - 1
+    right = min(max(int(np.searchsorted(rising, level, side="left")), 1), last)
+    rise = rising[right] - rising[right - 1]
+    part = (level - rising[right - 1]) / rise if rise > 0.0 else 0.5
+    part = min(max(float(part), 0.0), 1.0)
+    return float(edges[right - 1] + part * (edges[right] - edges[right - 1]))

@@ -1,0 +1,171 @@
+"""Tables of answers: rows, consistency, pictures, sampling errors."""
+
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from command_runner import run
+from corrdp.exceptions import CorrDPError
+from corrdp.policy import Policy
+from corrdp.queries import answer_queries, consistent_counts, parse_sql
+from queries_people import N_ROWS, POLICY_TEXT, people_table
+
+SQL = (
+    "select sex, sector, count(*) as people, avg(income) from people "
+    "where age >= 30 group by sex, sector"
+)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    path = tmp_path_factory.mktemp("people") / "policy.toml"
+    path.write_text(POLICY_TEXT, encoding="utf-8")
+    return Policy.from_file(path)
+
+
+def answered(policy, asks, epsilon=1.0, **options):
+    options.setdefault("random_state", 4)
+    return answer_queries(people_table(), policy, asks, epsilon=epsilon, **options)
+
+
+def test_aggregates_of_one_select_stand_in_one_row(policy):
+    result = answered(policy, parse_sql(SQL))
+    rows = result.rows()
+    assert len(rows) == 6
+    assert list(rows[0]) == [
+        *("sex", "sector", "people", "people radius"),
+        *("avg(income)", "avg(income) radius"),
+    ]
+    assert {(row["sex"], row["sector"]) for row in rows} == {
+        (sex, sector) for sex in "fm" for sector in ("industry", "trade", "office")
+    }
+    assert rows[0]["people"] == result.answers[0].values[0]
+    assert result.answers[0].to_json()["by"] == ["sex", "sector"]
+    assert "people: f / industry" in result.to_text()
+    assert "replayable noise" in result.to_text()
+
+
+def test_consistent_counts_agree_and_are_not_negative(policy):
+    asks = ["count() by sex", "count() by sector, sex", "histogram(sector)"]
+    asks += ["mean(age)", "count() where smoker", "count() by sex where smoker"]
+    before = answered(policy, asks, epsilon=0.002)
+    assert min(before.answers[1].values) == 0.0  # noise of this size was clipped
+    after = consistent_counts(before)
+    sex, both, sector = (np.array(answer.values) for answer in after.answers[:3])
+    assert min(sex.min(), both.min(), sector.min()) >= 0.0
+    both = both.reshape(3, 2)
+    assert both.sum(axis=0) == pytest.approx(sex, abs=1e-6)
+    assert both.sum(axis=1) == pytest.approx(sector, abs=1e-6)
+    assert sex.sum() == pytest.approx(N_ROWS, abs=1e-6)
+    smokers, by_sex = after.answers[4:]
+    assert sum(by_sex.values) == pytest.approx(smokers.values[0], abs=1e-6)
+    assert after.answers[3] == before.answers[3]
+    assert all(after.answers[place].consistent for place in (0, 1, 2, 4, 5))
+    assert after.answers[0].to_json()["consistent"] is True
+    assert "consistent" in after.to_text()
+    for old, new in zip(before.answers, after.answers, strict=True):
+        moved = np.abs(np.array(new.values) - np.array(old.values))
+        assert np.array(new.radii) == pytest.approx(np.array(old.radii) + moved)
+
+
+def test_consistency_keeps_public_counts_and_leaves_listed_groups(policy):
+    asks = ["count() by region", "count() by region, sex", "count() by sex (f)"]
+    before = answered(policy, asks, epsilon=0.01)
+    after = consistent_counts(before)
+    exact = people_table().region.value_counts()[["north", "south", "east"]]
+    assert np.array(after.answers[0].values) == pytest.approx(exact, rel=1e-6)
+    assert after.answers[2] == before.answers[2]
+
+
+def test_tables_that_meet_in_too_many_cells_are_refused(policy):
+    asks = ["count() by income, age", "count() by sector, region, sex"]
+    with pytest.raises(CorrDPError, match="3600 cells") as caught:
+        consistent_counts(answered(policy, [*asks, "count() by smoker"]))
+    assert "Ask for fewer" in str(caught.value)
+
+
+def test_sampling_errors_stand_beside_noise(policy):
+    """Of a share: the spread of a binomial count; of a mean: no more than bounds."""
+    result = answered(policy, ["count() by sex", "mean(income)", "count()"])
+    count, mean, total = result.answers
+    share = count.values[0] / N_ROWS
+    expected = 1.96 * math.sqrt(N_ROWS * share * (1 - share))
+    assert count.sampling_radii[0] == pytest.approx(expected)
+    table = people_table()
+    assert mean.sampling_radii[0] >= 1.96 * table.income.std() / math.sqrt(N_ROWS)
+    assert mean.sampling_radii[0] <= 1.96 * 50 / math.sqrt(N_ROWS) + 1e-9
+    assert total.sampling_radii == (0.0,)
+    document = json.loads(json.dumps(result.to_json()))
+    assert "noise alone" in document["errors"]
+    assert document["answers"][1]["sampling_radius"] == mean.sampling_radii[0]
+
+
+def test_pictures_are_drawn_from_released_numbers(policy):
+    result = answered(policy, ["count() by sex", "count() by sex, sector", "mean(age)"])
+    bars, heat, single = (answer.to_svg() for answer in result.answers)
+    for picture, n_rectangles in ((bars, 2), (heat, 6)):
+        tree = ElementTree.fromstring(picture)
+        rectangles = tree.findall("{http://www.w3.org/2000/svg}rect")
+        assert len(rectangles) == n_rectangles
+    assert "± " in heat
+    assert "M" in ElementTree.fromstring(bars).find(
+        "{http://www.w3.org/2000/svg}path"
+    ).get("d")
+    assert single == ""
+    assert "<svg" in result._repr_html_()
+    assert "radius (noise)" in result.to_page()
+
+
+def test_names_in_pages_are_escaped():
+    from corrdp.policy import CategoryDomain, Feature
+
+    policy = Policy((Feature("w", "public", CategoryDomain(("<b>", "a&b"))),))
+    import pandas as pd
+
+    table = pd.DataFrame({"w": ["<b>", "a&b"]})
+    page = answer_queries(table, policy, ["count() by w"], epsilon=1.0).to_page()
+    assert "<b>" not in page
+    assert "a&b" not in page
+
+
+def test_a_ratio_that_may_be_anything_has_no_radius(policy):
+    result = answered(policy, ["mean(age) / (mean(income) - 50)"], epsilon=0.001)
+    assert result.answers[0].radii == (math.inf,)
+    assert result.answers[0].to_json()["radius"] is None
+
+
+def test_a_negative_divisor_is_divided_by():
+    from corrdp.queries._estimates import Estimate
+
+    ratio = Estimate(6.0, 4.0, 8.0).over(Estimate(-2.0, -4.0, -1.0))
+    assert ratio == Estimate(-3.0, -8.0, -1.0)
+
+
+def test_the_command_takes_one_language(policy, tmp_path):
+    people_table().to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "policy.toml").write_text(POLICY_TEXT, encoding="utf-8")
+    start = ("query", "people.csv", "--policy", "policy.toml", "--epsilon", 1)
+    neither = run(*start, cwd=tmp_path)
+    both = run(*start, "--ask", "count()", "--sql", "select 1", cwd=tmp_path)
+    for result, word in ((neither, "neither"), (both, "both")):
+        assert result.code == 3
+        assert f"got {word}" in result.stderr
+    made = run(
+        *(*start, "--sql", SQL, "--consistent", "--seed", 1, "--out", "page.html"),
+        cwd=tmp_path,
+    )
+    assert made.code == 0, made.stderr
+    assert "made consistent" in made.stdout
+    assert "<svg" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    refused = run(
+        *(*start, "--sql", "select max(age) from t", "--ledger", "l"),
+        *("--ledger-epsilon", 3),
+        cwd=tmp_path,
+    )
+    assert refused.code == 3
+    assert "at character 8" in refused.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
