@@ -14,12 +14,8 @@ from corrdp.queries._kinds import (
 from corrdp.queries._plan import QueryPlan, plan_queries
 from corrdp.queries._quantiles import Histogram, Quantiles
 from corrdp.queries._query import Query
-from corrdp.queries._release import (
-    QueryResult,
-    answer_plan,
-    answer_queries,
-)
-from corrdp.queries._result import Answer
+from corrdp.queries._release import answer_plan, answer_queries
+from corrdp.queries._result import Answer, QueryResult
 from corrdp.queries._sql import SqlQuestion, parse_sql
 
 __all__ = [

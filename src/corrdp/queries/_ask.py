@@ -58,13 +58,16 @@ from corrdp.queries._query import (
 )
 from corrdp.queries._tokens import Token, tokens_of
 
-_SPLITTABLE = {
+_SPLITTABLE: dict[str, type[Total | Mean | Variance | Histogram]] = {
     "sum": Total,
     "mean": Mean,
     "variance": Variance,
     "histogram": Histogram,
 }
-_PAIRS = {"covariance": Covariance, "correlation": Correlation}
+_PAIRS: dict[str, type[Covariance | Correlation]] = {
+    "covariance": Covariance,
+    "correlation": Correlation,
+}
 _NAMES = (
     "count",
     "sum",
@@ -130,7 +133,7 @@ def split_and_filtered(
             left=split_and_filtered(query.left, by, groups, where),
             right=split_and_filtered(query.right, by, groups, where),
         )
-    if isinstance(query, Constant):
+    if isinstance(query, Constant) or (by is None and where is None):
         return query
     known = {field.name for field in fields(query)}  # type: ignore[arg-type]
     name = type(query).__name__.lower()

@@ -156,7 +156,8 @@ def plan_queries(
     budget.warn_if_large_delta(n_rows)
     names: tuple[str, ...] = ()
     if isinstance(queries, SqlQuestion):
-        queries, names = queries.queries, queries.names
+        names = queries.names
+        queries = queries.queries
     asked = tuple(parse_ask(q) if isinstance(q, str) else q for q in queries)
     if not asked:
         raise CorrDPError("no query was asked. Ask for example mean(age).")

@@ -141,7 +141,7 @@ def answer_plan(
     exact = [moment.evaluate(policy, table) for moment in plan.moments]
     noise = plan.noise.draw(random_state=random_state)
     noisy = (np.concatenate(exact) if exact else noise) + noise
-    answers = _answers(plan, noisy, reach, failure_probability)
+    answers = answers_of(plan, noisy, reach, failure_probability)
     return QueryResult(answers, certificate, plan, receipt)
 
 
@@ -162,9 +162,15 @@ def _pay(
     )
 
 
-def _answers(
+def answers_of(
     plan: QueryPlan, noisy: IntArray, reach: IntArray, beta: float
 ) -> tuple[Answer, ...]:
+    """Return the answers that noisy sums give, with radii that miss with odds `beta`.
+
+    Guarantee
+    ---------
+    Post-processing of the noisy sums (``docs/theory/queries.md``).
+    """
     estimates: dict[Moment, list[Estimate]] = {}
     start = 0
     for moment, group, radius in zip(

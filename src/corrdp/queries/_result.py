@@ -76,17 +76,21 @@ class Answer:
     @property
     def value(self) -> float | dict[str, float]:
         """The number, or a number per cell."""
-        return self._by_label(self.values)
+        value: float | dict[str, float] = self._by_label(self.values)
+        return value
 
     @property
     def radius(self) -> float | dict[str, float]:
         """The radius, or a radius per cell."""
-        return self._by_label(self.radii)
+        radius: float | dict[str, float] = self._by_label(self.radii)
+        return radius
 
     @property
     def sampling_radius(self) -> float | dict[str, float | None] | None:
         """The sampling radius, or one per cell."""
-        return self._by_label(self.sampling_radii or (None,) * len(self.values))
+        radii = self.sampling_radii or (None,) * len(self.values)
+        radius: float | dict[str, float | None] | None = self._by_label(radii)
+        return radius
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""

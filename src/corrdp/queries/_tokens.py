@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from corrdp.exceptions import CorrDPError
 
-# A comparison is followed by a blank, so that names such as <=50K are words.
+# A comparison is followed by a blank or the end, so that names such as <=50K are words.
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<quoted>"(?:[^"]|"")*")
-      | (?P<sign>(?:<=|>=|!=|<>|<|>)(?=\s))
+      | (?P<sign>(?:<=|>=|!=|<>|<|>)(?=\s|$))
       | (?P<mark>[(),=])
       | (?P<word>[^\s(),="]+)
     )""",
