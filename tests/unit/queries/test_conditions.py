@@ -103,7 +103,7 @@ def test_a_row_is_chosen_by_its_own_cells(condition, rows):
         ("weight > 3", "no feature 'weight'"),
         ("age is missing", "has no slot for missing values"),
         ("age in (1, 300)", "outside its declared bounds"),
-        ("age >", "expected a value at 21, found the end"),
+        ("age >", "expected a value at 19, found the end"),
         ("age>=40", "write blanks around the sign after 'age'"),
         ("age > by", "in double quotes if that is its name"),
         ("age between 3 or 4", "expected 'and'"),
