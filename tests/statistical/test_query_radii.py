@@ -44,17 +44,23 @@ def released(policy, ask, times=1.0, kind="laplace"):
     """Return errors and radii of many releases of one question, cell by cell."""
     table = people_table(N_ROWS)
     delta = 1e-6 if kind == "gaussian" else 0.0
-    plan = plan_queries(
-        policy, [ask], budget=Budget(epsilon=2.0, delta=delta), n_rows=N_ROWS, kind=kind
+    plan, noisier = (
+        plan_queries(
+            policy,
+            [ask],
+            budget=Budget(epsilon=epsilon, delta=delta),
+            n_rows=N_ROWS,
+            kind=kind,
+        )
+        for epsilon in (2.0, 2.0 / times)
     )
     exact = np.concatenate([m.evaluate(policy, table) for m in plan.moments])
-    noise = plan.noise.draw_runs(N_RUNS, np.random.default_rng(7))
+    noise = noisier.noise.draw_runs(N_RUNS, np.random.default_rng(7))
     reach = plan.noise.radius(FAILURE)
     truth = np.array(truths(ask, table))
     errors, radii = [], []
     for row in noise:
-        noisy = exact + (times * row).astype(np.int64)
-        (answer,) = answers_of(plan, noisy, reach, FAILURE)
+        (answer,) = answers_of(plan, exact + row, reach, FAILURE)
         errors.append(np.abs(np.array(answer.values) - truth))
         radii.append(answer.radii)
     return np.array(errors), np.array(radii)
