@@ -21,6 +21,7 @@ from corrdp.synthesis._estimation import combined, fit_model, softened
 from corrdp.synthesis._fitted import FittedTable, kind_of_table
 from corrdp.synthesis._junction_tree import Region, junction_tree
 from corrdp.synthesis._leakage import Method, protected_policy, resolve_leakage
+from corrdp.synthesis._quality import Quality, measure_quality
 from corrdp.synthesis._release import Release, release_tables
 from corrdp.synthesis._structure import TableShape
 
@@ -248,6 +249,36 @@ class Synthesizer:
                 f"n_rows={n_rows!r} and given has {len(given)} rows. Leave n_rows out."
             )
         return fitted.sample_given(given, generator, output)
+
+    def quality(
+        self,
+        table: Any,
+        columns: Sequence[Sequence[str]],
+        *,
+        epsilon: float,
+        delta: float,
+        ledger: Ledger | None = None,
+        accept_new_data: bool = False,
+        random_state: int | None = None,
+    ) -> Quality:
+        """Measure the error on some tables of counts; see `measure_quality`.
+
+        Guarantee
+        ---------
+        As `answer_queries`: what is read of the private table is paid for, on top of
+        what the synthetic table cost (`docs/theory/synthesis.md`, section 7).
+        """
+        self._require_fitted()
+        return measure_quality(
+            self,
+            table,
+            columns,
+            epsilon=epsilon,
+            delta=delta,
+            ledger=ledger,
+            accept_new_data=accept_new_data,
+            random_state=random_state,
+        )
 
     @property
     def pairs_(self) -> tuple[tuple[str, ...], ...]:

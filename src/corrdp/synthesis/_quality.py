@@ -1,0 +1,142 @@
+"""Error of a synthetic table on tables of counts, paid for like any other question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corrdp._typing import IntArray
+from corrdp.certificate import Certificate
+from corrdp.exceptions import CorrDPError
+from corrdp.ledger import Ledger, Receipt
+from corrdp.queries import Answer, Count, answer_queries
+
+if TYPE_CHECKING:
+    from corrdp.synthesis._synthesizer import Synthesizer
+
+_LEAST_SAMPLE = 100_000
+
+
+@dataclass(frozen=True)
+class TableError:
+    """How far the synthetic rows are from the private ones on one table of counts.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Columns of the table.
+    error : float
+        Total variation distance to the *noisy* private counts: noise makes it larger.
+    radius : float
+        The distance to the private counts lies within this of `error`.
+    """
+
+    columns: tuple[str, ...]
+    error: float
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """Errors of several tables, what they prove, and the payment.
+
+    Parameters
+    ----------
+    tables : tuple of TableError
+        In the order that was asked for.
+    probability : float
+        With which all radii hold at once.
+    certificate : Certificate
+        What was released to measure it.
+    receipt : Receipt or None
+        The charge in the ledger, if one was given.
+    """
+
+    tables: tuple[TableError, ...]
+    probability: float
+    certificate: Certificate
+    receipt: Receipt | None
+
+    def to_text(self) -> str:
+        """Return one line per table."""
+        lines = [
+            f"{' x '.join(t.columns):<40}  {t.error:.4f}  +- {t.radius:.4f}"
+            for t in self.tables
+        ]
+        lines.append(
+            f"(total variation; all within their radius with probability "
+            f"{self.probability:g}; epsilon {self.certificate.epsilon:.6g}, delta "
+            f"{self.certificate.delta:g})"
+        )
+        return "\n".join(lines)
+
+
+def measure_quality(
+    maker: "Synthesizer",
+    table: Any,
+    columns: Sequence[Sequence[str]],
+    *,
+    epsilon: float,
+    delta: float,
+    ledger: Ledger | None = None,
+    accept_new_data: bool = False,
+    random_state: int | None = None,
+) -> Quality:
+    """Ask for the private counts of some columns and compare the synthetic ones.
+
+    Parameters
+    ----------
+    maker : Synthesizer
+        Fitted.
+    table : table
+        The private rows.
+    columns : sequence of sequence of str
+        One table of counts each; numbers need declared bins.
+    epsilon, delta : float
+        Budget of all of them together, on top of what the synthetic table cost.
+    ledger, accept_new_data, random_state
+        As in `answer_queries`.
+
+    Guarantee
+    ---------
+    Private counts are read through `answer_queries` alone, and priced by it; the rest
+    is post-processing. If every noisy count is within its radius, half the sum of the
+    radii bounds how far `error` is off, by the triangle inequality
+    (`docs/theory/synthesis.md`, section 7).
+    """
+    if not columns:
+        raise CorrDPError("columns is empty. Name at least one table of counts.")
+    questions = [Count(by=tuple(own)) for own in columns]
+    released = answer_queries(
+        table,
+        maker.policy_,
+        questions,
+        epsilon=epsilon,
+        delta=delta,
+        ledger=ledger,
+        accept_new_data=accept_new_data,
+        random_state=random_state,
+    )
+    n_rows = released.plan.n_rows
+    drawn = maker.sample(max(n_rows, _LEAST_SAMPLE), random_state=random_state)
+    tables = []
+    for own, question, noisy in zip(columns, questions, released.answers, strict=True):
+        (moment,) = question.moments(maker.policy_)
+        made = moment.evaluate(maker.policy_, drawn)  # of synthetic rows: free
+        tables.append(_error(tuple(own), noisy, made, n_rows))
+    return Quality(
+        tuple(tables),
+        released.answers[0].probability,
+        released.certificate,
+        released.receipt,
+    )
+
+
+def _error(
+    columns: tuple[str, ...], noisy: Answer, made: IntArray, n_rows: int
+) -> TableError:
+    shares = np.array(noisy.values) / n_rows - made / made.sum()
+    return TableError(
+        columns, 0.5 * float(np.abs(shares).sum()), 0.5 * sum(noisy.radii) / n_rows
+    )
