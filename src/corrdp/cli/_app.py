@@ -16,6 +16,7 @@ from corrdp.cli import (
     _check,
     _confirm,
     _demo,
+    _evaluate,
     _init,
     _leakage,
     _ledger,
@@ -50,6 +51,7 @@ app.command("leakage")(_leakage.leakage)
 app.command("plan")(_plan.plan)
 app.command("train")(_train.train)
 app.command("predict")(_predict.predict)
+app.command("evaluate")(_evaluate.evaluate)
 app.command("sweep")(_sweep.sweep)
 app.command("report")(_report.report)
 app.command("query")(_query.query)

@@ -2,6 +2,7 @@
 
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._evaluation import plan_evaluation
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
@@ -24,6 +25,7 @@ __all__ = [
     "Shape",
     "Solver",
     "SweepResult",
+    "plan_evaluation",
     "read_model",
     "sweep",
     "write_model",

@@ -25,7 +25,7 @@ class DeclaredLabels(ClassifierMixin):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of every row, as the policy declares it."""
         check_is_fitted(self, "policy_")
-        return np.asarray(self.classes_[self._predicted_codes(X)])
+        return np.asarray(self.classes_[self.predicted_codes(X)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy on rows whose labels are written in any type.
@@ -38,10 +38,10 @@ class DeclaredLabels(ClassifierMixin):  # type: ignore[misc]
         if isinstance(self.policy, AllSensitive):
             return float(super().score(X, y, sample_weight))
         truth = PolicyEncoder(self.policy_).encode_label(y)
-        codes = self._predicted_codes(X)
+        codes = self.predicted_codes(X)
         return float(accuracy_score(truth, codes, sample_weight=sample_weight))
 
-    def _predicted_codes(self, X: Any) -> IntArray:
+    def predicted_codes(self, X: Any) -> IntArray:
         """Return the index of the predicted class of every row."""
         raise NotImplementedError
 

@@ -131,7 +131,7 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         second = expit(scores)
         return np.column_stack([1.0 - second, second])
 
-    def _predicted_codes(self, X: Any) -> IntArray:
+    def predicted_codes(self, X: Any) -> IntArray:
         scores = self._scores(X)
         best = scores.argmax(axis=1) if scores.ndim == 2 else scores > 0
         return np.asarray(best, dtype=np.int64)

@@ -104,7 +104,7 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
         """Return the probability of each class, shape (n_rows, n_classes)."""
         return np.asarray(softmax(self._outputs(X), axis=1))
 
-    def _predicted_codes(self, X: Any) -> IntArray:
+    def predicted_codes(self, X: Any) -> IntArray:
         return np.asarray(self._outputs(X).argmax(axis=1), dtype=np.int64)
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -24,6 +24,9 @@ from corrdp.exceptions import (
 )
 from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget, Policy
+
+if TYPE_CHECKING:
+    from corrdp.queries import QueryResult
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -50,6 +53,71 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             self._require_budget(charge)
         with self._replacing_fit():
             self._train(X, y, lambda certificate: self._pay(certificate, charge))
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        metrics: Sequence[str] | None = None,
+        by: str | tuple[str, ...] | None = None,
+        ledger: Ledger | str | Path | None = None,
+        leakage: Any = None,
+        failure_probability: float = 0.05,
+        accept_new_data: bool = False,
+        random_state: int | None = None,
+    ) -> "QueryResult":
+        """Measure the fitted model on private rows, within a budget.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`; the rows may be those of training, or others.
+        epsilon, delta : float
+            Budget of all metrics together, beside what training has spent.
+        metrics : sequence of str, optional
+            Of a classifier ``accuracy`` (default), ``log_loss`` (probabilities below
+            0.01 count as 0.01), ``confusion``, and for two classes ``auc``, ``roc``,
+            ``calibration``; of a regressor ``r_squared`` (default) and
+            ``mean_squared_error`` (over the squared width of the label's bounds).
+        by : str or tuple of str, optional
+            Columns that split every metric, such as a sensitive group.
+        ledger : Ledger or path, optional
+            Charged before a row is read; that of the estimator by default.
+        leakage : optional
+            That of the estimator by default.
+        failure_probability, accept_new_data, random_state
+            As in `corrdp.queries.answer_queries`.
+
+        Returns
+        -------
+        result : QueryResult
+            One answer per metric, named after it, with radii and a certificate.
+
+        Guarantee
+        ---------
+        (epsilon, delta)-CorrDP for the policy, for these metrics alone: what training
+        cost is in `certificate_` (``docs/theory/queries.md``).
+        """
+        from corrdp.estimators._evaluation import evaluate_model
+
+        check_is_fitted(self, "policy_")
+        return evaluate_model(
+            self,
+            X,
+            y,
+            epsilon=epsilon,
+            delta=delta,
+            metrics=metrics,
+            by=by,
+            ledger=ledger,
+            leakage=leakage,
+            failure_probability=failure_probability,
+            accept_new_data=accept_new_data,
+            random_state=random_state,
+        )
 
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         raise NotImplementedError

@@ -1,8 +1,10 @@
 """Queries: questions about a table, answered with correlated noise."""
 
 from corrdp.queries._ask import ask_text, parse_ask
+from corrdp.queries._columns import group_names
 from corrdp.queries._conditions import Column, Condition, col
 from corrdp.queries._consistent import consistent_counts
+from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._kinds import (
     Correlation,
     Count,
@@ -11,12 +13,13 @@ from corrdp.queries._kinds import (
     Total,
     Variance,
 )
+from corrdp.queries._metrics import metric_query
 from corrdp.queries._plan import QueryPlan, plan_queries
 from corrdp.queries._quantiles import Histogram, Quantiles
-from corrdp.queries._query import Query
+from corrdp.queries._query import Query, Questions
 from corrdp.queries._release import answer_plan, answer_queries
 from corrdp.queries._result import Answer, QueryResult
-from corrdp.queries._sql import SqlQuestion, parse_sql
+from corrdp.queries._sql import parse_sql
 
 __all__ = [
     "Answer",
@@ -25,13 +28,14 @@ __all__ = [
     "Correlation",
     "Count",
     "Covariance",
+    "DerivedColumns",
     "Histogram",
     "Mean",
     "Quantiles",
     "Query",
     "QueryPlan",
     "QueryResult",
-    "SqlQuestion",
+    "Questions",
     "Total",
     "Variance",
     "answer_plan",
@@ -39,6 +43,8 @@ __all__ = [
     "ask_text",
     "col",
     "consistent_counts",
+    "group_names",
+    "metric_query",
     "parse_ask",
     "parse_sql",
     "plan_queries",

@@ -47,6 +47,7 @@ from corrdp.queries._kinds import (
     Total,
     Variance,
 )
+from corrdp.queries._metrics import ModelMetric
 from corrdp.queries._quantiles import Histogram, Quantiles
 from corrdp.queries._query import (
     Arithmetic,
@@ -189,6 +190,8 @@ def _head(query: Query) -> str:
     if isinstance(query, Quantiles):
         rest = ", ".join(repr(float(p)) for p in query.probabilities)
         return f"quantiles({quoted(query.column)}, {rest})"
+    if isinstance(query, ModelMetric):
+        return query.text
     for name, kind in _SPLITTABLE.items():
         if isinstance(query, kind):
             return f"{name}({quoted(query.column)})"

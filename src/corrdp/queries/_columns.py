@@ -17,6 +17,7 @@ from corrdp.policy import (
     PolicyEncoder,
     Slot,
 )
+from corrdp.queries._derived import ExtendedTable
 
 MISSING = "(missing)"
 OTHER = "(other)"
@@ -131,11 +132,17 @@ def _distinct_texts(edges: FloatArray) -> list[str]:
     return texts
 
 
-def _one_column(policy: Policy, table: Any, name: str) -> tuple[PolicyEncoder, Any]:
+def _one_column(
+    policy: Policy, table: Any, name: str, computed: frozenset[str] = frozenset()
+) -> tuple[PolicyEncoder, Any]:
     chosen = column(policy, name)
     alone = Policy((Feature(name, "sensitive", chosen.domain),))  # type: ignore[arg-type]
+    if isinstance(table, ExtendedTable):
+        if name in table.columns:
+            return PolicyEncoder(alone), table.column(name)
+        return _one_column(policy, table.table, name, frozenset(table.columns))
     if isinstance(table, np.ndarray):
-        names = [feature.name for feature in policy.features]
+        names = [f.name for f in policy.features if f.name not in computed]
         if table.ndim != 2 or table.shape[1] != len(names) or name not in names:
             raise PolicyError(
                 f"column {name!r} cannot be found in a numpy array: its columns are "

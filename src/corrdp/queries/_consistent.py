@@ -62,7 +62,7 @@ def consistent_counts(result: QueryResult) -> QueryResult:
     ):
         if not isinstance(query, Count | Histogram) or query.groups is not None:
             continue
-        for moment in query.moments(plan.policy):
+        for moment in query.moments(plan.view):
             scale = math.sqrt(variances[moment])
             tables.setdefault(moment.where, []).append(
                 _Table(place, moment, np.array(answer.values), scale)
@@ -70,7 +70,7 @@ def consistent_counts(result: QueryResult) -> QueryResult:
     answers = list(result.answers)
     for where, found in tables.items():
         total = plan.n_rows if where is None else None
-        fitted = _fitted(plan.policy, found, total)
+        fitted = _fitted(plan.view, found, total)
         for table, values in zip(found, fitted, strict=True):
             answers[table.place] = _moved(answers[table.place], values)
     return replace(result, answers=tuple(answers))

@@ -9,6 +9,7 @@ Theory: ``docs/theory/queries.md``.
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from corrdp.queries._columns import (
 )
 from corrdp.queries._condition_text import condition_text
 from corrdp.queries._conditions import Condition
+from corrdp.queries._derived import DerivedColumns
 
 MOST_CELLS = 2**20
 RESOLUTION = 2**20  # grid steps across the declared bounds of a number
@@ -207,7 +209,10 @@ def count_moment(policy: Policy, name: str, like: Moment) -> Moment | None:
 
 
 def moment_movement(
-    moments: dict[Moment, float], policy: Policy, classes: tuple[NeighborClass, ...]
+    moments: Mapping[Moment, float],
+    policy: Policy,
+    classes: tuple[NeighborClass, ...],
+    derived: DerivedColumns | None = None,
 ) -> Movement:
     """Return the movement of moments under the classes of a policy.
 
@@ -219,20 +224,23 @@ def moment_movement(
         Declares the groups.
     classes : tuple of NeighborClass
         Of the policy, ``whole_record`` included.
+    derived : DerivedColumns, optional
+        Columns that change with others.
+
+    Guarantee
+    ---------
+    A class moves a sum through the columns that it changes and those that are computed
+    from them, and through no other (``docs/theory/queries.md``).
     """
     label = () if policy.label is None else (policy.label.name,)
-    bounds = [
-        [
-            moment.movement(
-                policy,
-                frozenset(
-                    neighbor.features + (label if neighbor.label_changes else ())
-                ),
-            )
-            for moment in moments
-        ]
-        for neighbor in classes
-    ]
+    bounds = []
+    for neighbor in classes:
+        changed = frozenset(
+            neighbor.features + (label if neighbor.label_changes else ())
+        )
+        if derived is not None:
+            changed = derived.reached(changed)
+        bounds.append([moment.movement(policy, changed) for moment in moments])
     array = np.array(bounds, dtype=np.int64).reshape(len(classes), len(moments), 2)
     return Movement(
         tuple(

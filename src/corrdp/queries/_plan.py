@@ -19,10 +19,10 @@ from corrdp.mechanisms.noise import (
 )
 from corrdp.policy import Budget, Policy, neighbor_classes
 from corrdp.queries._ask import ask_text, parse_ask
+from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._moments import Moment, moment_movement
-from corrdp.queries._query import Arithmetic, Query
-from corrdp.queries._sql import SqlQuestion
+from corrdp.queries._query import Arithmetic, Query, Questions
 
 GRID_ASSUMPTION = (
     "numbers are rounded to 2**20 steps between their declared bounds; noise is "
@@ -61,6 +61,8 @@ class QueryPlan:
         What the proof needs beyond the declared domain.
     names : tuple of str
         Name of each answer where the question gave one, else empty.
+    derived : DerivedColumns, optional
+        Columns that are computed from the others of a row.
     """
 
     policy: Policy
@@ -72,10 +74,18 @@ class QueryPlan:
     leakage: LeakageClaim
     assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
     names: tuple[str, ...] = ()
+    derived: DerivedColumns | None = None
 
     def __post_init__(self) -> None:
         if not self.names:
             object.__setattr__(self, "names", ("",) * len(self.queries))
+
+    @property
+    def view(self) -> Policy:
+        """The policy with the derived columns, for the domains of all columns."""
+        if self.derived is None:
+            return self.policy
+        return self.derived.view(self.policy)
 
     def certificate(self, *, replayable_noise: bool = False) -> Certificate:
         """Return what the release proves."""
@@ -113,7 +123,7 @@ class QueryPlan:
 
 def plan_queries(
     policy: Policy,
-    queries: Sequence[Query | str] | SqlQuestion,
+    queries: Sequence[Query | str] | Questions,
     *,
     budget: Budget,
     n_rows: int,
@@ -121,6 +131,7 @@ def plan_queries(
     kind: NoiseKind | str | None = None,
     variant: Variant | str = Variant.OPTIMAL,
     objective: Objective | str = Objective.TOTAL,
+    derived: DerivedColumns | None = None,
 ) -> QueryPlan:
     """Plan the release of several queries that share one budget.
 
@@ -128,7 +139,7 @@ def plan_queries(
     ----------
     policy : Policy
         Every bound, bin and group comes from it.
-    queries : sequence of Query or str, or SqlQuestion
+    queries : sequence of Query or str, or Questions
         Queries, questions such as ``"mean(age)"``, or what `parse_sql` read.
     budget : Budget
         For all queries together.
@@ -144,6 +155,8 @@ def plan_queries(
     objective : Objective
         What ``optimal`` minimizes, with every sum relative to its range: the
         ``total`` variance, or the ``worst``.
+    derived : DerivedColumns, optional
+        Columns that are computed from the others of a row, such as predictions.
 
     Guarantee
     ---------
@@ -155,20 +168,21 @@ def plan_queries(
     policy.require_confirmed()
     budget.warn_if_large_delta(n_rows)
     names: tuple[str, ...] = ()
-    if isinstance(queries, SqlQuestion):
+    if isinstance(queries, Questions):
         names = queries.names
         queries = queries.queries
     asked = tuple(parse_ask(q) if isinstance(q, str) else q for q in queries)
     if not asked:
         raise CorrDPError("no query was asked. Ask for example mean(age).")
     claim = _claim(policy, leakage)
+    view = policy if derived is None else derived.view(policy)
     weights: dict[Moment, float] = {}
     for query in asked:
-        for moment in query.moments(policy):
-            weights[moment] = weights.get(moment, 0.0) + 1.0
-    _rehearse(asked, policy, n_rows, weights)
+        for moment in query.moments(view):
+            weights[moment] = weights.get(moment, 0.0) + query.weight(moment)
+    _rehearse(asked, view, n_rows, weights)
     movement = moment_movement(
-        weights, policy, neighbor_classes(policy, claim.distances())
+        weights, view, neighbor_classes(policy, claim.distances()), derived
     )
     noise = plan_vector(
         movement,
@@ -185,7 +199,16 @@ def plan_queries(
     if isinstance(leakage, LeakageTable):
         assumptions += leakage.assumptions
     return QueryPlan(
-        policy, asked, tuple(weights), noise, budget, n_rows, claim, assumptions, names
+        policy,
+        asked,
+        tuple(weights),
+        noise,
+        budget,
+        n_rows,
+        claim,
+        assumptions,
+        names,
+        derived,
     )
 
 

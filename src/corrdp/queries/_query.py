@@ -39,6 +39,11 @@ class Query(ABC):
         """Columns whose groups name the cells of the answer."""
         return ()
 
+    def weight(self, moment: Moment) -> float:
+        """Return how much the variance of a sum, relative to its range, matters."""
+        del moment
+        return 1.0
+
     def __add__(self, other: "Query | float") -> "Query":
         return Arithmetic("+", self, as_query(other))
 
@@ -62,6 +67,22 @@ class Query(ABC):
 
     def __rtruediv__(self, other: float) -> "Query":
         return Arithmetic("/", as_query(other), self)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Queries, and a name for the answer of each.
+
+    Parameters
+    ----------
+    queries : tuple of Query
+        What is asked.
+    names : tuple of str
+        Names of the answers, such as the columns of a select.
+    """
+
+    queries: tuple[Query, ...]
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)

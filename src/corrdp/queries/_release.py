@@ -17,15 +17,14 @@ from corrdp.queries._columns import count_rows
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
-from corrdp.queries._query import Labeled, Query
+from corrdp.queries._query import Labeled, Query, Questions
 from corrdp.queries._result import Answer, QueryResult
-from corrdp.queries._sql import SqlQuestion
 
 
 def answer_queries(
     table: Any,
     policy: Policy,
-    queries: Sequence[Query | str] | SqlQuestion,
+    queries: Sequence[Query | str] | Questions,
     *,
     epsilon: float | None = None,
     delta: float = 0.0,
@@ -46,7 +45,7 @@ def answer_queries(
         pandas, polars or pyarrow, or a numpy array in the policy's order.
     policy : Policy
         Every bound, bin and group comes from it; nothing is read off the table.
-    queries : sequence of Query or str, or SqlQuestion
+    queries : sequence of Query or str, or Questions
         Queries, questions such as ``"mean(age)"``, or what `parse_sql` read.
     epsilon, delta : float
         Budget of all queries together; ``delta=0`` means Laplace noise.
@@ -130,7 +129,6 @@ def answer_plan(
             f"the noise was planned for {plan.n_rows} rows, the table has "
             f"{count_rows(table)}. Plan for this table."
         )
-    policy = plan.policy
     reach = plan.noise.radius(failure_probability)  # refuses before anything is paid
     certificate = plan.certificate(replayable_noise=random_state is not None)
     receipt = None
@@ -138,7 +136,8 @@ def answer_plan(
         receipt = _pay(
             ledger, table, plan, plan.noise.charged_events(), accept_new_data
         )
-    exact = [moment.evaluate(policy, table) for moment in plan.moments]
+    rows = table if plan.derived is None else plan.derived.extend(table)
+    exact = [moment.evaluate(plan.view, rows) for moment in plan.moments]
     noise = plan.noise.draw(random_state=random_state)
     noisy = (np.concatenate(exact) if exact else noise) + noise
     answers = answers_of(plan, noisy, reach, failure_probability)
@@ -188,7 +187,7 @@ def answers_of(
     return tuple(
         _answer(
             query,
-            query.answer(plan.policy, plan.n_rows, estimates),
+            query.answer(plan.view, plan.n_rows, estimates),
             name,
             1.0 - beta,
         )

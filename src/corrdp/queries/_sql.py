@@ -5,7 +5,6 @@ where it stands, so nothing that cannot be priced is passed over.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from corrdp.queries._kinds import (
     Variance,
 )
 from corrdp.queries._quantiles import Quantiles
-from corrdp.queries._query import Arithmetic, Constant, Query
+from corrdp.queries._query import Arithmetic, Constant, Query, Questions
 
 _PARTS = {"expressions", "from", "from_", "where", "group", "kind"}
 _SIGNS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
@@ -41,23 +40,7 @@ _OF_TWO_COLUMNS: dict[str, Callable[[str, str], Query]] = {
 _KNOWN = "count, sum, avg, var_pop, median, percentile_cont, covar_pop and corr"
 
 
-@dataclass(frozen=True)
-class SqlQuestion:
-    """What a select asks for.
-
-    Parameters
-    ----------
-    queries : tuple of Query
-        One per column of the result that is not a group.
-    names : tuple of str
-        Names of these columns, as written or by their alias.
-    """
-
-    queries: tuple[Query, ...]
-    names: tuple[str, ...]
-
-
-def parse_sql(text: str) -> SqlQuestion:
+def parse_sql(text: str) -> Questions:
     """Read a select.
 
     Parameters
@@ -122,7 +105,7 @@ class _Reader:
         self._text = text
         self._select = select
 
-    def question(self) -> SqlQuestion:
+    def question(self) -> Questions:
         args = self._select.args
         for part, node in args.items():
             if node and part not in _PARTS:
@@ -150,7 +133,7 @@ class _Reader:
             names.append(node.alias or str(bare.sql(normalize_functions="lower")))
         if not queries:
             raise self._refused(self._select, "no aggregate was asked for")
-        return SqlQuestion(tuple(queries), tuple(names))
+        return Questions(tuple(queries), tuple(names))
 
     def _check_table(self, source: Any) -> None:
         if source is None:

@@ -1,0 +1,105 @@
+"""``corrdp evaluate``: measure a model on private rows, with noise."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corrdp._files import write_text
+from corrdp.cli._options import (
+    AcceptNewDataOption,
+    DataArgument,
+    LeakageOption,
+    LedgerDeltaOption,
+    LedgerEpsilonOption,
+    LedgerOption,
+    SeedOption,
+    names,
+)
+from corrdp.cli._output import JsonOption, show, working
+
+
+def evaluate(
+    directory: Annotated[Path, typer.Argument(help="A directory of corrdp train.")],
+    data: DataArgument,
+    epsilon: Annotated[float, typer.Option(help="Budget of all metrics together.")],
+    delta: Annotated[
+        float, typer.Option(help="Failure probability; 0 means Laplace noise.")
+    ] = 0.0,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="accuracy, log_loss, confusion, auc, roc, calibration, r_squared or "
+            "mean_squared_error; may be repeated."
+        ),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Columns that split every metric, with commas.")
+    ] = None,
+    leakage: LeakageOption = None,
+    ledger: LedgerOption = None,
+    ledger_epsilon: LedgerEpsilonOption = None,
+    ledger_delta: LedgerDeltaOption = None,
+    accept_new_data: AcceptNewDataOption = False,
+    failure_probability: Annotated[
+        float, typer.Option(help="Probability that some metric misses its radius.")
+    ] = 0.05,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write tables and pictures to this page.")
+    ] = None,
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a model on private rows, those of its training included.
+
+    A ledger is charged before a row is read. What is refused costs nothing.
+
+    Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
+    """
+    from corrdp.cli._data import read_data
+    from corrdp.cli._models import load_estimator, read_leakage, refuse_unstamped
+    from corrdp.cli._paying import ledger_choice, open_ledger, refuse_unrecorded
+    from corrdp.estimators import plan_evaluation
+    from corrdp.policy import Budget
+    from corrdp.queries import answer_plan
+
+    model = load_estimator(directory)
+    known = read_leakage(leakage, model.policy_)
+    refuse_unstamped(known, research=False)
+    choice = ledger_choice(
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+    )
+    if choice is not None:
+        refuse_unrecorded(choice, known)
+    with working("Evaluating"):
+        rows = read_data(data, model.policy_)
+        plan = plan_evaluation(
+            model,
+            metrics=metric,
+            by=tuple(names(by)) or None,
+            n_rows=rows.num_rows,
+            budget=Budget(epsilon=epsilon, delta=delta),
+            leakage=known,
+        )
+        plan.noise.radius(failure_probability)  # refuses before there is a ledger
+        account = None
+        if choice is not None:
+            distances = plan.leakage.distances() if plan.policy.insensitive else None
+            account = open_ledger(
+                choice.path,
+                plan.policy,
+                budget=choice.budget,
+                leakage=distances,
+                events=plan.noise.charged_events(),
+            )
+        result = answer_plan(
+            rows,
+            plan,
+            ledger=account,
+            failure_probability=failure_probability,
+            accept_new_data=accept_new_data,
+            random_state=seed,
+        )
+    if out is not None:
+        write_text(out, result.to_page())
+    show(result.to_json(), as_json=as_json, text=result.to_text())

@@ -1,0 +1,281 @@
+"""Evaluation of a fitted model on private rows: paid for, with noise and radii."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
+from corrdp.ledger import Ledger, require_recorded
+from corrdp.mechanisms import LeakageTable
+from corrdp.policy import (
+    Budget,
+    CategoryDomain,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+)
+from corrdp.queries import (
+    DerivedColumns,
+    QueryPlan,
+    QueryResult,
+    Questions,
+    answer_plan,
+    group_names,
+    metric_query,
+    plan_queries,
+)
+
+PROBABILITY_BINS = 10
+SMALLEST_PROBABILITY = 0.01
+MODEL_ASSUMPTION = (
+    "the model was released before; what its training cost, if these rows took part, "
+    "is in its own certificate: add it, or keep a ledger"
+)
+OF_TWO_CLASSES = ("auc", "roc", "calibration")
+OF_CLASSIFIERS = ("accuracy", "log_loss", "confusion", *OF_TWO_CLASSES)
+OF_REGRESSORS = ("r_squared", "mean_squared_error")
+
+
+def plan_evaluation(
+    model: Any,
+    *,
+    metrics: Sequence[str] | None,
+    by: str | tuple[str, ...] | None,
+    n_rows: int,
+    budget: Budget,
+    leakage: Any = None,
+    labels: Any = None,
+) -> QueryPlan:
+    """Plan the noise of metrics of a fitted model, reading no private row.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with a certificate.
+    metrics : sequence of str, optional
+        Of a classifier ``accuracy`` (default), ``log_loss``, ``confusion``, and for two
+        classes ``auc``, ``roc``, ``calibration``; of a regressor ``r_squared``
+        (default) and ``mean_squared_error`` (over the squared width of the label).
+    by : str or tuple of str, optional
+        Columns that split every metric, such as a sensitive group.
+    n_rows : int
+        Public number of rows.
+    budget : Budget
+        For all metrics together.
+    leakage : optional
+        As in `plan_queries`; that of the model by default.
+    labels : optional
+        Labels, if the table does not hold them.
+
+    Guarantee
+    ---------
+    That of `plan_queries`: predictions are functions of a row and of a model that is
+    released already, so they change only with the columns that the model reads
+    (``docs/theory/queries.md``).
+    """
+    if getattr(model, "certificate_", None) is None:
+        raise GuaranteeVoidError(
+            "the model protects nothing, so nothing that it says of private rows can "
+            "be protected. Train it with method='corr', or use score on public rows."
+        )
+    policy = model.policy if isinstance(model.policy, Policy) else model.policy_
+    label = policy.label
+    classifies = hasattr(model, "classes_")
+    chosen = _checked_metrics(metrics, policy, classifies)
+    derived = (
+        _of_classifier(model, policy, labels)
+        if classifies
+        else _of_regressor(model, policy, labels)
+    )
+    plan = plan_queries(
+        policy,
+        Questions(
+            tuple(metric_query(name, label.name, n_rows, by) for name in chosen),
+            chosen,
+        ),
+        budget=budget,
+        n_rows=n_rows,
+        leakage=leakage if leakage is not None else _leakage_of(model),
+        derived=derived,
+    )
+    return replace(plan, assumptions=(*plan.assumptions, MODEL_ASSUMPTION))
+
+
+def evaluate_model(
+    model: Any,
+    table: Any,
+    y: Any,
+    *,
+    epsilon: float | None,
+    delta: float,
+    metrics: Sequence[str] | None,
+    by: str | tuple[str, ...] | None,
+    ledger: Ledger | str | Path | None,
+    leakage: Any,
+    failure_probability: float,
+    accept_new_data: bool,
+    random_state: int | None,
+) -> QueryResult:
+    """Answer what `plan_evaluation` planned; the ledger pays before a row is read.
+
+    Guarantee
+    ---------
+    As the certificate states (``docs/theory/queries.md``).
+    """
+    budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
+    plan = plan_evaluation(
+        model,
+        metrics=metrics,
+        by=by,
+        n_rows=len(table),
+        budget=budget,
+        leakage=leakage,
+        labels=y,
+    )
+    account = ledger if ledger is not None else model.ledger
+    if account is not None and not isinstance(account, Ledger):
+        account = Ledger.open(account)
+    if account is not None:
+        if isinstance(leakage, LeakageTable):
+            require_recorded(account, leakage)
+        account.add_policy(plan.policy, leakage=_distances(plan))
+    return answer_plan(
+        table,
+        plan,
+        ledger=account,
+        failure_probability=failure_probability,
+        accept_new_data=accept_new_data,
+        random_state=random_state,
+    )
+
+
+def _distances(plan: QueryPlan) -> Any:
+    return plan.leakage.distances() if plan.policy.insensitive else None
+
+
+def _leakage_of(model: Any) -> Any:
+    """Return the leakage that the model was trained with."""
+    if model.leakage is not None:
+        return model.leakage
+    declared = model.policy if isinstance(model.policy, Policy) else model.policy_
+    claim = model.certificate_.leakage
+    known = set(claim.values)
+    wanted = set(declared.insensitive)
+    return claim if wanted and wanted <= known | {"block"} else None
+
+
+def _checked_metrics(
+    metrics: Sequence[str] | None, policy: Policy, classifies: bool
+) -> tuple[str, ...]:
+    allowed = OF_CLASSIFIERS if classifies else OF_REGRESSORS
+    chosen = tuple(metrics) if metrics else allowed[:1]
+    for name in chosen:
+        if name not in allowed:
+            raise CorrDPError(
+                f"metrics of this model are {', '.join(allowed)}, got {name!r}. Choose "
+                "among them."
+            )
+    assert policy.label is not None
+    if set(chosen) & set(OF_TWO_CLASSES):
+        n_labels = len(group_names(policy, policy.label.name))
+        if n_labels != 2:
+            raise CorrDPError(
+                f"{', '.join(OF_TWO_CLASSES)} need two labels, the policy declares "
+                f"{n_labels}. Ask for the confusion matrix."
+            )
+    return chosen
+
+
+def _inputs(policy: Policy) -> frozenset[str]:
+    """Return all features: a model may read any of them."""
+    return frozenset(feature.name for feature in policy.features)
+
+
+def _labels_beside(policy: Policy, labels: Any) -> dict[str, NDArray[Any]]:
+    if labels is None:
+        return {}
+    assert policy.label is not None
+    return {policy.label.name: np.asarray(labels, dtype=object)}
+
+
+def _label_column(policy: Policy, table: Any, labels: Any) -> Any:
+    assert policy.label is not None
+    if labels is not None:
+        return labels
+    names = getattr(table, "column_names", getattr(table, "columns", ()))
+    if policy.label.name not in list(names):
+        raise PolicyError(
+            f"y is None and the table has no column {policy.label.name!r}. Pass y."
+        )
+    return table[policy.label.name]
+
+
+def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
+    assert policy.label is not None
+    names = np.array(group_names(policy, policy.label.name), dtype=object)
+    largest_loss = -math.log(SMALLEST_PROBABILITY)
+
+    def compute(table: Any) -> dict[str, NDArray[Any]]:
+        truth = np.asarray(
+            PolicyEncoder(policy).encode_label(_label_column(policy, table, labels)),
+            dtype=np.int64,
+        )
+        codes = model.predicted_codes(table)
+        chances = model.predict_proba(table)
+        own = chances[np.arange(truth.size), truth]
+        return {
+            "(correct)": (codes == truth).astype(np.float64),
+            "(loss)": -np.log(np.maximum(own, SMALLEST_PROBABILITY)),
+            "(prediction)": names[codes],
+            "(probability)": chances[:, min(1, chances.shape[1] - 1)],
+            **_labels_beside(policy, labels),
+        }
+
+    reads = _inputs(policy)
+    both = reads | {policy.label.name}
+    return DerivedColumns(
+        {
+            "(correct)": NumberDomain(0.0, 1.0),
+            "(loss)": NumberDomain(0.0, largest_loss),
+            "(prediction)": CategoryDomain(tuple(names.tolist())),
+            "(probability)": NumberDomain(0.0, 1.0, bins=PROBABILITY_BINS),
+        },
+        {
+            "(correct)": both,
+            "(loss)": both,
+            "(prediction)": reads,
+            "(probability)": reads,
+        },
+        compute,
+    )
+
+
+def _of_regressor(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
+    assert policy.label is not None
+    domain = policy.label.domain
+    if not isinstance(domain, NumberDomain):
+        raise PolicyError(
+            "the label of a regressor must be a number. Declare its bounds."
+        )
+
+    def compute(table: Any) -> dict[str, NDArray[Any]]:
+        truth = PolicyEncoder(policy).encode_label(_label_column(policy, table, labels))
+        middle = domain.lower / 2 + domain.upper / 2
+        width = domain.upper - domain.lower
+        guess = np.clip((model.predict(table) - middle) / width, -0.5, 0.5)
+        return {
+            "(squared error)": (guess - truth) ** 2,
+            **_labels_beside(policy, labels),
+        }
+
+    both = _inputs(policy) | {policy.label.name}
+    return DerivedColumns(
+        {"(squared error)": NumberDomain(0.0, 1.0)},
+        {"(squared error)": both},
+        compute,
+    )

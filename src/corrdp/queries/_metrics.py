@@ -1,0 +1,265 @@
+"""Questions about a model: what its predictions on private rows are worth.
+
+They read derived columns (`DerivedColumns`) with the names below, beside the label.
+Theory: ``docs/theory/queries.md``.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from corrdp.policy import Policy
+from corrdp.queries._columns import group_names
+from corrdp.queries._estimates import Estimate
+from corrdp.queries._kinds import Count, Mean, Variance
+from corrdp.queries._moments import Moment
+from corrdp.queries._pairs import PairMoment
+from corrdp.queries._query import By, Estimates, Labeled, Query, as_columns
+
+CORRECT = "(correct)"
+LOSS = "(loss)"
+PREDICTION = "(prediction)"
+PROBABILITY = "(probability)"
+SQUARED_ERROR = "(squared error)"
+
+# The number of positive rows matters less to an area than the order of pairs.
+_COUNT_WEIGHT = 1.0 / 64.0
+
+
+class ModelMetric(Query):
+    """A question that only the evaluation of a model asks."""
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The question in words, for ledgers."""
+
+
+@dataclass(frozen=True)
+class AreaUnderCurve(ModelMetric):
+    """Share of pairs of unlike rows that the probability orders rightly.
+
+    Parameters
+    ----------
+    label : str
+        Column of the label, with two groups; the second should score higher.
+    n_rows : int
+        Public number of rows.
+    by : str or tuple of str, optional
+        Columns that split the rows.
+    """
+
+    label: str
+    n_rows: int
+    by: By = None
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        return f"auc({self.label})" + _by_text(self.by)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the cells."""
+        return as_columns(self.by)
+
+    def weight(self, moment: Moment) -> float:
+        """Return less for the counts than for the pairs."""
+        return 1.0 if isinstance(moment, PairMoment) else _COUNT_WEIGHT
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return ordered pairs, and positive rows (all labels in every cell)."""
+        by = as_columns(self.by)
+        positive = group_names(policy, self.label)[1]
+        pairs = PairMoment(
+            (),
+            by,
+            score=PROBABILITY,
+            label=self.label,
+            positive=positive,
+            n_rows=self.n_rows,
+        )
+        pairs.levels(policy)
+        if not by:
+            return pairs, Moment((), (self.label,), (positive,))
+        return pairs, Moment((), (*by, self.label))
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return a half plus ordered pairs over twice all pairs."""
+        pairs, counts = self.moments(policy)
+        rows = [count.clipped(0.0, n_rows) for count in estimates[counts]]
+        n_labels = len(counts.cells(policy)) // len(pairs.cells(policy))
+        answers: Labeled = []
+        for number, cell in enumerate(pairs.cells(policy)):
+            if n_labels == 1:
+                all_pairs = _pairs_of(rows[0], n_rows)
+            else:
+                negative, positive = rows[number * n_labels : number * n_labels + 2]
+                all_pairs = positive * negative
+            twice_all = all_pairs.scaled(2.0)
+            area = (estimates[pairs][number] / twice_all).shifted(0.5)
+            answers.append((cell, area.clipped(0.0, 1.0)))
+        return answers
+
+
+@dataclass(frozen=True)
+class Calibration(ModelMetric):
+    """Share of positive rows among those of every bin of the probability."""
+
+    label: str
+    by: By = None
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        return f"calibration({self.label})" + _by_text(self.by)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns to split by, then the bins of the probability."""
+        return (*as_columns(self.by), "probability")
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return counts by bin and label."""
+        return _by_probability(policy, self.label, self.by)
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return positive rows over all rows of the bin."""
+        answers: Labeled = []
+        for cell, negative, positive in _pairs(
+            self.moments(policy)[0], policy, n_rows, estimates
+        ):
+            share = (positive / (positive + negative)).clipped(0.0, 1.0)
+            answers.append((cell, share))
+        return answers
+
+
+@dataclass(frozen=True)
+class RocCurve(ModelMetric):
+    """Rates of true and false alarms at the edges of the bins of the probability."""
+
+    label: str
+    by: By = None
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        return f"roc({self.label})" + _by_text(self.by)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns to split by, the threshold, and which rate."""
+        return (*as_columns(self.by), "at least", "rate")
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return counts by bin and label."""
+        return _by_probability(policy, self.label, self.by)
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return the rows above every threshold over all rows of their label."""
+        found = _pairs(self.moments(policy)[0], policy, n_rows, estimates)
+        n_bins = len(group_names(policy, PROBABILITY))
+        answers: Labeled = []
+        for start in range(0, len(found), n_bins):
+            bins = found[start : start + n_bins]
+            for place, (cell, _, _) in enumerate(bins):
+                threshold = cell[-1].split(" to ")[0]
+                for name, side in (("true positive", 2), ("false positive", 1)):
+                    counts = [entry[side] for entry in bins]
+                    rate = (_sum(counts[place:]) / _sum(counts)).clipped(0.0, 1.0)
+                    answers.append(((*cell[:-1], threshold, name), rate))  # type: ignore[arg-type]
+        return answers
+
+
+@dataclass(frozen=True)
+class RSquared(ModelMetric):
+    """One minus the mean squared error over the variance of the label."""
+
+    label: str
+    by: By = None
+
+    @property
+    def text(self) -> str:
+        """The question in words."""
+        return f"r_squared({self.label})" + _by_text(self.by)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """Columns of the cells."""
+        return as_columns(self.by)
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return sums of squared errors, of labels and of their squares."""
+        errors, variance = self._parts()
+        return errors.moments(policy) + variance.moments(policy)
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return at most 1."""
+        errors, variance = self._parts()
+        total = policy.label
+        assert total is not None
+        width = (total.domain.upper - total.domain.lower) ** 2  # type: ignore[union-attr]
+        spread = dict(variance.answer(policy, n_rows, estimates))
+        one = Estimate.exactly(1.0)
+        answers: Labeled = []
+        for cell, error in errors.answer(policy, n_rows, estimates):
+            ratio = error / spread[cell].scaled(1.0 / width)
+            answers.append((cell, (one - ratio).clipped(-float("inf"), 1.0)))
+        return answers
+
+    def _parts(self) -> tuple[Mean, Variance]:
+        return Mean(SQUARED_ERROR, self.by), Variance(self.label, self.by)
+
+
+def metric_query(name: str, label: str, n_rows: int, by: By) -> Query:
+    """Return the question of a metric by its name."""
+    questions = {
+        "accuracy": Mean(CORRECT, by),
+        "log_loss": Mean(LOSS, by),
+        "confusion": Count((*as_columns(by), label, PREDICTION)),
+        "auc": AreaUnderCurve(label, n_rows, by),
+        "roc": RocCurve(label, by),
+        "calibration": Calibration(label, by),
+        "mean_squared_error": Mean(SQUARED_ERROR, by),
+        "r_squared": RSquared(label, by),
+    }
+    return questions[name]
+
+
+def _by_probability(policy: Policy, label: str, by: By) -> tuple[Moment, ...]:
+    return Count((*as_columns(by), PROBABILITY, label)).moments(policy)
+
+
+def _pairs(
+    moment: Moment, policy: Policy, n_rows: int, estimates: Estimates
+) -> list[tuple[tuple[str, ...], Estimate, Estimate]]:
+    """Return per bin the counts of both labels."""
+    counts = [count.clipped(0.0, n_rows) for count in estimates[moment]]
+    cells = moment.cells(policy)
+    return [
+        (cells[place][:-1], counts[place], counts[place + 1])
+        for place in range(0, len(cells), 2)
+    ]
+
+
+def _pairs_of(positive: Estimate, n_rows: int) -> Estimate:
+    """Return the pairs of unlike rows: both factors err together, so not a product."""
+
+    def pairs(count: float) -> float:
+        return count * (n_rows - count)
+
+    ends = sorted((pairs(positive.lower), pairs(positive.upper)))
+    if positive.lower <= n_rows / 2 <= positive.upper:
+        ends[1] = n_rows**2 / 4
+    return Estimate(pairs(positive.value), *ends)
+
+
+def _sum(counts: list[Estimate]) -> Estimate:
+    total = Estimate.exactly(0.0)
+    for count in counts:
+        total = total + count
+    return total
+
+
+def _by_text(by: By) -> str:
+    columns = as_columns(by)
+    return f" by {', '.join(columns)}" if columns else ""
