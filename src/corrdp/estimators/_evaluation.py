@@ -85,6 +85,7 @@ def plan_evaluation(
         )
     policy = model.policy if isinstance(model.policy, Policy) else model.policy_
     label = policy.label
+    assert label is not None  # a fitted model has one
     classifies = hasattr(model, "classes_")
     chosen = _checked_metrics(metrics, policy, classifies)
     derived = (

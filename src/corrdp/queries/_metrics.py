@@ -161,12 +161,15 @@ class RocCurve(ModelMetric):
         answers: Labeled = []
         for start in range(0, len(found), n_bins):
             bins = found[start : start + n_bins]
+            rates = {
+                "true positive": [positive for _, _, positive in bins],
+                "false positive": [negative for _, negative, _ in bins],
+            }
             for place, (cell, _, _) in enumerate(bins):
                 threshold = cell[-1].split(" to ")[0]
-                for name, side in (("true positive", 2), ("false positive", 1)):
-                    counts = [entry[side] for entry in bins]
+                for name, counts in rates.items():
                     rate = (_sum(counts[place:]) / _sum(counts)).clipped(0.0, 1.0)
-                    answers.append(((*cell[:-1], threshold, name), rate))  # type: ignore[arg-type]
+                    answers.append(((*cell[:-1], threshold, name), rate))
         return answers
 
 
