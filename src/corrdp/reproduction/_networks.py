@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, Literal, cast
 
@@ -37,8 +38,10 @@ from corrdp.torch._facts import NetworkFacts, NetworkPlan
 from corrdp.torch._mlp import (
     CLIP_NORM,
     MOMENTUM,
+    RESIDUAL_BOUND,
     Weights,
     default_rate,
+    is_centered,
     train_plainly,
 )
 from corrdp.torch._planning import plan_network
@@ -163,6 +166,7 @@ def _facts(
         n_steps=experiment.n_steps if by_theorem else MLPRegressor().n_steps,
         rate=batch_size / n_rows if sampled and batch_size is not None else None,
         clip_norm=experiment.clip_norm if by_theorem else CLIP_NORM[_kind(experiment)],
+        residual_bound=RESIDUAL_BOUND[_kind(experiment)] or math.inf,
     )
 
 
@@ -183,11 +187,14 @@ class _Data:
             schedule = Schedule(constant_steps(self._experiment.step_size))
         else:
             schedule = _library_schedule(rows.n_rows, _kind(self._experiment))
+        shape = replace(
+            self._shape, centered=is_centered(_kind(self._experiment), calibration)
+        )
         return train_together(
             rows,
-            self._shape.start(self._seed, calm=calibration is Calibration.CERTIFIED),
+            shape.start(self._seed, calm=calibration is Calibration.CERTIFIED),
             plans,
-            shape=self._shape,
+            shape=shape,
             schedule=schedule,
             random_state=self._seed,
         )

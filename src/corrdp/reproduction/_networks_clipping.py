@@ -1,5 +1,6 @@
 """Clipped sums of many two-layer networks in one pass over the rows."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -12,6 +13,7 @@ from torch import Tensor
 from corrdp._typing import FloatArray
 from corrdp.reproduction._networks_shape import NetworkShape
 from corrdp.torch._layout import NetworkLayout
+from corrdp.torch._mlp import SOFTPLUS_AT_ZERO
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,7 @@ class _Pass(NamedTuple):
     hidden: Tensor  # outputs of the hidden layer
     first: Tensor  # gradient of the loss at the input of the hidden units
     last: Tensor  # gradient of the loss at the outputs
+    room: Tensor | None  # part of the clipping norms that a record may use
 
 
 class Clipper:
@@ -117,6 +120,7 @@ class Clipper:
             [[g.influence_bound for g in own] for own in groups]
         )
         self._sensitive = torch.as_tensor(layouts[0].sensitive)
+        self._residual_bound = layouts[0].residual_bound
         self._references = example.new_tensor(
             np.stack([layout.reference for layout in layouts])
         )
@@ -152,7 +156,7 @@ class Clipper:
             square = [square[0] + square[1]] * 2
         group = [0, self._norms.shape[1] - 1]
         factor = [
-            self._weighed(_factor(one, self._norms[:, index, None]))[:, None]
+            self._weighed(_factor(one, self._norm(index, seen.room)))[:, None]
             for one, index in zip(square, group, strict=True)
         ]
         first = (seen.first * factor[0]) @ self._with_ones
@@ -166,28 +170,41 @@ class Clipper:
         n_column_groups = int(self._layout.column_groups.max()) + 1
         bias, last_layer = n_column_groups, n_column_groups + 1
         weight = torch.empty_like(self._shape.views(parameters).first_weight)
-        reference = (
-            self._run(parameters, self._masked, self._references).first
+        masked = (
+            self._run(parameters, self._masked, self._references)
             if self._layout.clips_influence
-            else seen.first
+            else seen
         )
+        reference = masked.first
         difference = seen.first - reference
         for group in range(n_column_groups):
             columns = torch.as_tensor(self._layout.column_groups == group)
             codes = self._codes[:, columns]
-            signal = self._signal(reference, difference, _square(codes, 1), group)
+            is_bounded = bool(torch.isfinite(self._influence[0, group]))
+            norm = self._norm(group, masked.room if is_bounded else seen.room)
+            signal = self._signal(reference, difference, _square(codes, 1), group, norm)
             if self._counts is not None:
                 signal *= self._counts
             weight[:, :, columns] = signal @ codes
-        factor = _factor(_square(seen.first, 1), self._norms[:, bias, None])
+        factor = _factor(_square(seen.first, 1), self._norm(bias, seen.room))
         first_bias = (seen.first * self._weighed(factor)[:, None]).sum(2)
         square = (1.0 + _square(seen.hidden, 1)) * _square(seen.last, 1)
-        factor = _factor(square, self._norms[:, last_layer, None])
+        factor = _factor(square, self._norm(last_layer, seen.room))
         last = seen.last * self._weighed(factor)[:, None]
         return self._flatten(weight, first_bias, last @ seen.hidden.mT, last.sum(2))
 
+    def _norm(self, group: int, room: Tensor | None) -> Tensor:
+        """Return the clipping norm of a group, by model, or by model and record."""
+        norm = self._norms[:, group, None]
+        return norm if room is None else norm * room
+
     def _signal(
-        self, reference: Tensor, difference: Tensor, code_square: Tensor, group: int
+        self,
+        reference: Tensor,
+        difference: Tensor,
+        code_square: Tensor,
+        group: int,
+        norm: Tensor,
     ) -> Tensor:
         """Return the backprop signal that a group of input columns is given."""
         # Anchor, influence, then the norm: docs/theory/networks.md, section 3.
@@ -197,7 +214,7 @@ class Clipper:
         share = _factor(code_square * _square(apart, 1), bound)
         anchor = reference * (1.0 - cut)[:, None]
         signal = anchor.addcmul_(share[:, None], apart)
-        factor = _factor(code_square * _square(signal, 1), self._norms[:, group, None])
+        factor = _factor(code_square * _square(signal, 1), norm)
         return signal.mul_(factor[:, None])
 
     def _run(
@@ -217,6 +234,8 @@ class Clipper:
             codes.T,
         ).view(n_models, n_hidden, -1)
         hidden = torch.nn.functional.softplus(inputs)
+        if self._shape.centered:
+            hidden -= SOFTPLUS_AT_ZERO
         outputs = torch.baddbmm(views.last_bias[:, :, None], views.last_weight, hidden)
         if self._shape.n_outputs == 1:
             last = 2.0 * (outputs - self._labels.to(outputs))
@@ -224,8 +243,13 @@ class Clipper:
             last = torch.softmax(outputs, 1)
             index = self._labels.expand(n_models, 1, -1)
             last.scatter_add_(1, index, -torch.ones_like(last[:, :1]))
+        room = None
+        if math.isfinite(self._residual_bound):
+            part = last.norm(dim=1) / self._residual_bound
+            last *= part.reciprocal().clamp_max(1.0)[:, None]
+            room = part.clamp_max(1.0)
         first = (views.last_weight.mT @ last).mul_(inputs.sigmoid_())
-        return _Pass(hidden, first, last)
+        return _Pass(hidden, first, last, room)
 
     def _weighed(self, factor: Tensor) -> Tensor:
         return factor if self._counts is None else factor * self._counts

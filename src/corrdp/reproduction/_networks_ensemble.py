@@ -73,7 +73,7 @@ def train_together(
     Returns
     -------
     parameters : Tensor, shape (n_models, n_parameters)
-        In the order of `plans`.
+        In the order of `plans`, for plain softplus.
 
     Guarantee
     ---------
@@ -93,7 +93,7 @@ def train_together(
             "the parameters of a network are not finite after training. Lower the step "
             "size."
         )
-    return trained
+    return shape.uncentered(trained)
 
 
 def _train_alike(

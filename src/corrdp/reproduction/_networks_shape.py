@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, trained_layers
-from corrdp.torch._mlp import build_network, start_calmly
+from corrdp.torch._mlp import SOFTPLUS_AT_ZERO, build_network, start_calmly
 
 
 class Views(NamedTuple):
@@ -35,16 +35,23 @@ class NetworkShape:
     ----------
     n_inputs, n_hidden, n_outputs : int
         Widths; one output means regression.
+    centered : bool
+        Whether units are trained with softplus that maps zero to zero.
     """
 
     n_inputs: int
     n_hidden: int
     n_outputs: int
+    centered: bool = False
 
     def build(self, random_state: int | None) -> nn.Sequential:
         """Return a network with the initial parameters of torch."""
         return build_network(
-            self.n_inputs, (self.n_hidden,), self.n_outputs, random_state
+            self.n_inputs,
+            (self.n_hidden,),
+            self.n_outputs,
+            random_state,
+            centered=self.centered,
         )
 
     def layers(self) -> tuple[Layer, ...]:
@@ -86,8 +93,17 @@ class NetworkShape:
                 parts.append(own.expand(parameter.shape).flatten())
         return torch.cat(parts)
 
+    def uncentered(self, flat: Tensor) -> Tensor:
+        """Return parameters with which plain softplus says the same."""
+        if not self.centered:
+            return flat
+        moved = flat.clone()
+        views = self.views(moved)
+        views.last_bias.sub_(SOFTPLUS_AT_ZERO * views.last_weight.sum(2))
+        return moved
+
     def outputs(self, flat: Tensor, codes: Tensor) -> Tensor:
-        """Return what models say, shape (n_models, n_outputs, n_rows)."""
+        """Return what models with plain softplus say, (n_models, n_outputs, n_rows)."""
         views = self.views(flat)
         hidden = nn.functional.softplus(
             views.first_weight @ codes.T + views.first_bias[:, :, None]

@@ -131,12 +131,16 @@ class Capture:
         return {name: call.given for name, call in self._seen.items()}
 
     def backprops(
-        self, total: Tensor, *, retain_graph: bool = False
+        self,
+        total: Tensor,
+        signal: Tensor | None = None,
+        *,
+        retain_graph: bool = False,
     ) -> dict[str, Tensor]:
-        """Return the gradient of `total` at the output of every layer."""
+        """Return the gradient of `total`, times a signal, at every layer's output."""
         outputs = [call.output for call in self._seen.values()]
         gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
-            total, outputs, retain_graph=retain_graph, allow_unused=True
+            total, outputs, signal, retain_graph=retain_graph, allow_unused=True
         )
         return {
             name: torch.zeros_like(output) if gradient is None else gradient

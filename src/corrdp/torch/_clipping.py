@@ -10,6 +10,7 @@ from torch.func import functional_call, vjp, vmap
 from corrdp.torch._input_weights import InputWeightClipper
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
+from corrdp.torch._residuals import Room
 from corrdp.torch._rows import (
     all_finite,
     broken_rows,
@@ -70,6 +71,7 @@ class GroupClipper:
         out: Parameters,
         *,
         looks: bool = True,
+        room: Room | None = None,
     ) -> None:
         """Write the clipped sum of every parameter into `out`.
 
@@ -85,6 +87,8 @@ class GroupClipper:
         looks : bool
             Whether to look for norms that are not finite. Without a look, what has such
             a norm may make the sum NaN instead of contributing nothing.
+        room : Room, optional
+            Part of the clipping norms that every example may use; all by default.
         """
         gradients = {
             layer.name: _example_gradients(
@@ -98,7 +102,10 @@ class GroupClipper:
             broken = _not_finite(norms) if looks else {}
             factors = {
                 group: shrinking_factors(
-                    cleared(norm, broken.get(group)), self._clip_norms[group]
+                    cleared(norm, broken.get(group)),
+                    self._clip_norms[group]
+                    if room is None
+                    else room.own * self._clip_norms[group],
                 )
                 for group, norm in norms.items()
             }
@@ -108,7 +115,7 @@ class GroupClipper:
                 if group is None:
                     assert self._input is not None
                     self._input.write_sum(
-                        activation, backprop, reference_backprop, part
+                        activation, backprop, reference_backprop, part, room=room
                     )
                     continue
                 factor, rows = factors[group], broken.get(group)

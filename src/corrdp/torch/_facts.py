@@ -63,6 +63,9 @@ class NetworkFacts:
         before a full-batch training whose influence is bounded, to be the reference.
     spent : tuple of Component
         Earlier releases on the same rows that count against the budget.
+    residual_bound : float
+        Largest gradient of one loss at the module's output, in whose units gradients
+        are clipped; infinite for plain clipping.
     """
 
     layers: tuple[Layer, ...]
@@ -80,6 +83,7 @@ class NetworkFacts:
     by_feature: bool = False
     code_scale: FloatArray | None = None
     spent: tuple[Component, ...] = ()
+    residual_bound: float = math.inf
 
     @property
     def expected_batch(self) -> float:
@@ -197,9 +201,11 @@ class NetworkPlan:
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
+        bound = self.layout.residual_bound
         return {
             "method": self.method,
             "calibration": str(self.calibration),
+            **({"residual_bound": bound} if math.isfinite(bound) else {}),
             "groups": [
                 {
                     "name": group.name,
@@ -230,6 +236,8 @@ class NetworkPlan:
                 f"{group.name:<{width}}  {group.clip_norm:>10.4g}  {shown:>10}"
             )
         head = f"method {self.method}, calibration {self.calibration}"
+        if self.layout.bounds_residuals:
+            head += f", norms per residual of {self.layout.residual_bound:.4g}"
         text = [head, "", *lines, "", self.noise.to_text()]
         if self.reference is not None:
             text += ["", "mean of sensitive codes", self.reference.noise.to_text()]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from corrdp.torch._layout import NetworkLayout
+from corrdp.torch._residuals import Room
 from corrdp.torch._rows import least_norm, outer_sum, row_norms, shrinking_factors
 
 
@@ -49,12 +50,19 @@ class InputWeightClipper:
         self._members = members.T.to(like).contiguous()  # (groups, columns)
         self._clip_norms = like.new_tensor([[g.clip_norm] for g in groups])
         self._influence = like.new_tensor([[g.influence_bound] for g in groups])
+        self._is_influence_bounded = self._influence.isfinite()
         self._smallest = torch.finfo(like.dtype).tiny
         self._least_square = least_norm(like.dtype, len(columns)) ** 2
         self._limit = math.sqrt(torch.finfo(like.dtype).max) / 8  # of squared norms
 
     def write_sum(
-        self, codes: Tensor, backprop: Tensor, reference: Tensor | None, out: Tensor
+        self,
+        codes: Tensor,
+        backprop: Tensor,
+        reference: Tensor | None,
+        out: Tensor,
+        *,
+        room: Room | None = None,
     ) -> None:
         """Write the clipped sum into `out`.
 
@@ -69,22 +77,26 @@ class InputWeightClipper:
             clipped.
         out : Tensor, shape (n_units, n_columns)
             Written to.
+        room : Room, optional
+            Part of the clipping norms that every example may use; all by default.
 
         Guarantee
         ---------
         See the class; proof in `docs/theory/networks.md`.
         """
         signals = _Signals(codes, backprop, reference)
+        clip_norms = self._norms_of(room)
         sizes = self._sizes(signals)
         if not self._are_moderate(sizes):
             signals = self._moderated(signals)
             sizes = self._sizes(signals)
         if signals.reference is None:
             norms = sizes.code_squares.sqrt() * sizes.backprop
-            factor = shrinking_factors(norms, self._clip_norms)
+            factor = shrinking_factors(norms, clip_norms)
             outer_sum(signals.backprop, self._scaled(signals.codes, factor), out)
         else:
-            share, rest, factor = self._factors(signals, sizes)
+            share, rest, norms = self._factors(signals, sizes)
+            factor = shrinking_factors(norms, clip_norms)
             moved = self._scaled(signals.codes, factor * share)
             kept = self._scaled(signals.codes, factor * rest)
             other = torch.empty_like(out)
@@ -95,7 +107,7 @@ class InputWeightClipper:
     def _factors(
         self, signals: _Signals, sizes: _Sizes
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the shares of signal and reference, and the factor of the norm.
+        """Return the shares of signal and reference, and the norm of what they give.
 
         The anchor, influence, then the norm: `docs/theory/networks.md`, section 3.
         """
@@ -114,8 +126,19 @@ class InputWeightClipper:
         square = (rest * share).mul_(product).mul_(2.0)
         square += (rest * sizes.reference).square_()
         square += (share * sizes.backprop).square_()
-        norms = square.clamp_min_(0.0).sqrt_().mul_(lengths)
-        return share, rest, shrinking_factors(norms, self._clip_norms)
+        return share, rest, square.clamp_min_(0.0).sqrt_().mul_(lengths)
+
+    def _norms_of(self, room: Room | None) -> Tensor:
+        """Return the clipping norm of every group, or of every group and example.
+
+        Where influence is bounded it must not depend on sensitive codes.
+        """
+        if room is None:
+            return self._clip_norms
+        if room.reference is None:
+            return self._clip_norms * room.own
+        own = torch.where(self._is_influence_bounded, room.reference, room.own)
+        return self._clip_norms * own
 
     def _within_influence(self, norms: Tensor) -> Tensor:
         # Not 0 / 0, which is NaN.

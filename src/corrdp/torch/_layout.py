@@ -80,6 +80,10 @@ class NetworkLayout:
         Public codes that stand for sensitive ones in the second pass.
     sensitive_features : frozenset of str
         Raw features of those columns.
+    residual_bound : float
+        Largest norm of the gradient of one example's loss at the module's output; an
+        example whose gradient there is shorter has proportionally shorter clipping
+        norms. Infinite for plain clipping.
     """
 
     groups: tuple[ParameterGroup, ...]
@@ -89,6 +93,12 @@ class NetworkLayout:
     sensitive: np.ndarray[tuple[int], np.dtype[np.bool_]]
     reference: FloatArray
     sensitive_features: frozenset[str] = frozenset()
+    residual_bound: float = math.inf
+
+    @property
+    def bounds_residuals(self) -> bool:
+        """Whether clipping norms are in units of the residual."""
+        return math.isfinite(self.residual_bound)
 
     @property
     def clips_influence(self) -> bool:

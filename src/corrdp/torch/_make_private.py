@@ -74,6 +74,7 @@ def make_private(
     group_by: str = "role",
     reference: FloatArray | None = None,
     code_scale: FloatArray | None = None,
+    residual_bound: float | None = None,
     random_state: int | None = None,
 ) -> PrivateTraining:
     """Return a module, an optimizer and a loader that train under a policy.
@@ -128,6 +129,13 @@ def make_private(
         `reference` and multiplied by this. The mean of sensitive codes is then
         released before the first step, if influence is bounded and batches are full,
         and is the reference.
+    residual_bound : float, optional
+        Clip in units of the residual: the gradient of one example's loss at the
+        module's output is cut to this norm, and an example whose gradient there is
+        shorter has proportionally shorter clipping norms. Clipping then weighs examples
+        by their features and not by how wrong the module is about them, which bends
+        what is learned. ``2 ** 0.5`` for cross-entropy, whose gradients are never
+        longer. By default gradients are clipped as in ordinary DP-SGD.
     random_state : int, optional
         Replayable noise, for research; the certificate says so.
 
@@ -204,6 +212,11 @@ def make_private(
         by_feature=group_by == "feature",
         code_scale=code_scale,
         spent=tuple(spent),
+        residual_bound=(
+            math.inf
+            if residual_bound is None
+            else check_real("residual_bound", residual_bound, lower=0, open_lower=True)
+        ),
     )
     plan = plan_network(
         facts, method=method, calibration=Calibration(calibration), fall_back=fall_back

@@ -20,10 +20,18 @@ from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._make_private import PrivateTraining, make_private
 
 MOMENTUM = 0.9
+SOFTPLUS_AT_ZERO = math.log(2.0)
+# Gradients of cross-entropy at the outputs are never longer. Residuals of numbers are
+# not bounded: the clipping norm is so small that nearly all are cut anyway.
+RESIDUAL_BOUND = {"classification": math.sqrt(2.0), "regression": None}
 CLIP_NORM = {"classification": 2.0, "regression": 0.12}
 # Of one step, and of all noise together, in units of the clipping norm.
-LARGEST_STEP = {"classification": 1.5, "regression": 1.0}
+LARGEST_STEP = {"classification": 3.0, "regression": 1.0}
 TOLERATED_WALK = {"classification": 16.0, "regression": 4.0}
+# Where there is little but noise, no further: the walk at which less is tolerated, and
+# the least that is.
+NOISY_WALK = {"classification": 40.0, "regression": math.inf}
+LEAST_TOLERATED = {"classification": 5.0, "regression": 4.0}
 _PLAIN_ITERATIONS = 200
 
 Weights = tuple[tuple[FloatArray, FloatArray], ...]
@@ -127,18 +135,31 @@ def private_network(
     ---------
     That of `make_private` (`docs/theory/networks.md`).
     """
-    network = build_network(features.shape[1], hidden_units, n_outputs, random_state)
+    kind = kind_of_loss(n_outputs)
+    network = build_network(
+        features.shape[1],
+        hidden_units,
+        n_outputs,
+        random_state,
+        centered=is_centered(kind, arguments.get("calibration", "certified")),
+    )
     start_calmly(network)
-    norm = CLIP_NORM[kind_of_loss(n_outputs)] if clip_norm is None else clip_norm
+    norm = CLIP_NORM[kind] if clip_norm is None else clip_norm
     return make_private(
         network,
         torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM),
         as_tensors(features, labels, n_outputs),
         loss=squared_error if n_outputs == 1 else cross_entropy,
         clip_norm=norm,
+        residual_bound=RESIDUAL_BOUND[kind],
         random_state=random_state,
         **arguments,
     )
+
+
+def is_centered(kind: str, calibration: str) -> bool:
+    """Whether hidden units are centered: where gradients are clipped by residuals."""
+    return calibration == "certified" and RESIDUAL_BOUND[kind] is not None
 
 
 def kind_of_loss(n_outputs: int) -> str:
@@ -178,9 +199,11 @@ def default_rate(plan: NetworkPlan, expected_batch: float, kind: str) -> float:
     With :math:`w` the distance that noise alone would carry the parameters at the
     largest step :math:`r`, and :math:`w_0` how far it may: :math:`r / (1 + w / w_0)`.
     """
-    step = LARGEST_STEP[kind]
-    walk = step * noise_walk(plan, expected_batch)
-    return step / plan.layout.clip_norm / (1.0 + walk / TOLERATED_WALK[kind])
+    step, walk = LARGEST_STEP[kind], noise_walk(plan, expected_batch)
+    tolerated = TOLERATED_WALK[kind]
+    if walk > NOISY_WALK[kind]:
+        tolerated = max(LEAST_TOLERATED[kind], tolerated * NOISY_WALK[kind] / walk)
+    return step / plan.layout.clip_norm / (1.0 + step * walk / tolerated)
 
 
 def noise_walk(plan: NetworkPlan, expected_batch: float) -> float:
@@ -190,8 +213,25 @@ def noise_walk(plan: NetworkPlan, expected_batch: float) -> float:
     return math.sqrt(variance * noise.n_steps) / expected_batch / plan.layout.clip_norm
 
 
+class CenteredSoftplus(nn.Module):
+    """Softplus that maps zero to zero.
+
+    Without the shift every unit says nearly the same of every record, which fills the
+    gradient of the next layer with what its bias learns already.
+    """
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return ``softplus(inputs) - log(2)``."""
+        return nn.functional.softplus(inputs).sub_(SOFTPLUS_AT_ZERO)
+
+
 def build_network(
-    n_inputs: int, hidden_units: Sequence[int], n_outputs: int, random_state: int | None
+    n_inputs: int,
+    hidden_units: Sequence[int],
+    n_outputs: int,
+    random_state: int | None,
+    *,
+    centered: bool = False,
 ) -> nn.Sequential:
     """Return linear layers with softplus between them, started at random."""
     seed = random_state
@@ -201,7 +241,8 @@ def build_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for width in hidden_units:
-            layers += [nn.Linear(n_inputs, width), nn.Softplus()]
+            unit = CenteredSoftplus() if centered else nn.Softplus()
+            layers += [nn.Linear(n_inputs, width), unit]
             n_inputs = width
         layers.append(nn.Linear(n_inputs, n_outputs))
     return nn.Sequential(*layers)
@@ -258,15 +299,19 @@ def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def read_weights(network: nn.Module) -> Weights:
-    """Return weights and biases of all linear layers in order."""
-    return tuple(
-        (
-            part.weight.detach().numpy().astype(np.float64),
-            part.bias.detach().numpy().astype(np.float64),
-        )
-        for part in network.modules()
-        if isinstance(part, nn.Linear)
-    )
+    """Return weights and biases of all linear layers in order, for plain softplus.
+
+    What centered units leave out is moved to the bias of the layer that reads them.
+    """
+    weights, shift = [], 0.0
+    for part in network.modules():
+        if isinstance(part, CenteredSoftplus):
+            shift = SOFTPLUS_AT_ZERO
+        elif isinstance(part, nn.Linear):
+            weight = part.weight.detach().numpy().astype(np.float64)
+            bias = part.bias.detach().numpy().astype(np.float64)
+            weights.append((weight, bias - shift * weight.sum(axis=1)))
+    return tuple(weights)
 
 
 def run_training(

@@ -73,6 +73,7 @@ def plan_network(
         error = _deviation(facts, layout) + _influence_bias(facts)
         candidates.append((error, "corr", layout))
     _, chosen, layout = min(candidates, key=lambda candidate: candidate[0])
+    layout = replace(layout, residual_bound=facts.residual_bound)
     deviation = _deviation(facts, layout)
     reference = None
     if layout.clips_influence and _releases_reference(facts):

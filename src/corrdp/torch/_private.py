@@ -18,6 +18,7 @@ from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._randomness import LayerRandomness
 from corrdp.torch._released import ReleasedGradients
+from corrdp.torch._residuals import Room, bounded_residuals
 from corrdp.torch._rows import all_finite, same_values
 from corrdp.torch._terms import Terms
 
@@ -299,13 +300,21 @@ class PrivateModule(nn.Module):
         # Anomaly detection would stop at values that are not finite.
         with torch.enable_grad(), torch.autograd.set_detect_anomaly(False):
             with self._randomness.secret(), Capture(self._layers) as capture:
-                losses = self._loss(self.module(features), labels)
+                outputs = self.module(features)
+                losses = self._loss(outputs, labels)
             check_losses(losses, n_losses)
             capture.check(n_losses)
             if features._version != version:  # noqa: SLF001
                 raise GuaranteeVoidError(INPUT_CHANGED)
             # No value is looked at: a loss that is not finite is its own row's alone.
-            backprops = capture.backprops(losses.sum())
+            room = None
+            if self._layout.bounds_residuals:
+                bound = self._layout.residual_bound
+                signal, parts = bounded_residuals(losses, outputs, bound)
+                room = Room.of(parts, n_rows)
+                backprops = capture.backprops(outputs, signal)
+            else:
+                backprops = capture.backprops(losses.sum())
         activations = capture.activations()
         self._check_entry(capture, features, pristine)
         reference = None
@@ -316,7 +325,7 @@ class PrivateModule(nn.Module):
         # A look at every norm takes time, and a finite sum shows that none was needed.
         for looks in (False, True):
             self._clipper.add_sum(
-                activations, backprops, reference, self._views, looks=looks
+                activations, backprops, reference, self._views, looks=looks, room=room
             )
             if all_finite(self._sum):
                 return

@@ -84,9 +84,8 @@ class Unclipped(Clipper):
 class WrongOrder(Clipper):
     """Clips the true gradient alone, then bounds the influence."""
 
-    def _signal(self, reference, difference, code_square, group):
+    def _signal(self, reference, difference, code_square, group, norm):
         true = reference + difference
-        norm = self._norms[:, group, None]
         true = true * _factor(code_square * _square(true, 1), norm)[:, None]
         apart = true - reference
         bound = self._influence[:, group, None]

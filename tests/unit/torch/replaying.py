@@ -62,25 +62,32 @@ def clipped_sum(network, layout, reference, features, labels, loss, words=None):
     if words is not None:  # masks are those of the whole batch
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(mask_state(words))
-            losses = loss(network(batch), targets)
+            outputs = network(batch)
 
     def gradient(index):
+        """One example's gradient and the part of the norms that it may use."""
         own = slice(index, index + 1)
-        one = loss(network(batch[own]), targets[own]) if words is None else losses[own]
+        said = network(batch[own]) if words is None else outputs[own]
+        one = loss(said, targets[own])
         found = torch.autograd.grad(
             one.sum(), tuple(parameters.values()), retain_graph=True
         )
-        return dict(zip(parameters, found, strict=True))
+        residual = torch.autograd.grad(one.sum(), said, retain_graph=True)[0]
+        part = float(residual.norm()) / layout.residual_bound
+        cut = min(1.0, 1.0 / part) if part else 1.0
+        room = min(1.0, part) if math.isfinite(layout.residual_bound) else 1.0
+        return dict(zip(parameters, (cut * f for f in found), strict=True)), room
 
     n_rows = len(features)
     total = None
     for index in range(n_rows):
-        own = gradient(index)
-        other = dict(own)
+        own, room = gradient(index)
+        other, other_room = dict(own), room
         if layout.clips_influence:
-            signal = gradient(n_rows + index)[f"{layout.input_layer}.bias"]
+            masked, other_room = gradient(n_rows + index)
+            signal = masked[f"{layout.input_layer}.bias"]
             other[f"{layout.input_layer}.weight"] = torch.outer(signal, features[index])
-        parts = contribution(layout, own, other)
+        parts = contribution(layout, own, other, room, other_room)
         total = (
             parts
             if total is None
@@ -89,14 +96,15 @@ def clipped_sum(network, layout, reference, features, labels, loss, words=None):
     return total
 
 
-def contribution(layout, own, other):
+def contribution(layout, own, other, room=1.0, other_room=1.0):
     """What one record adds to every group: influence first, then the norm."""
     parts = []
     for group, true, reference in zip(
         layout.groups, group_parts(layout, own), group_parts(layout, other), strict=True
     ):
-        part = true
+        part, norm = true, room * group.clip_norm
         if math.isfinite(group.influence_bound):
+            norm = other_room * group.clip_norm
             if not torch.isfinite(reference).all():
                 reference = true = torch.zeros_like(true)
             if not torch.isfinite(true).all():
@@ -105,7 +113,7 @@ def contribution(layout, own, other):
             part = anchor + shrink(true - anchor, group.influence_bound)
         if not torch.isfinite(part).all():
             part = torch.zeros_like(part)
-        parts.append(shrink(part, group.clip_norm))
+        parts.append(shrink(part, norm))
     return parts
 
 

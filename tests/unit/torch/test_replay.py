@@ -78,6 +78,12 @@ SETTINGS = {
     "flat": (plain_network, {"method": "standard"}),
     "flat, sampled, masks": (masked_network, {"method": "standard", "batch_size": 4}),
     "theorem": (plain_network, {"calibration": "theorem"}),
+    "groups, residuals": (plain_network, {"residual_bound": 1.5}),
+    "layers, residuals, sampled": (
+        plain_network,
+        {"method": "layered", "batch_size": 4, "residual_bound": 1.5},
+    ),
+    "groups, masks, residuals": (masked_network, {"residual_bound": 1.5}),
 }
 
 
