@@ -64,8 +64,8 @@ def test_an_interaction_is_learned(monkeypatch):
         return MLPClassifier(AllSensitive(-1, 1), **budget).fit(X, y).score(X, y)
 
     assert score() > 0.9
-    monkeypatch.setattr(_mlp, "_start_scale", lambda first: 1e-3)  # planted
-    assert score() < 0.7
+    monkeypatch.setattr(_mlp, "_start_scale", lambda first: 0.1)  # planted
+    assert score() < 0.88
 
 
 def test_wide_networks_start_nearly_linear():
