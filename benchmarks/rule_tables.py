@@ -100,6 +100,11 @@ def all_leakage_one(table: RuleTable) -> RuleTable:
 
 
 def _foreign(name: str) -> RuleTable:
+    return _split(name, *foreign_parts(name))
+
+
+def foreign_parts(name: str) -> tuple[Any, Policy]:
+    """Return all rows of a foreign table, and its policy without leakage."""
     place = folder() / "foreign"
     document = json.loads((place / f"{name}.json").read_text())["policy"]
     document["label"]["score"] = 0.0
@@ -111,14 +116,14 @@ def _foreign(name: str) -> RuleTable:
     if document["label"]["type"] != "number":
         text[document["target"]] = str
     frame = pd.read_csv(place / f"{name}.csv.gz", dtype=text, keep_default_na=False)
-    return _split(name, frame, Policy.from_dict(document))
+    return frame, Policy.from_dict(document)
 
 
 def _split(name: str, frame: Any, policy: Policy) -> RuleTable:
     first, second = len(frame) // 5, len(frame) - len(frame) // 5
     public, private, test = frame[:first], frame[first:second], frame[second:]
     parts = [part.reset_index(drop=True) for part in (public, private, test)]
-    leakage = estimate_leakage(parts[0], policy, source="public")
+    leakage = estimate_leakage(parts[0], policy, source="public", join_levels=False)
     declared = policy.with_leakage(dict(leakage.distances()))
     return RuleTable(name, declared, parts[1], parts[2], parts[0], 1e-5)
 

@@ -141,7 +141,7 @@ def test_noisier_counts_never_have_smaller_bounds_at_the_same_values(counts, sca
             noise_scale=1.0,
             size_noise_scale=noise_scale,
             failure_probability=0.01,
-        )[1]
+        ).uppers
 
     assert np.all(upper(2 * scale) >= upper(scale) - SLACK)
 

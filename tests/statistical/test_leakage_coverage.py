@@ -110,13 +110,13 @@ def _noisy(counts, noise_scale, generator):
 
 
 def noisy_bound(counts, generator, *, scale=SCALE, size_scale=SCALE):
-    _, uppers = noisy_total_variation_upper(
+    uppers = noisy_total_variation_upper(
         _noisy(counts, scale, generator),
         _noisy(counts.sum(axis=1), size_scale, generator),
         noise_scale=scale,
         size_noise_scale=size_scale,
         failure_probability=BETA,
-    )
+    ).uppers
     np.fill_diagonal(uppers, 0.0)
     return float(uppers.max())
 
@@ -160,13 +160,13 @@ def test_ignoring_the_noise_is_caught():
 def noise_understated(counts, generator):
     """A wrong bound: the noise on cells stated twenty times too small."""
     noisy = _noisy(counts, 20 * SCALE, generator)
-    _, uppers = noisy_total_variation_upper(
+    uppers = noisy_total_variation_upper(
         noisy,
         _noisy(counts.sum(axis=1), SCALE, generator),
         noise_scale=SCALE,
         size_noise_scale=SCALE,
         failure_probability=BETA,
-    )
+    ).uppers
     return float(uppers[0, 1])
 
 

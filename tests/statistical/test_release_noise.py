@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from corrdp.mechanisms import _leakage_release, answer_queries, estimate_leakage
+from corrdp.mechanisms import _leakage_noisy, answer_queries, estimate_leakage
 from corrdp.mechanisms.noise import Movement, plan_vector
 from corrdp.policy import (
     Budget,
@@ -71,14 +71,16 @@ def rows():
 def recorded_release(rows, policy, monkeypatch, seed):
     """Run a release and return what left it, table by table, in order."""
     left = []
-    release = _leakage_release.noisy_leakage
+    release = _leakage_noisy.noisy_leakage
 
     def recording(cells, sizes, words, **options):
         left.append((cells, sizes))
         return release(cells, sizes, words, **options)
 
-    monkeypatch.setattr(_leakage_release, "noisy_leakage", recording)
-    table = estimate_leakage(rows, policy, epsilon=0.5, delta=1e-6, random_state=seed)
+    monkeypatch.setattr(_leakage_noisy, "noisy_leakage", recording)
+    table = estimate_leakage(
+        rows, policy, epsilon=0.5, delta=1e-6, join_levels=False, random_state=seed
+    )
     (component,) = table.components
     groups = [group.name for group in component.plan.table.groups]
     return left, dict(zip(groups, component.plan.noise_scale, strict=True))
@@ -91,7 +93,7 @@ def exact_table(rows, name):
     return table.fillna(0).to_numpy()
 
 
-def test_leakage_releases_have_the_noise_of_their_certificate(rows, monkeypatch):
+def test_leakage_noisys_have_the_noise_of_their_certificate(rows, monkeypatch):
     policy = wide_policy()
     cell_noise, size_noise, by_table = [], [], []
     for seed in range(16):

@@ -16,6 +16,7 @@ from corrdp.cli._options import (
     LedgerOption,
     PolicyOption,
     SeedOption,
+    names,
 )
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import BudgetError
@@ -59,6 +60,10 @@ def leakage(
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some upper bound is too small.")
     ] = 1e-3,
+    keep_levels: Annotated[
+        str,
+        typer.Option(help="Features whose thin levels are not joined, as a,b; or all."),
+    ] = "",
     seed: SeedOption = None,
     research: Annotated[
         bool,
@@ -118,6 +123,8 @@ def leakage(
             failure_probability=failure_probability,
             research=research,
             random_state=seed,
+            join_levels=keep_levels != "all",
+            keep_levels=() if keep_levels == "all" else names(keep_levels),
             charge=charge,
         )
     for paid in payments:

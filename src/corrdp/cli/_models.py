@@ -94,14 +94,19 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
 
     document = read_json(path, "leakage table", "corrdp leakage --out")
     table = LeakageTable.from_dict(document)
-    if table.policy_fingerprint != policy.fingerprint():
+    if table.declared_fingerprint != policy.fingerprint():
         raise PolicyError(
             f"the leakage table {str(path)!r} was estimated for policy "
-            f"{table.policy_fingerprint[:12]}, this one is "
+            f"{table.declared_fingerprint[:12]}, this one is "
             f"{policy.fingerprint()[:12]}. Estimate it again."
         )
-    table.require_policy(policy)
+    table.require_policy(table.policy_for(policy))
     return table
+
+
+def policy_with(table: "LeakageTable | None", policy: "Policy") -> "Policy":
+    """Return the policy by which rows are read: thin levels joined as a table says."""
+    return policy if table is None else table.policy_for(policy)
 
 
 def refuse_unstamped(table: "LeakageTable | None", *, research: bool) -> None:

@@ -40,17 +40,18 @@ def plan(
 
     Example: corrdp plan --policy policy.toml --rows 20000 --epsilon 1 --delta 1e-6
     """
-    from corrdp.cli._models import read_leakage
+    from corrdp.cli._models import policy_with, read_leakage
     from corrdp.policy import Budget, Policy
 
     declared = Policy.from_file(policy)
     budget = Budget(epsilon=epsilon, delta=delta)
     table = read_leakage(leakage, declared)
+    declared = policy_with(table, declared)
     if model is Planned.MEANS:
         from corrdp.mechanisms import plan_means
 
         if table is not None:
-            declared = declared.with_leakage(table.distances())
+            declared = declared.with_leakage(table.distances(policy=declared))
         planned = plan_means(declared, budget=budget, n_rows=rows)
         show(planned.to_json(), as_json=as_json, text=plan_text(planned))
         return
@@ -103,7 +104,9 @@ def training_plan(
             *planned.components(planned.spending.means_cost),
         ],
         budget=budget,
-        leakage=LeakageClaim.declared(policy) if leakage is None else leakage.claim(),
+        leakage=LeakageClaim.declared(policy)
+        if leakage is None
+        else leakage.claim(policy=policy),
     )
     here, there = gradient_noise(planned), gradient_noise(ordinary)
     noise = {name: (here[name], there[name]) for name in here}

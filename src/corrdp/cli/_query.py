@@ -131,7 +131,7 @@ def query(
                 choice.path,
                 plan.policy,
                 budget=choice.budget,
-                leakage=None if known is None else known.distances(),
+                leakage=None if known is None else plan.leakage.distances(),
                 events=plan.noise.charged_events(),
             )
         result = answer_plan(

@@ -49,7 +49,7 @@ def sweep(
     """
     from corrdp import estimators
     from corrdp.cli._data import read_data
-    from corrdp.cli._models import read_leakage
+    from corrdp.cli._models import policy_with, read_leakage
     from corrdp.policy import Policy
 
     if not research:
@@ -59,6 +59,7 @@ def sweep(
         )
     declared = Policy.from_file(policy)
     known = read_leakage(leakage, declared)
+    declared = policy_with(known, declared)
     budgets = _numbers(epsilons)
     with results(out, private=True) as staging:
         rows = read_data(data, declared)

@@ -88,7 +88,7 @@ def synthesize(
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._describe import write_summary
-    from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._models import policy_with, read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_choice, open_ledger
     from corrdp.policy import Policy
     from corrdp.report import summarize, with_ledger
@@ -96,6 +96,7 @@ def synthesize(
 
     declared = Policy.from_file(policy)
     known = read_leakage(leakage, declared)
+    declared = policy_with(known, declared)
     refuse_unstamped(known, research=False)
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta

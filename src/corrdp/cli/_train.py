@@ -1,5 +1,6 @@
 """``corrdp train``: a model, its certificate and a report, all or nothing."""
 
+import json
 import time
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,6 @@ from corrdp.cli._models import CalibrationChoice, MethodChoice, Model
 from corrdp.cli._options import (
     AcceptNewDataOption,
     DataArgument,
-    LeakageOption,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
@@ -46,7 +46,13 @@ def train(
     calibration: Annotated[
         CalibrationChoice, typer.Option(help="How noise is set.")
     ] = CalibrationChoice.CERTIFIED,
-    leakage: LeakageOption = None,
+    leakage: Annotated[
+        Path | None,
+        typer.Option(
+            help="Leakage table of corrdp leakage --out, or auto: bought with a part "
+            "of epsilon if that is worth it; default: declared."
+        ),
+    ] = None,
     public_test: Annotated[
         str | None,
         typer.Option(help="Table that you declare public, to measure quality on."),
@@ -71,21 +77,26 @@ def train(
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
+    from corrdp.cli._buying import buy_leakage
     from corrdp.cli._data import read_data
     from corrdp.cli._describe import describe, write_summary
     from corrdp.cli._models import (
         estimator_class,
+        policy_with,
         read_leakage,
         refuse_unstamped,
     )
     from corrdp.cli._paying import Payment, ledger_choice, refuse_unrecorded
+    from corrdp.mechanisms import LeakageTable
     from corrdp.policy import Policy
     from corrdp.report import with_ledger
 
     declared = Policy.from_file(policy)
     declared.require_confirmed()
     target = _target(declared)
-    table = read_leakage(leakage, declared)
+    buys = leakage is not None and str(leakage) == "auto"
+    table = None if buys else read_leakage(leakage, declared)
+    declared = policy_with(table, declared)
     refuse_unstamped(table, research=research)
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
@@ -94,27 +105,40 @@ def train(
         _refuse_unpriced(method)
         refuse_unrecorded(choice, table)
     _refuse_second_model(out)
-    estimator = estimator_class(model, declared)(
-        declared,
-        epsilon=epsilon,
-        delta=delta,
-        leakage=table,
-        method=method.value,
-        calibration=calibration.value,
-        random_state=seed,
-        research=research,
-    )
+
+    def estimator_for(rules: "Policy", given: Any) -> Any:
+        return estimator_class(model, rules)(
+            rules,
+            epsilon=epsilon,
+            delta=delta,
+            leakage=given,
+            method=method.value,
+            calibration=calibration.value,
+            random_state=seed,
+            research=research,
+        )
+
+    estimator = estimator_for(declared, table)
     with results(out, private=research) as staging:
         with working("Reading the table"):
             rows = read_data(data, declared)
         started = time.perf_counter()
+        if buys:
+            with working("Buying the leakage"):
+                given, decision = buy_leakage(estimator, rows, choice, seed=seed)
+            if isinstance(given, LeakageTable):
+                table = given
+                declared = policy_with(table, declared)
+                write_text(staging / "leakage.json", json.dumps(table.to_dict()))
+            estimator = estimator_for(declared, given)
         payment, charge = None, None
         if choice is not None:
             payment = Payment(
                 choice.path,
                 rows,
                 table,
-                budget=choice.budget,
+                # a ledger that paid for the leakage exists by now
+                budget=None if choice.path.exists() else choice.budget,
                 purpose=f"{model.value} model, method {method.value}",
                 accept_new_data=choice.accept_new_data,
             )
@@ -122,6 +146,8 @@ def train(
         with working("Training"):
             fitted = estimator.fit(rows, rows[target], charge=charge)
         document: dict[str, Any] = {"certificate": None}
+        if buys:
+            document["leakage"] = decision
         charged = None
         if fitted.certificate_ is not None:
             document["certificate"] = fitted.certificate_.to_dict()
@@ -215,6 +241,8 @@ def _text(document: dict[str, Any], fitted: Any, out: Path) -> str:
         lines.append("NOT PRIVATE: this method protects nothing.")
     else:
         lines.append(fitted.certificate_.to_short_text())
+    if "leakage" in document:
+        lines.append(document["leakage"]["reason"])
     if "public_score" in document:
         lines.append(f"score on the public table: {document['public_score']:.4f}")
     if "train_score" in document:

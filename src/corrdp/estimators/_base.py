@@ -15,6 +15,7 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._fitting import (
     Charge,
@@ -28,9 +29,9 @@ from corrdp.estimators._methods import (
     LeakageInput,
     Method,
     partial_policy,
+    policy_read,
     protected_policy,
 )
-from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import (
     check_outputs,
     coefficients_from_names,
@@ -77,7 +78,7 @@ _SAVED = {
 }
 
 
-class PrivateLinearModel(PrivateEstimator):
+class PrivateLinearModel(BuysLeakage):
     """Base of the linear estimators; see `LogisticRegression`."""
 
     _fitted_privates = ("_encoder", "_coef", "_intercept", "_path", "_deviation")
@@ -132,8 +133,9 @@ class PrivateLinearModel(PrivateEstimator):
         """
         policy = self.coded_policy(n_rows)
         assert isinstance(self.policy, Policy)  # checked on the way
+        declared = policy_read(self.policy, self._leakage_given())
         return self._plan(
-            policy, n_rows, self._budget(), self._leakage(policy, self.policy)
+            policy, n_rows, self._budget(), self._leakage(policy, declared)
         )
 
     def coded_policy(self, n_rows: int) -> Policy:
@@ -148,8 +150,9 @@ class PrivateLinearModel(PrivateEstimator):
                 f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
                 "the table."
             )
-        kept = self._shared(protected_policy(self.policy, self._method()))
-        return self._coded(kept, self.policy, check_count("n_rows", n_rows))
+        declared = policy_read(self.policy, self._leakage_given())
+        kept = self._shared(protected_policy(declared, self._method()))
+        return self._coded(kept, declared, check_count("n_rows", n_rows))
 
     def theorem_plan(self, n_rows: int) -> TheoremPlan:
         """Return the plan under ``theorem`` for `n_rows` rows, reading no data.
@@ -165,12 +168,13 @@ class PrivateLinearModel(PrivateEstimator):
                 f"theorem_plan needs a Policy, got policy={self.policy!r}. Pass the "
                 "policy of the table."
             )
-        policy = self._shared(self.policy)
+        declared = policy_read(self.policy, self._leakage_given())
+        policy = self._shared(declared)
         return self._theorem_plan(
             policy,
             check_count("n_rows", n_rows),
             self._budget(),
-            self._leakage(policy, self.policy),
+            self._leakage(policy, declared),
         )
 
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
@@ -198,6 +202,8 @@ class PrivateLinearModel(PrivateEstimator):
         method = self._method()
         private = method.is_private
         budget = self._budget() if private else None
+        if private and self._is_to_buy():
+            pay = self._buy_leakage(X, pay)
         declared, X, y = self._declared(X, y)
         declared.require_confirmed()
         policy = (
@@ -340,8 +346,9 @@ class PrivateLinearModel(PrivateEstimator):
             for feature in self.policy.features
             if feature.leakage is not None
         }
-        if isinstance(self.leakage, Mapping):
-            known |= {str(name): float(value) for name, value in self.leakage.items()}
+        given = vars(self).get("leakage_") if self._is_to_buy() else self.leakage
+        if isinstance(given, Mapping):
+            known |= {str(name): float(value) for name, value in given.items()}
         return known
 
     def _method(self) -> Method:

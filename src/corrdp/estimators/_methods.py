@@ -83,6 +83,20 @@ def protected_policy(policy: Policy, method: Method) -> Policy:
     )
 
 
+def policy_read(policy: Policy, leakage: Any) -> Policy:
+    """Return the policy that rows are read by: thin levels joined as the table says.
+
+    Guarantee
+    ---------
+    What a leakage table counts as one level is one level in everything that is
+    computed with its distances (`docs/theory/leakage.md`, 2.2).
+    """
+    if hasattr(leakage, "policy_for"):
+        joined: Policy = leakage.policy_for(policy)
+        return joined
+    return policy
+
+
 def partial_policy(policy: Policy) -> Policy:
     """Return the policy without its sensitive features."""
     kept = tuple(f for f in policy.features if f.role is not ColumnRole.SENSITIVE)
@@ -129,8 +143,10 @@ def resolve_leakage(
     leakage.require_policy(declared)
     kept = bool(policy.insensitive)
     return LeakageInput(
-        claim=leakage.claim(calibration) if kept else LeakageClaim.declared(policy),
-        distances=leakage.distances(calibration) if kept else None,
+        claim=leakage.claim(calibration, policy=declared)
+        if kept
+        else LeakageClaim.declared(policy),
+        distances=leakage.distances(calibration, policy=declared) if kept else None,
         spent=tuple(part.restated(policy) for part in leakage.components),
         assumptions=tuple(leakage.assumptions) if kept else (),
         replayable_noise=leakage.replayable_noise,

@@ -16,7 +16,7 @@ from corrdp._validate import check_count
 from corrdp.certificate import Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._methods import Method, protected_policy
+from corrdp.estimators._methods import Method, policy_read, protected_policy
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import check_outputs, read_model, write_model
 from corrdp.exceptions import (
@@ -167,14 +167,15 @@ class PrivateNetwork(PrivateEstimator):
                 f"private_training needs a Policy, got policy={self.policy!r}. Pass "
                 "the policy of the table."
             )
-        policy = without_knots(self._shared(protected_policy(self.policy, method)))
+        declared = policy_read(self.policy, self.leakage)
+        policy = without_knots(self._shared(protected_policy(declared, method)))
         return _training().private_network(
             features,
             labels,
             hidden_units=tuple(self.hidden_units),
             n_outputs=n_outputs,
             random_state=self.random_state,
-            **self._terms(policy, self.policy, len(features), n_steps or self.n_steps),
+            **self._terms(policy, declared, len(features), n_steps or self.n_steps),
         )
 
     def _terms(

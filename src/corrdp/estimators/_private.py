@@ -15,7 +15,12 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._methods import LeakageInput, Method, resolve_leakage
+from corrdp.estimators._methods import (
+    LeakageInput,
+    Method,
+    policy_read,
+    resolve_leakage,
+)
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -49,6 +54,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train, once paid for; a fit that raises leaves the whole earlier fit."""
+        if charge is not None and isinstance(self.leakage, str):
+            raise BudgetError(
+                f"leakage={self.leakage!r} is bought before the fit is charged, got "
+                "charge. Buy a table first with estimate_leakage and pass it."
+            )
         if self.epsilon is not None and self.delta is not None:
             self._require_budget(charge)
         with self._replacing_fit():
@@ -197,7 +207,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     stamped,
                     policy=self.policy_,
                     purpose=f"{type(self).__name__}, method {self.method}",
-                    leakage=self.leakage,
+                    leakage=self._leakage_given(),
                 )
 
     def _stamped(self, certificate: Certificate) -> Certificate:
@@ -279,7 +289,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                     f"y is None and the table has no column {name!r}. Pass y."
                 )
             y = X[name]
-        return self.policy, X, y
+        return policy_read(self.policy, self._leakage_given()), X, y
 
     def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
         return y
@@ -292,10 +302,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         with no_values_in_messages():
             return validate_data(self, X, reset=False, dtype="numeric")
 
+    def _leakage_given(self) -> Any:
+        """Return the leakage to use; one that a fit has bought if it was to buy."""
+        return self.leakage
+
     def _leakage(self, policy: Policy, declared: Policy) -> LeakageInput:
         return resolve_leakage(
             policy,
-            self.leakage,
+            self._leakage_given(),
             declared=declared,
             calibration=Calibration(self.calibration),
         )

@@ -21,7 +21,7 @@ from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
-from corrdp.estimators._methods import Method
+from corrdp.estimators._methods import Method, policy_read
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
     NumberDomain,
@@ -162,6 +162,7 @@ def sweep(
         )
     check_count("seeds", seeds)
     estimator = _estimator(model, policy)
+    policy = policy_read(policy, leakage)
     common = {"delta": delta, "leakage": leakage, "n_steps": n_steps, "research": True}
     tables = _Tables(estimator(policy, method="nonprivate", **common), frame, y)
     wanted = list(_cases(methods, epsilons, seeds))

@@ -6,7 +6,6 @@ from corrdp.leakage._bounds import (
     check_failure_probability,
     hotelling_upper,
     independence_p_value,
-    noisy_total_variation_upper,
     sampling_margin,
 )
 from corrdp.leakage._coding import iter_codes
@@ -22,6 +21,13 @@ from corrdp.leakage._definition import (
     definition_leakage,
     exact_leakage,
 )
+from corrdp.leakage._joining import (
+    Groups,
+    choose_groups,
+    joined_fields,
+    joined_policy,
+    joined_words,
+)
 from corrdp.leakage._levels import ground_distances, level_texts
 from corrdp.leakage._metrics import (
     METRICS,
@@ -33,8 +39,10 @@ from corrdp.leakage._metrics import (
     metric_named,
     total_variation,
 )
+from corrdp.leakage._noisy import NoisyBounds, noisy_total_variation_upper
 from corrdp.leakage._parts import combine_parts
 from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
+from corrdp.leakage._prediction import predicted_excess
 from corrdp.leakage._result import FeatureLeakage, PaperConstants, PaperInputs
 from corrdp.leakage._targets import (
     BLOCK,
@@ -55,8 +63,10 @@ __all__ = [
     "ContingencyCounts",
     "CountLayout",
     "FeatureLeakage",
+    "Groups",
     "Hellinger",
     "Metric",
+    "NoisyBounds",
     "PaperConstants",
     "PaperInputs",
     "TableShape",
@@ -65,6 +75,7 @@ __all__ = [
     "Wasserstein",
     "check_definition_size",
     "check_failure_probability",
+    "choose_groups",
     "combine_parts",
     "count_codes",
     "count_layout",
@@ -74,6 +85,9 @@ __all__ = [
     "hotelling_upper",
     "independence_p_value",
     "iter_codes",
+    "joined_fields",
+    "joined_policy",
+    "joined_words",
     "joint_layout",
     "leakage_targets",
     "level_texts",
@@ -81,6 +95,7 @@ __all__ = [
     "noisy_leakage",
     "noisy_total_variation_upper",
     "plug_in_leakage",
+    "predicted_excess",
     "sampling_margin",
     "table_words",
     "telling_shapes",

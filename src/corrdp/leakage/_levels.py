@@ -18,8 +18,12 @@ def level_texts(feature: Feature, n_codes: int) -> tuple[str, ...]:
     elif isinstance(domain, BooleanDomain):
         levels = [f"{feature.name} = false", f"{feature.name} = true"]
     else:
-        has_slot = isinstance(domain.missing, Slot)
-        edges = np.linspace(domain.lower, domain.upper, n_codes - has_slot + 1)
+        n_bins = n_codes - isinstance(domain.missing, Slot)
+        edges = (
+            np.asarray(domain.edges)
+            if domain.joined
+            else np.linspace(domain.lower, domain.upper, n_bins + 1)
+        )
         levels = [
             f"{feature.name} in [{low:.6g}, {high:.6g})"
             for low, high in pairwise(edges)

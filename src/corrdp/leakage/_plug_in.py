@@ -9,15 +9,13 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.leakage._bounds import (
     check_failure_probability,
     independence_p_value,
-    noisy_total_variation_upper,
     sampling_margin,
 )
 from corrdp.leakage._levels import joint_text
 from corrdp.leakage._metrics import Metric, TotalVariation
+from corrdp.leakage._noisy import noisy_total_variation_upper
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
-
-THIN_GROUP = 30
-"""Groups of fewer rows than this are called thin in reasons."""
+from corrdp.leakage._words import Circumstances, bound_in_words
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,16 @@ def plug_in_leakage(
         estimate=float(_largest(distances)[2]),
         upper=upper,
         method=method,
-        reason=_reason(distances, bounds, present, empty, sizes, words)
+        reason=bound_in_words(
+            distances,
+            bounds,
+            present,
+            empty,
+            words.value,
+            Circumstances(
+                sizes.astype(np.float64), counts.shape[1], 0.0, failure_probability
+            ),
+        )
         + f"; independence has p = {independence_p_value(counts):.2g}",
         assumptions=words.assumptions,
         paper_inputs=inputs,
@@ -135,8 +142,13 @@ def noisy_leakage(
     noise_scale: float,
     size_noise_scale: float,
     failure_probability: float,
+    n_levels: IntArray | None = None,
+    n_rows: int | None = None,
+    cell_shares: FloatArray | None = None,
 ) -> FeatureLeakage:
     """Return the leakage of a table of noisy counts and of its noisy row sizes.
+
+    Parameters are those of `noisy_total_variation_upper`; `words` is of the groups.
 
     Guarantee
     ---------
@@ -150,32 +162,44 @@ def noisy_leakage(
         return _trivial(method, "the feature has a single declared value", words)
     if noisy_counts.shape[1] < 2:
         return _trivial(method, "there is nothing sensitive to tell apart", words)
-    distances, bounds = noisy_total_variation_upper(
+    found = noisy_total_variation_upper(
         noisy_counts,
         noisy_sizes,
         noise_scale=noise_scale,
         size_noise_scale=size_noise_scale,
         failure_probability=failure_probability,
+        n_levels=n_levels,
+        n_rows=n_rows,
+        cell_shares=cell_shares,
     )
-    sizes = noisy_sizes
+    distances, bounds, sizes = found.distances, found.uppers, found.sizes
     off_diagonal = ~np.eye(sizes.size, dtype=bool)
     drowned = np.flatnonzero(np.isnan(np.diag(distances)))
     present = np.setdiff1d(np.arange(sizes.size), drowned)
     # Negative noisy counts are no distribution: the nearest one is what is left.
     rows = np.maximum(noisy_counts[present], 0.0)
     rows = rows[rows.any(axis=1)]
-    estimate = 1.0
+    bounds = np.vectorize(metric.upper_from_total_variation)(bounds) * off_diagonal
+    upper = float(bounds.max())
+    estimate = upper
     if len(rows) > 1:
         rows = rows / rows.sum(axis=1, keepdims=True)
-        estimate = float(_largest(metric.pairwise(rows, words.ground))[2])
-    bounds = np.vectorize(metric.upper_from_total_variation)(bounds) * off_diagonal
+        guess = float(_largest(metric.pairwise(rows, words.ground))[2])
+        estimate = min(guess, upper)  # the bound has taken noise off, the guess not
     inner = np.ix_(present, present)
     return FeatureLeakage(
         estimate=estimate,
-        upper=float(bounds.max()),
+        upper=upper,
         method=method,
-        reason=_reason(
-            distances[inner], bounds[inner], present, drowned, sizes, words, noisy=True
+        reason=bound_in_words(
+            distances[inner],
+            bounds[inner],
+            present,
+            drowned,
+            words.value,
+            Circumstances(
+                sizes, noisy_counts.shape[1], noise_scale, failure_probability
+            ),
         ),
         assumptions=words.assumptions,
     )
@@ -200,43 +224,3 @@ def _smallest(counts: IntArray, sizes: IntArray, example: str) -> float:
 def _largest(distances: FloatArray) -> tuple[int, int, float]:
     first, second = np.unravel_index(np.argmax(distances), distances.shape)
     return int(first), int(second), float(distances[first, second])
-
-
-def _reason(
-    distances: FloatArray,
-    bounds: FloatArray,
-    present: IntArray,
-    empty: IntArray,
-    sizes: FloatArray | IntArray,
-    words: TableWords,
-    *,
-    noisy: bool = False,
-) -> str:
-    about = "about " if noisy else ""
-
-    def told(code: int) -> str:
-        rows = max(0, round(float(sizes[code])))
-        thin = ", thin" if rows < THIN_GROUP else ""
-        return f"{words.value(code)} ({about}{rows} rows{thin})"
-
-    def pair(matrix: FloatArray) -> str:
-        first, second = sorted(_largest(matrix)[:2])
-        return f"{told(present[first])} and {told(present[second])}"
-
-    parts = []
-    if present.size > 1:
-        parts.append(f"largest between {pair(distances)}")
-    if empty.size:
-        fewer = "too few rows for the noise" if noisy else "no rows"
-        parts.append(
-            f"the bound is 1 because {words.value(int(empty[0]))} has {fewer}"
-            + (f" (and {empty.size - 1} more values)" if empty.size > 1 else "")
-            + "; merge it by groups or other in the policy"
-        )
-    elif present.size > 1:
-        same = pair(bounds) == pair(distances)
-        parts.append(
-            f"the bound comes from {'this pair' if same else pair(bounds)}"
-            + (", too thin to say more than 1" if bounds.max() >= 1 else "")
-        )
-    return "; ".join(parts)

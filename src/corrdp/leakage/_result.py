@@ -101,6 +101,9 @@ class FeatureLeakage:
         What the estimate and the bound rest on besides independent rows.
     paper_inputs : PaperInputs, optional
         What the constants are computed from; exact, so never written down.
+    joined : JSON object, optional
+        Fields of the feature's domain in which thin levels are joined: what the
+        numbers are about, and what whoever uses them must read.
     """
 
     estimate: float
@@ -112,6 +115,7 @@ class FeatureLeakage:
     assumptions: tuple[str, ...] = ()
     paper_constants: PaperConstants | None = None
     paper_inputs: PaperInputs | None = field(default=None, compare=False, repr=False)
+    joined: JSONObject | None = None
 
     def __post_init__(self) -> None:
         check_real("estimate", self.estimate, lower=0.0, upper=1.0)
@@ -136,6 +140,8 @@ class FeatureLeakage:
             document["paper_constants"] = self.paper_constants.to_dict()
         if self.assumptions:
             document["assumptions"] = list(self.assumptions)
+        if self.joined is not None:
+            document["joined"] = self.joined
         return document
 
     @classmethod
@@ -150,4 +156,5 @@ class FeatureLeakage:
             paper_upper=document.get("paper_upper"),
             paper_constants=PaperConstants.from_dict(document.get("paper_constants")),
             assumptions=tuple(document.get("assumptions", ())),
+            joined=document.get("joined"),
         )

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,16 +11,11 @@ from corrdp._tables import read_table
 from corrdp.accounting import in_sample_leakage_upper
 from corrdp.exceptions import PolicyError
 from corrdp.leakage import (
-    ContingencyCounts,
-    CountLayout,
     FeatureLeakage,
-    Metric,
     PaperConstants,
     PaperInputs,
-    count_codes,
     count_layout,
     definition_leakage,
-    iter_codes,
     joint_layout,
     plug_in_leakage,
     table_words,
@@ -33,31 +27,14 @@ from corrdp.leakage.estimators import (
     choose_estimator,
     read_sample,
 )
-from corrdp.policy import Conditioning, Policy, number_columns
+from corrdp.mechanisms._leakage_noise import grouped
+from corrdp.mechanisms._leakage_request import LeakageRequest, counted_tables
+from corrdp.policy import Conditioning, number_columns
 from corrdp.theory import (
     discrete_estimation_constants,
     gaussian_estimation_constants,
     histogram_estimation_constants,
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeakageRequest:
-    """Everything asked for besides the source."""
-
-    data: Any
-    policy: Policy
-    estimator: Estimator | None
-    metric: Metric
-    feature_failure_probability: float
-    max_cells: int
-    n_threads: int
-    random_state: int | None
-
-
-def counted_tables(request: LeakageRequest, layout: CountLayout) -> ContingencyCounts:
-    chunks = iter_codes(request.data, request.policy, layout.features)
-    return count_codes(chunks, layout, n_threads=request.n_threads)
 
 
 def exact_leakages(
@@ -79,11 +56,18 @@ def exact_leakages(
         for shape, table in zip(
             layout.shapes, counted_tables(request, layout).tables, strict=True
         ):
-            features[shape.name] = plug_in_leakage(
-                table,
-                table_words(policy, shape.features),
-                metric=request.metric,
-                failure_probability=request.feature_failure_probability,
+            sizes = table.sum(axis=1).astype(np.float64)
+            groups = request.groups(
+                shape, sizes, noise_scale=0.0, n_rows=int(table.sum())
+            )
+            joined = request.joined(shape, groups, sizes)
+            features[shape.name] = joined.of(
+                plug_in_leakage(
+                    grouped(table, groups),
+                    joined.words,
+                    metric=request.metric,
+                    failure_probability=request.feature_failure_probability,
+                )
             )
     rest = {name: e for name, (e, _) in chosen.items() if name not in counted}
     if rest:

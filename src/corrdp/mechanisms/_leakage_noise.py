@@ -1,15 +1,15 @@
 """The noise of a leakage release: drawn exactly, from the plan that prices it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import NoisePlan
 from corrdp.exceptions import BudgetError
-from corrdp.leakage import NOISE_LATTICE, TableShape
+from corrdp.leakage import NOISE_LATTICE, Groups, TableShape
 from corrdp.mechanisms.noise import (
     LARGEST_MU,
     covering_scale,
@@ -19,6 +19,9 @@ from corrdp.mechanisms.noise import (
 
 SIZES = "{}: row sizes"
 
+Grouping: TypeAlias = Callable[[TableShape, FloatArray, float], Groups]
+"""Which values of a table are one, from its noisy sizes and the noise on cells."""
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
@@ -26,18 +29,21 @@ class NoisyTable:
 
     Parameters
     ----------
-    cells : array of float, shape (n_values, n_cells)
+    cells : array of float, shape (n_groups, n_cells)
         Noisy counts, multiples of `NOISE_LATTICE`.
     sizes : array of float, shape (n_values,)
         Noisy row sizes, with noise of their own.
     cell_scale, size_scale : float
         Standard deviations of the Gaussian part of the noise on both.
+    groups : Groups
+        Values that one row of cells counts together; every value on its own if empty.
     """
 
     cells: FloatArray
     sizes: FloatArray
     cell_scale: float
     size_scale: float
+    groups: Groups = ()
 
 
 def release_tables(
@@ -45,8 +51,10 @@ def release_tables(
     tables: Sequence[IntArray],
     plan: NoisePlan | None,
     generator: np.random.Generator,
+    *,
+    grouping: Grouping | None = None,
 ) -> dict[str, NoisyTable]:
-    """Return every table with noise, by name.
+    """Return every table with noise, by name: all sizes first, then the cells.
 
     Parameters
     ----------
@@ -58,11 +66,14 @@ def release_tables(
         anything: zeros are returned in its place.
     generator : numpy Generator
         Source of the noise; each group takes draws of its own.
+    grouping : callable, optional
+        Told the released sizes of a table, it says which values are counted together.
 
     Guarantee
     ---------
     As the plan prices it (``docs/theory/leakage.md``, Theorem 5): scales are read from
-    the plan here and nowhere else, and are drawn by an exact sampler.
+    the plan here and nowhere else, and are drawn by an exact sampler. What is counted
+    together depends on released sizes alone.
     """
     scales = (
         {}
@@ -72,18 +83,37 @@ def release_tables(
             for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
         }
     )
+    sizes = {
+        shape.name: noisy_counts(
+            table.sum(axis=-1), scales[SIZES.format(shape.name)], generator
+        )
+        for shape, table in zip(shapes, tables, strict=True)
+        if shape.name in scales
+    }
     released = {}
     for shape, table in zip(shapes, tables, strict=True):
         if shape.name not in scales:
             empty = np.zeros(table.shape)
             released[shape.name] = NoisyTable(empty, empty.sum(axis=-1), 1.0, 1.0)
             continue
+        noisy_sizes, size_scale = sizes[shape.name]
+        groups: Groups = ()
+        if grouping is not None:
+            groups = grouping(shape, noisy_sizes, scales[shape.name])
+            table = grouped(table, groups)
         cells, cell_scale = noisy_counts(table, scales[shape.name], generator)
-        sizes, size_scale = noisy_counts(
-            table.sum(axis=-1), scales[SIZES.format(shape.name)], generator
+        released[shape.name] = NoisyTable(
+            cells, noisy_sizes, cell_scale, size_scale, groups
         )
-        released[shape.name] = NoisyTable(cells, sizes, cell_scale, size_scale)
     return released
+
+
+def grouped(values: Any, groups: Groups, *, axis: int = -2) -> Any:
+    """Return sums over the groups of one axis; all of it if there are no groups."""
+    if not groups:
+        return values
+    parts = [np.take(values, group, axis=axis).sum(axis=axis) for group in groups]
+    return np.stack(parts, axis=axis)
 
 
 def noisy_counts(

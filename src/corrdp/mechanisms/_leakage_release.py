@@ -1,7 +1,7 @@
 """Estimate leakage from a declared, public or private source."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,9 @@ from corrdp.leakage import (
     Metric,
     check_failure_probability,
     count_layout,
+    joined_policy,
     leakage_targets,
     metric_named,
-    noisy_leakage,
-    table_words,
     telling_shapes,
 )
 from corrdp.leakage.estimators import (
@@ -33,13 +32,10 @@ from corrdp.leakage.estimators import (
     PlugIn,
     estimator_named,
 )
-from corrdp.mechanisms._leakage_exact import (
-    LeakageRequest,
-    counted_tables,
-    exact_leakages,
-    with_paper_upper,
-)
+from corrdp.mechanisms._leakage_exact import exact_leakages, with_paper_upper
 from corrdp.mechanisms._leakage_noise import SIZES, check_covered, release_tables
+from corrdp.mechanisms._leakage_noisy import noisy_leakages
+from corrdp.mechanisms._leakage_request import LeakageRequest, counted_tables
 from corrdp.mechanisms._leakage_table import LeakageTable, declared_table
 from corrdp.policy import (
     Conditioning,
@@ -66,6 +62,8 @@ def estimate_leakage(
     random_state: int | None = None,
     max_cells: int = MAX_CELLS,
     n_threads: int = 2,
+    join_levels: bool = True,
+    keep_levels: Collection[str] = (),
     charge: Callable[[NoisePlan], None] | None = None,
 ) -> LeakageTable:
     """Return how much every insensitive feature tells about the sensitive ones.
@@ -100,6 +98,12 @@ def estimate_leakage(
         Largest number of joint cells of all tables.
     n_threads : int
         Tables counted at the same time.
+    join_levels : bool
+        Whether thin levels of insensitive features are joined, where the sizes that
+        are released anyway (or public counts) say that it pays. The table is then
+        about the joined levels, and whatever uses it reads `LeakageTable.policy_for`.
+    keep_levels : collection of str
+        Features whose levels are never joined.
     charge : callable, optional
         Called once with the plan of a private release, before a row is counted; what
         it raises stops the release. All options have been checked by then, so nothing
@@ -133,6 +137,8 @@ def estimate_leakage(
     if not research:
         policy.require_confirmed()
     check_failure_probability(failure_probability)
+    for name in keep_levels:
+        policy.feature(name)
     targets = leakage_targets(policy)
     request = LeakageRequest(
         data=data,
@@ -143,6 +149,9 @@ def estimate_leakage(
         max_cells=max_cells,
         n_threads=n_threads,
         random_state=random_state,
+        joinable=frozenset(policy.insensitive) - set(keep_levels)
+        if join_levels and source != "in_sample"
+        else frozenset(),
     )
     components: tuple[Component, ...] = ()
     if source == "private":
@@ -159,6 +168,10 @@ def estimate_leakage(
         features = exact_leakages(request, targets)
         if delta is not None:
             features = with_paper_upper(features, check_delta(delta))
+    joined = joined_policy(
+        policy,
+        {n: f.joined for n, f in features.items() if f.joined is not None},
+    )
     return LeakageTable(
         features=features,
         source=source,
@@ -170,7 +183,8 @@ def estimate_leakage(
         delta_factor=2 if source == "in_sample" else 1,
         research=research,
         replayable_noise=source == "private" and random_state is not None,
-        policy_fingerprint=policy.fingerprint(),
+        policy_fingerprint=joined.fingerprint(),
+        declared_fingerprint=policy.fingerprint(),
     )
 
 
@@ -219,10 +233,12 @@ def plan_leakage_release(
     sensitive = set(policy.sensitive)
     groups, read = [], []
     for shape in shapes:
-        groups.append(Group(shape.name, shape.n_values * shape.n_cells, shape.features))
+        # A bound compares two rows of cells, however many values a table has.
+        size, weight = shape.n_values * shape.n_cells, 1 / shape.n_values
+        groups.append(Group(shape.name, size, shape.features, weight))
         read.append(sensitive | set(shape.features))
         # Errors of sizes enter the bound once, those of cells add up over the cells.
-        weight = math.sqrt(shape.n_cells)
+        weight = math.sqrt(shape.n_cells) / shape.n_values
         groups.append(
             Group(SIZES.format(shape.name), shape.n_values, shape.features, weight)
         )
@@ -275,18 +291,8 @@ def _private(
         counts.tables,
         plan,
         noise_generator(request.random_state, purpose="leakage"),
+        grouping=lambda shape, sizes, scale: request.groups(
+            shape, sizes, noise_scale=scale, n_rows=counts.n_rows
+        ),
     )
-    features = {
-        shape.name: noisy_leakage(
-            noisy.cells,
-            noisy.sizes,
-            table_words(policy, shape.features),
-            metric=request.metric,
-            noise_scale=noisy.cell_scale,
-            size_noise_scale=noisy.size_scale,
-            failure_probability=request.feature_failure_probability,
-        )
-        for shape in layout.shapes
-        for noisy in [released[shape.name]]
-    }
-    return features, plan
+    return noisy_leakages(request, layout, released, counts.n_rows), plan

@@ -19,12 +19,16 @@ from corrdp.leakage import (
     BLOCK,
     FeatureLeakage,
     count_layout,
+    joined_policy,
     leakage_targets,
     telling_shapes,
 )
 from corrdp.policy import Conditioning, NeighborRelation, Policy
 
 SCHEMA = "corrdp.leakage/2"
+JOINED_SCHEMA = "corrdp.leakage/3"
+"""Of tables with joined levels; the others are written as they always were."""
+
 _WITHOUT_DIGEST = "corrdp.leakage/1"
 
 NOTICES = {
@@ -81,7 +85,9 @@ class LeakageTable:
     replayable_noise : bool
         Whether noise came from a fixed seed.
     policy_fingerprint : str
-        SHA-256 of the policy.
+        SHA-256 of the policy that the numbers are about: see `policy_for`.
+    declared_fingerprint : str
+        SHA-256 of the policy as declared; the same if no levels are joined.
 
     Guarantee
     ---------
@@ -101,8 +107,11 @@ class LeakageTable:
     research: bool = False
     replayable_noise: bool = False
     policy_fingerprint: str = ""
+    declared_fingerprint: str = ""
 
     def __post_init__(self) -> None:
+        if not self.declared_fingerprint:
+            object.__setattr__(self, "declared_fingerprint", self.policy_fingerprint)
         if self.source == "private" and not self.components:
             unpaid = [name for name, f in self.features.items() if f.upper != 0.0]
             if unpaid:
@@ -136,7 +145,10 @@ class LeakageTable:
         return tuple(dict.fromkeys(told))
 
     def distances(
-        self, calibration: Calibration | str = Calibration.CERTIFIED
+        self,
+        calibration: Calibration | str = Calibration.CERTIFIED,
+        *,
+        policy: Policy | None = None,
     ) -> Mapping[str, float] | float:
         """Return the leakages as `neighbor_classes` takes them.
 
@@ -146,19 +158,35 @@ class LeakageTable:
             ``certified``: upper bounds with explicit constants; an estimate without
             one is refused. ``theorem``: the paper's adjusted estimates where there
             are any.
+        policy : Policy, optional
+            By which rows are read. Features with joined levels are at distance 1
+            unless it is that of `policy_for`.
+
+        Guarantee
+        ---------
+        Nothing bounds what a change inside a joined level tells, so distances of
+        joined levels are given only with a policy that has them joined
+        (docs/theory/leakage.md, 2.2).
         """
+        as_read = policy is not None and policy.fingerprint() == self.policy_fingerprint
         values = {
-            name: self._value(name, Calibration(calibration)) for name in self.features
+            name: self._value(name, Calibration(calibration))
+            if found.joined is None or as_read
+            else 1.0
+            for name, found in self.features.items()
         }
         if self.relation == NeighborRelation.ALL_INSENSITIVE and values:
             return values[BLOCK]
         return values
 
     def claim(
-        self, calibration: Calibration | str = Calibration.CERTIFIED
+        self,
+        calibration: Calibration | str = Calibration.CERTIFIED,
+        *,
+        policy: Policy | None = None,
     ) -> LeakageClaim:
-        """Return what a certificate says of where the distances came from."""
-        values = self.distances(calibration)
+        """Return what a certificate says of where the `distances` came from."""
+        values = self.distances(calibration, policy=policy)
         return LeakageClaim(
             self.source,
             values if isinstance(values, Mapping) else {BLOCK: values},
@@ -171,11 +199,17 @@ class LeakageTable:
 
         Other roles, domains or conditioning give other leakages. A private table that
         states no cost is refused too, unless the policy leaves nothing to tell apart.
+
+        Both the declared policy and that with joined levels are accepted: `distances`
+        tells them apart.
         """
-        if self.policy_fingerprint != policy.fingerprint():
+        if policy.fingerprint() not in (
+            self.policy_fingerprint,
+            self.declared_fingerprint,
+        ):
             raise PolicyError(
                 f"the leakage table was computed for policy "
-                f"{self.policy_fingerprint[:12] or 'unknown'}, got "
+                f"{self.declared_fingerprint[:12] or 'unknown'}, got "
                 f"{policy.fingerprint()[:12]}. Estimate it again under this policy."
             )
         if self.source == "private" and not self.components:
@@ -183,6 +217,29 @@ class LeakageTable:
             unpaid = [shape.name for shape in telling_shapes(layout)]
             if unpaid:
                 raise _unpaid(unpaid)
+
+    @property
+    def joined(self) -> Mapping[str, JSONObject]:
+        """Domain fields of the features whose thin levels are joined."""
+        return {n: f.joined for n, f in self.features.items() if f.joined is not None}
+
+    def policy_for(self, policy: Policy) -> Policy:
+        """Return the policy that the numbers are about: its thin levels joined.
+
+        Parameters
+        ----------
+        policy : Policy
+            As it was declared; the joined one is returned as it is.
+
+        Guarantee
+        ---------
+        Whatever encodes rows by the returned policy sees joined levels as one
+        (docs/theory/leakage.md, 2.2). Another policy than that of the estimate is
+        refused by `require_policy`, to which it is left.
+        """
+        if not self.joined or policy.fingerprint() != self.declared_fingerprint:
+            return policy
+        return joined_policy(policy, self.joined)
 
     def to_text(self) -> str:
         """Return the table in plain words."""
@@ -216,7 +273,7 @@ class LeakageTable:
 
     def _document(self) -> JSONObject:
         return {
-            "schema": SCHEMA,
+            "schema": JOINED_SCHEMA if self.joined else SCHEMA,
             "features": {name: v.to_dict() for name, v in self.features.items()},
             "source": self.source,
             "relation": self.relation,
@@ -233,7 +290,7 @@ class LeakageTable:
             "research": self.research,
             "replayable_noise": self.replayable_noise,
             "policy_fingerprint": self.policy_fingerprint,
-        }
+        } | ({"declared_fingerprint": self.declared_fingerprint} if self.joined else {})
 
     @classmethod
     def from_dict(cls, document: Any) -> "LeakageTable":
@@ -270,6 +327,7 @@ class LeakageTable:
             research=document["research"],
             replayable_noise=document["replayable_noise"],
             policy_fingerprint=document["policy_fingerprint"],
+            declared_fingerprint=document.get("declared_fingerprint", ""),
         )
 
     def _value(self, name: str, calibration: Calibration) -> float:
@@ -311,9 +369,10 @@ def check_digest(document: Any) -> None:
             f"the leakage table has schema {schema!r}, which carries no digest: an "
             "edited table cannot be told from a sound one. Estimate the leakage again."
         )
-    if schema != SCHEMA:
+    if schema not in (SCHEMA, JOINED_SCHEMA):
         raise CorrDPError(
-            f"the leakage schema must be {SCHEMA!r}, got {schema!r}. "
+            f"the leakage schema must be {SCHEMA!r} or {JOINED_SCHEMA!r}, got "
+            f"{schema!r}. "
             "Pass what LeakageTable.to_dict wrote."
         )
     fields = {name: value for name, value in document.items() if name != "digest"}

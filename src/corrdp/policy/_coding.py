@@ -48,7 +48,7 @@ class Coded(NamedTuple):
 def level_count(domain: Domain) -> int | None:
     """Return the number of levels at the declared resolution, without missing."""
     if isinstance(domain, NumberDomain):
-        return domain.bins
+        return domain.n_levels
     if isinstance(domain, CategoryDomain):
         return len(domain.levels) + domain.other
     return 2
@@ -66,7 +66,7 @@ def coded_numbers(
 ) -> Coded:
     """Return the numbers of a column clipped to the declared bounds.
 
-    A cell that says no number is missing.
+    A cell that says no number is missing. Numbers of joined bins are one number.
     """
     if isinstance(column, DistinctColumn):
         return _coded_once(column, lambda cells: coded_numbers(name, domain, cells))
@@ -78,7 +78,8 @@ def coded_numbers(
             fill = float(domain.missing.value)
         values = np.where(missing, fill, values)
         missing = _treated(name, domain, missing)
-    return Coded(np.clip(values, domain.lower, domain.upper), missing)
+    values = np.clip(values, domain.lower, domain.upper)
+    return Coded(_as_one(domain, values), missing)
 
 
 def coded_levels(
@@ -126,7 +127,25 @@ def centered(domain: NumberDomain, values: FloatArray) -> FloatArray:
 
 
 def binned(domain: NumberDomain, values: FloatArray) -> IntArray:
-    """Map numbers inside the bounds to their equal-width bin."""
+    """Map numbers inside the bounds to their equal-width bin, joined ones to one."""
+    places = _places(domain, values)
+    for first, last, _ in reversed(domain.joined):
+        after = np.where(places > last, places - (last - first), places)
+        places = np.where((places >= first) & (places <= last), first, after)
+    return places
+
+
+def _as_one(domain: NumberDomain, values: FloatArray) -> FloatArray:
+    """Give all numbers of joined bins their one value."""
+    if not domain.joined:
+        return values
+    places = _places(domain, values)
+    for first, last, value in domain.joined:
+        values = np.where((places >= first) & (places <= last), value, values)
+    return values
+
+
+def _places(domain: NumberDomain, values: FloatArray) -> IntArray:
     n_bins = domain.bins or 1
     unit = (values - domain.lower) / (domain.upper - domain.lower)
     return np.minimum((unit * n_bins).astype(np.int64), n_bins - 1)

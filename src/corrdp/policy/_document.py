@@ -40,7 +40,7 @@ _SETTINGS = (
     "unconfirmed",
 )
 _DOMAIN_KEYS = {
-    "number": {"bounds", "bins", "knots"},
+    "number": {"bounds", "bins", "knots", "joined"},
     "category": {"categories", "other", "unknown", "groups"},
     "boolean": set[str](),
 }
@@ -210,7 +210,12 @@ def _domain(owner: str, table: Mapping[str, Any], others: set[str]) -> Domain:
         if kind == "number":
             lower, upper = _bounds(_required(owner, table, "bounds"))
             return NumberDomain(
-                lower, upper, table.get("bins"), missing, table.get("knots")
+                lower,
+                upper,
+                table.get("bins"),
+                missing,
+                table.get("knots"),
+                table.get("joined", ()),
             )
         if kind == "boolean":
             return BooleanDomain(missing)
@@ -271,6 +276,8 @@ def _domain_table(domain: Domain, as_declared: bool) -> JSONObject:
             table["bins"] = domain.bins
         if domain.knots is not None:
             table["knots"] = list(domain.knots)
+        if domain.joined:
+            table["joined"] = [list(entry) for entry in domain.joined]
     elif isinstance(domain, CategoryDomain):
         categories = domain.values if as_declared else domain.categories
         table = {"type": "category", "categories": list(categories)}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from corrdp._cells import canonical_text
 from corrdp._validate import check_count, check_real
 from corrdp.exceptions import PolicyError
@@ -126,6 +128,9 @@ class NumberDomain:
     knots : tuple of float, optional
         Where a curve over the number may bend: rising, from `lower` to `upper`. A
         number with knots is coded by hat functions beside its own column.
+    joined : tuple of (first bin, last bin, value)
+        Adjacent bins, counted from 0, that are one value: in the model, which sees
+        `value` for all of them, as in leakage estimates.
     """
 
     lower: float
@@ -133,6 +138,7 @@ class NumberDomain:
     bins: int | None = None
     missing: MissingTreatment = Refuse()
     knots: tuple[float, ...] | None = None
+    joined: tuple[tuple[int, int, float], ...] = ()
 
     def __post_init__(self) -> None:
         lower = checked_number("bounds[0]", self.lower)
@@ -161,6 +167,59 @@ class NumberDomain:
             object.__setattr__(self, "missing", Replace(value))
         if self.knots is not None:
             object.__setattr__(self, "knots", _checked_knots(self))
+
+        object.__setattr__(self, "joined", self._checked_joined())
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """Ends of the bins in order, joined ones as one; needs `bins`."""
+        edges = np.linspace(self.lower, self.upper, (self.bins or 1) + 1)
+        inner = [
+            b for first, last, _ in self.joined for b in range(first + 1, last + 1)
+        ]
+        return tuple(np.delete(edges, inner).tolist())
+
+    @property
+    def n_levels(self) -> int | None:
+        """Number of bins, joined ones as one; None without bins."""
+        if self.bins is None:
+            return None
+        return self.bins - sum(last - first for first, last, _ in self.joined)
+
+    def _checked_joined(self) -> tuple[tuple[int, int, float], ...]:
+        declared: Any = self.joined
+        if not isinstance(declared, list | tuple) or (declared and self.bins is None):
+            raise PolicyError(
+                f"joined must be a list of [first bin, last bin, value], and needs "
+                f"bins, got joined={shown(declared)}. Declare bins, or remove it."
+            )
+        joined, earlier = [], -1
+        for entry in declared:
+            if not isinstance(entry, list | tuple) or len(entry) != 3:
+                raise PolicyError(
+                    "an entry of joined must be [first bin, last bin, value], got "
+                    f"{shown(entry)}. Declare all three."
+                )
+            first, last = (
+                check_count("bin of joined", place, lower=0, error=PolicyError)
+                for place in entry[:2]
+            )
+            if not earlier < first < last < (self.bins or 0):
+                raise PolicyError(
+                    "joined must name rising, disjoint ranges of two bins or more, "
+                    f"counted from 0 to {(self.bins or 0) - 1}, got "
+                    f"joined={shown(declared)}. Correct the bins."
+                )
+            earlier = last
+            value = checked_number("value of joined", entry[2])
+            unit = (value - self.lower) / (self.upper - self.lower)
+            if not first <= unit * (self.bins or 1) < last + 1:
+                raise PolicyError(
+                    f"the value of joined bins must lie inside them, got "
+                    f"{shown(entry)}. Declare a value between their ends."
+                )
+            joined.append((first, last, value))
+        return tuple(joined)
 
 
 def _checked_knots(domain: NumberDomain) -> tuple[float, ...]:

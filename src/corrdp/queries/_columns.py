@@ -74,14 +74,14 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
 
 
 def bin_edges(policy: Policy, name: str) -> FloatArray:
-    """Return the edges of the declared equal-width bins of a number."""
+    """Return the edges of the declared bins of a number, joined ones as one."""
     domain = column(policy, name).domain
     if not isinstance(domain, NumberDomain) or domain.bins is None:
         raise MissingBoundError(
             f"column {name!r} has no declared bins, which quantiles need. Declare it "
             "as a number with bounds and bins."
         )
-    return np.linspace(domain.lower, domain.upper, domain.bins + 1)
+    return np.asarray(domain.edges)
 
 
 def read_numbers(policy: Policy, table: Any, name: str) -> Numbers:

@@ -233,7 +233,7 @@ def _claim(policy: Policy, leakage: Leakage | None) -> LeakageClaim:
         return LeakageClaim.declared(policy)
     if isinstance(leakage, LeakageTable):
         leakage.require_policy(policy)
-        return leakage.claim()
+        return leakage.claim(policy=policy)
     if isinstance(leakage, LeakageClaim):
         return leakage
     values = leakage if isinstance(leakage, Mapping) else {"block": leakage}

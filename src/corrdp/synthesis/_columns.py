@@ -199,17 +199,18 @@ def _inside_bins(
     shape: Shape,
     generator: np.random.Generator,
 ) -> FloatArray:
-    n_bins = domain.bins or 1
-    width = (domain.upper - domain.lower) / n_bins
-    lower = domain.lower + np.minimum(codes, n_bins - 1) * width
+    n_bins = domain.n_levels or 1
+    edges = np.asarray(domain.edges, dtype=np.float64)
+    places = np.minimum(codes, n_bins - 1)
+    lower: FloatArray = np.take(edges, places)
+    width: FloatArray = np.take(edges, places + 1) - lower
     if shape is Shape.LOWER:
         return lower
     if shape is Shape.UNIFORM:
-        return np.clip(
-            lower + width * generator.random(codes.size), domain.lower, domain.upper
-        )
+        drawn = lower + width * generator.random(codes.size)
+        return np.asarray(np.clip(drawn, domain.lower, domain.upper))
     first, last = np.ceil(lower), np.ceil(lower + width) - 1.0
     # The last bin is closed; a bin without any whole number keeps its nearest one.
     last = np.where(codes >= n_bins - 1, np.floor(domain.upper), last)
     span = np.maximum(last - first, 0.0)
-    return first + np.floor(generator.random(codes.size) * (span + 1.0))
+    return np.asarray(first + np.floor(generator.random(codes.size) * (span + 1.0)))

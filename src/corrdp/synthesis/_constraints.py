@@ -109,7 +109,7 @@ def _bins_inside(name: str, domain: NumberDomain, value: Any) -> np.ndarray:
             f"{name!r} is a number: declare the interval of its impossible values as "
             f"[low, high], got {value!r}."
         )
-    edges = np.linspace(domain.lower, domain.upper, (domain.bins or 1) + 1)
+    edges = np.asarray(domain.edges)
     inside = (edges[:-1] >= value[0]) & (edges[1:] <= value[1])
     return np.flatnonzero(inside)
 

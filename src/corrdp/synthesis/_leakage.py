@@ -3,8 +3,15 @@
 from corrdp.estimators._methods import (
     LeakageInput,
     Method,
+    policy_read,
     protected_policy,
     resolve_leakage,
 )
 
-__all__ = ["LeakageInput", "Method", "protected_policy", "resolve_leakage"]
+__all__ = [
+    "LeakageInput",
+    "Method",
+    "policy_read",
+    "protected_policy",
+    "resolve_leakage",
+]

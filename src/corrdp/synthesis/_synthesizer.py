@@ -20,7 +20,12 @@ from corrdp.synthesis._constraints import Zeros, structural_zeros
 from corrdp.synthesis._estimation import combined, fit_model, softened
 from corrdp.synthesis._fitted import FittedTable, kind_of_table
 from corrdp.synthesis._junction_tree import Region, junction_tree
-from corrdp.synthesis._leakage import Method, protected_policy, resolve_leakage
+from corrdp.synthesis._leakage import (
+    Method,
+    policy_read,
+    protected_policy,
+    resolve_leakage,
+)
 from corrdp.synthesis._quality import Quality, measure_quality
 from corrdp.synthesis._release import Release, release_tables
 from corrdp.synthesis._structure import TableShape
@@ -337,7 +342,7 @@ class Synthesizer:
                 f"policy must be a Policy, got policy={self.policy!r}. Load one with "
                 "Policy.from_file."
             )
-        return self.policy
+        return policy_read(self.policy, self.leakage)
 
     def _columns(self, policy: Policy) -> TableColumns:
         return TableColumns(policy, check_count("bins", self.bins), self.shapes or {})

@@ -1,0 +1,291 @@
+"""How tight leakage bounds are, and whether they hold as often as they say.
+
+``python benchmarks/bench_leakage_bounds.py --save`` writes
+``docs/results/leakage_bounds.json`` and the tables made from it: Adult with the
+tutorial's policy, seven foreign tables with a fifth of their rows public, and coverage
+in twenty settings. Tables are read from CORRDP_DATA_DIR and never committed.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, folder, foreign_parts
+
+from corrdp.leakage import count_layout, leakage_targets, metric_named
+from corrdp.mechanisms import estimate_leakage, plan_leakage_release
+from corrdp.mechanisms._leakage_noise import release_tables
+from corrdp.mechanisms._leakage_noisy import noisy_leakages
+from corrdp.mechanisms._leakage_request import LeakageRequest
+from corrdp.policy import CategoryDomain, Feature, NumberDomain, Policy
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+SHARES = (0.3, 0.1)
+BETAS = (0.5, 0.2, 0.05)
+REPETITIONS = 200
+
+ADULT = {
+    "workclass": (
+        "? Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc "
+        "State-gov Without-pay"
+    ),
+    "marital-status": (
+        "Divorced Married-AF-spouse Married-civ-spouse Married-spouse-absent "
+        "Never-married Separated Widowed"
+    ),
+    "race": "Amer-Indian-Eskimo Asian-Pac-Islander Black Other White",
+    "gender": "Female Male",
+}
+
+
+def adult_policy() -> Policy:
+    """Return the policy of the tutorial."""
+
+    def feature(name: str, domain: Any) -> Feature:
+        sensitive = name in ("age", "marital-status")
+        return Feature(name, "sensitive" if sensitive else "insensitive", domain)
+
+    return Policy(
+        (
+            feature("age", NumberDomain(10, 100, bins=8)),
+            *(
+                feature(name, CategoryDomain(tuple(levels.split())))
+                for name, levels in ADULT.items()
+            ),
+            feature("educational-num", NumberDomain(0, 18, bins=8)),
+            feature("hours-per-week", NumberDomain(0, 100, bins=8)),
+        )
+    )
+
+
+def adult(seeds: int = 10) -> list[dict[str, Any]]:
+    """Return bounds and exact values of Adult, one row per share, seed, feature."""
+    import pandas as pd
+
+    policy = adult_policy()
+    frame = pd.read_csv(folder() / "adult.csv.gz", keep_default_na=False)
+    rows = []
+    for share in SHARES:
+        for seed in range(seeds):
+            found = estimate_leakage(
+                frame, policy, epsilon=share, delta=1e-6, random_state=seed
+            )
+            exact = exact_values(frame, found.policy_for(policy))
+            apart = exact_values(frame, policy)
+            rows += [
+                {
+                    "share": share,
+                    "seed": seed,
+                    "feature": name,
+                    "upper": value.upper,
+                    "exact": exact[name],
+                    "exact_apart": apart[name],
+                    "joined": name in found.joined,
+                }
+                for name, value in found.features.items()
+            ]
+    return rows
+
+
+def exact_values(frame: Any, policy: Policy) -> dict[str, float]:
+    found = estimate_leakage(frame, policy, source="in_sample", research=True)
+    return {name: value.estimate for name, value in found.features.items()}
+
+
+def foreign() -> list[dict[str, Any]]:
+    """Return bounds from a fifth of the rows, levels apart and joined."""
+    rows = []
+    for name in (*FOREIGN_BINARY, *FOREIGN_NUMBER):
+        frame, policy = foreign_parts(name)
+        public = frame[: len(frame) // 5]
+        before = estimate_leakage(public, policy, source="public", join_levels=False)
+        after = estimate_leakage(public, policy, source="public")
+        rows += [
+            {
+                "table": name,
+                "n_rows": len(public),
+                "feature": feature,
+                "before": before.features[feature].upper,
+                "after": after.features[feature].upper,
+                "joined": feature in after.joined,
+            }
+            for feature in after.features
+        ]
+    return rows
+
+
+def settings() -> dict[str, tuple[np.ndarray, int, float]]:
+    """Return joint laws of s and u, rows, and the epsilon of the release."""
+    rng = np.random.default_rng(17)
+
+    def law(conditionals: Any, values: Any) -> np.ndarray:
+        return (np.asarray(conditionals) * np.asarray(values)[:, None]).T
+
+    def shares(count: int, concentration: float) -> np.ndarray:
+        return rng.dirichlet(np.full(count, concentration))
+
+    def random(n_cells: int, n_values: int, spread: float, sizes: Any) -> np.ndarray:
+        rows = rng.dirichlet(np.full(n_cells, spread), size=n_values)
+        return law(rows, sizes)
+
+    rare = [0.6, 0.37, 0.02, 0.006, 0.004]
+    found = {
+        "two cells, two values": (law([[0.7, 0.3], [0.4, 0.6]], [0.5, 0.5]), 3000, 1.0),
+        "independent": (law([[0.2, 0.8]] * 3, [0.3, 0.3, 0.4]), 3000, 0.5),
+        "exclusive or": (law([[0.5, 0.5]] * 2, [0.5, 0.5]), 2000, 1.0),
+        "diagonal": (np.eye(4) / 4, 2000, 1.0),
+        "nearly diagonal": (0.9 * np.eye(4) / 4 + 0.1 / 16, 4000, 1.0),
+        "rare levels, alike": (law([[0.5, 0.3, 0.2]] * 5, rare), 8000, 0.5),
+        "rare levels, apart": (random(4, 5, 0.5, rare), 8000, 0.5),
+        "rare levels, many rows": (random(6, 5, 1.0, rare), 60_000, 0.3),
+        "one giveaway level": (
+            law([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], [0.6, 0.39, 0.01]),
+            8000,
+            0.5,
+        ),
+    }
+    for n_cells in (10, 50, 200):
+        name = f"{n_cells} cells"
+        found[f"sparse, {name}"] = (random(n_cells, 4, 0.1, [0.25] * 4), 20_000, 0.5)
+        found[f"dense, {name}"] = (random(n_cells, 4, 5.0, [0.25] * 4), 20_000, 0.5)
+        flat = np.full((2, n_cells), 1 / n_cells)
+        found[f"flat, {name}"] = (law(flat, [0.3, 0.7]), 20_000, 0.5)
+    found["many values"] = (random(5, 12, 1.0, shares(12, 0.7)), 20_000, 0.5)
+    sign = np.where(np.arange(60) % 2, 1.0, -1.0)
+    shifted = (1 + 0.3 * np.stack([sign, -sign])) / 60
+    found["small shift in every cell"] = (law(shifted, [0.5, 0.5]), 20_000, 1.0)
+    assert len(found) == 20, len(found)
+    return found
+
+
+def coverage(
+    joint: np.ndarray, n_rows: int, epsilon: float, beta: float, repetitions: int
+) -> dict[str, float]:
+    """Return how often the bound of u fails, and how far it is above the truth."""
+    n_cells, n_values = joint.shape
+    codes = {"s": n_cells, "u": n_values, "v": 3}
+    policy = Policy(
+        tuple(
+            Feature(
+                name,
+                "sensitive" if name == "s" else "insensitive",
+                CategoryDomain(tuple(f"v{code}" for code in range(count))),
+            )
+            for name, count in codes.items()
+        )
+    )
+    layout = count_layout(policy, leakage_targets(policy))
+    plan = plan_leakage_release(policy, epsilon=epsilon, delta=1e-6)
+    request = LeakageRequest(
+        data=None,
+        policy=policy,
+        estimator=None,
+        metric=metric_named("total_variation"),
+        feature_failure_probability=beta,
+        max_cells=1,
+        n_threads=1,
+        random_state=None,
+        joinable=frozenset({"u", "v"}),
+    )
+    rng = np.random.default_rng(18)
+    third = np.array([0.5, 0.3, 0.2])
+    cube = (joint[:, :, None] * third).ravel()
+    failed, excess, ones = 0, [], 0
+    for _ in range(repetitions):
+        counts = rng.multinomial(n_rows, cube).reshape(n_cells, n_values, 3)
+        tables = [counts.sum(axis=2).T, counts.sum(axis=1).T]
+        released = release_tables(
+            layout.shapes,
+            tables,
+            plan,
+            rng,
+            grouping=lambda shape, sizes, scale: request.groups(
+                shape, sizes, noise_scale=scale, n_rows=n_rows
+            ),
+        )
+        upper = noisy_leakages(request, layout, released, n_rows)["u"].upper
+        truth = joined_truth(joint, released["u"].groups)
+        failed += upper < truth - 1e-12
+        excess.append(upper - truth)
+        ones += upper >= 1.0
+    return {
+        "failed": failed / repetitions,
+        "excess": float(np.mean(excess)),
+        "ones": ones / repetitions,
+    }
+
+
+def joined_truth(joint: np.ndarray, groups: Any) -> float:
+    """Return the leakage of the feature with its groups as values."""
+    together = [joint[:, list(group)].sum(axis=1) for group in groups]
+    laws = [law / law.sum() for law in together]
+    return max(
+        float(np.abs(first - second).sum()) / 2 for first in laws for second in laws
+    )
+
+
+def run_coverage(repetitions: int = REPETITIONS) -> list[dict[str, Any]]:
+    return [
+        {
+            "setting": name,
+            "beta": beta,
+            **coverage(joint, n_rows, epsilon, beta, repetitions),
+        }
+        for name, (joint, n_rows, epsilon) in settings().items()
+        for beta in BETAS
+    ]
+
+
+def render(saved: dict[str, Any]) -> str:
+    """Return the tables of the page, from the saved run alone."""
+    lines = ["| Adult, epsilon | feature | exact, levels as declared | exact, joined "]
+    lines[0] += "| bound, mean | largest |"
+    lines.append("|---|---|---|---|---|---|")
+    for share in SHARES:
+        own = [row for row in saved["adult"] if row["share"] == share]
+        for name in dict.fromkeys(row["feature"] for row in own):
+            cell = [row for row in own if row["feature"] == name]
+            uppers = [row["upper"] for row in cell]
+            exact = np.mean([row["exact"] for row in cell])
+            lines.append(
+                f"| {share:g} | {name} | {cell[0]['exact_apart']:.3f} | {exact:.3f} "
+                f"| {np.mean(uppers):.3f} | {max(uppers):.3f} |"
+            )
+        excess = np.mean([row["upper"] - row["exact"] for row in own])
+        lines.append(f"| {share:g} | *mean excess* | | | {excess:.3f} | |")
+    lines += ["", "| table, a fifth public | rows | features | mean bound before "]
+    lines[-1] += "| after | bounds of 1 before | after |"
+    lines.append("|---|---|---|---|---|---|---|")
+    for name in dict.fromkeys(row["table"] for row in saved["foreign"]):
+        cell = [row for row in saved["foreign"] if row["table"] == name]
+        before = [row["before"] for row in cell]
+        after = [row["after"] for row in cell]
+        lines.append(
+            f"| {name} | {cell[0]['n_rows']} | {len(cell)} | {np.mean(before):.3f} "
+            f"| {np.mean(after):.3f} | {sum(b >= 1 for b in before)} "
+            f"| {sum(a >= 1 for a in after)} |"
+        )
+    lines += ["", "| setting | " + " | ".join(f"beta {b:g}" for b in BETAS) + " |"]
+    lines.append("|---" * (1 + len(BETAS)) + "|")
+    for name in dict.fromkeys(row["setting"] for row in saved["coverage"]):
+        cells = [row for row in saved["coverage"] if row["setting"] == name]
+        told = [f"{row['failed']:.3f} (+{row['excess']:.2f})" for row in cells]
+        lines.append(f"| {name} | " + " | ".join(told) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--save", action="store_true")
+    parser.add_argument("--render", action="store_true")
+    chosen = parser.parse_args()
+    path = RESULTS / "leakage_bounds.json"
+    if chosen.save:
+        saved = {"adult": adult(), "foreign": foreign(), "coverage": run_coverage()}
+        path.write_text(json.dumps(saved) + "\n")
+    text = render(json.loads(path.read_text()))
+    if chosen.save or chosen.render:
+        path.with_suffix(".inc").write_text(text)
+    print(text)

@@ -1,0 +1,259 @@
+"""Which thin levels of a feature are joined, decided from released sizes alone.
+
+Joined levels are one level: in the table that bounds the leakage and, through the
+policy that comes with it, in whatever reads the rows (docs/theory/leakage.md, 2.2).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from corrdp._typing import FloatArray, JSONObject
+from corrdp.exceptions import PolicyError
+from corrdp.leakage._prediction import predicted_excess
+from corrdp.policy import (
+    CategoryDomain,
+    Domain,
+    Feature,
+    NumberDomain,
+    Policy,
+    Replace,
+)
+
+Groups: TypeAlias = tuple[tuple[int, ...], ...]
+"""Codes of a feature that are one level, in the order of the joined feature's codes."""
+
+HOPELESS = 0.6
+"""Levels stay as they are where the bound would exceed the truth by more than this."""
+
+HIDDEN_COST = 3.0
+"""How much bound a grouping may save for each part of variance that it hides."""
+
+JOINED = "joined"
+
+
+def choose_groups(
+    feature: Feature,
+    sizes: FloatArray,
+    *,
+    n_cells: int,
+    noise_scale: float,
+    failure_probability: float,
+) -> Groups:
+    """Return which codes of a feature become one level.
+
+    Parameters
+    ----------
+    feature : Feature
+        Bins of a number are joined with their neighbors, thin categories with each
+        other, and with ``other`` if it is thin too and can hold them.
+    sizes : array of float, shape (n_codes,)
+        Rows per code: released, or of public rows.
+    n_cells, noise_scale, failure_probability
+        As for `predicted_excess`.
+
+    Returns
+    -------
+    groups : tuple of tuples of int
+        The grouping with the least sum of two losses: what the bound will exceed the
+        truth by, and the part of the feature's variance that joining hides from a
+        model. Every code on its own if no grouping leaves a useful bound.
+
+    Guarantee
+    ---------
+    A function of `sizes` and public numbers: it costs nothing beyond the sizes
+    (docs/theory/leakage.md, Theorem 5).
+    """
+    shares = np.maximum(sizes, 0.0)
+    shares = shares / max(1.0, shares.sum())
+    best, least = _apart(len(sizes)), np.inf
+    for groups in _candidates(feature.domain, sizes):
+        excess = predicted_excess(
+            np.array([sizes[list(group)].sum() for group in groups]),
+            n_cells=n_cells,
+            noise_scale=noise_scale,
+            failure_probability=failure_probability,
+        )
+        hidden = hidden_variance(feature.domain, groups, shares)
+        loss = excess + HIDDEN_COST * hidden
+        if loss < least and excess <= HOPELESS:
+            best, least = groups, loss
+    return best
+
+
+def hidden_variance(domain: Domain, groups: Groups, shares: FloatArray) -> float:
+    """Return the part of a feature's variance that joining hides, in [0, 1]."""
+    if isinstance(domain, NumberDomain):
+        middles = _middles(domain)
+        n_bins = len(middles)
+        weights = shares[:n_bins]
+        whole = _variance(middles, weights)
+        hidden = sum(
+            _variance(middles[list(group)], weights[list(group)])
+            for group in groups
+            if group[-1] < n_bins
+        )
+        return float(hidden / whole) if whole > 0 else 0.0
+    whole = 1.0 - float((shares**2).sum())
+    kept = 1.0 - sum(float(shares[list(group)].sum()) ** 2 for group in groups)
+    return 1.0 - kept / whole if whole > 0 else 0.0
+
+
+def joined_fields(
+    domain: Domain, groups: Groups, sizes: FloatArray
+) -> JSONObject | None:
+    """Return the fields of a domain that joining changes; None if nothing is joined.
+
+    Parameters
+    ----------
+    domain : Domain
+        As declared.
+    groups : Groups
+        From `choose_groups`.
+    sizes : array of float
+        Rows per code; joined bins are encoded by the mean of their middles.
+    """
+    together = [group for group in groups if len(group) > 1]
+    if not together:
+        return None
+    if isinstance(domain, NumberDomain):
+        return {JOINED: _joined_bins(domain, together, sizes)}
+    assert isinstance(domain, CategoryDomain)
+    (codes,) = together
+    members = [
+        category
+        for category in domain.categories
+        if domain.levels.index(domain.merged[category]) in codes
+    ]
+    if domain.other and len(domain.levels) in codes:
+        kept = [c for c in domain.categories if c not in members]
+        groups_left = {n: list(m) for n, m in domain.groups if m[0] not in members}
+        return {"categories": kept, "groups": groups_left}
+    left = {n: list(m) for n, m in domain.groups if m[0] not in members}
+    name = f"{len(codes)} levels joined"
+    while name in domain.categories or name in left:
+        name += "+"
+    return {"groups": left | {name: members}}
+
+
+def joined_policy(policy: Policy, fields: Mapping[str, JSONObject]) -> Policy:
+    """Return the policy whose features have their thin levels joined.
+
+    Parameters
+    ----------
+    policy : Policy
+        As declared.
+    fields : mapping of str to JSON object
+        By feature, what `joined_fields` returned.
+    """
+    return replace(
+        policy,
+        features=tuple(
+            replace(feature, domain=_with_fields(feature, fields[feature.name]))
+            if feature.name in fields
+            else feature
+            for feature in policy.features
+        ),
+    )
+
+
+def joined_words(fields: JSONObject, domain: Domain) -> str:
+    """Return what is joined, in words; `domain` is that of the joined policy."""
+    if JOINED in fields:
+        assert isinstance(domain, NumberDomain)
+        edges = np.linspace(domain.lower, domain.upper, (domain.bins or 1) + 1)
+        return "; ".join(
+            f"{edges[first]:g} to {edges[last + 1]:g} as {value:.4g}"
+            for first, last, value in domain.joined
+        )
+    if "categories" in fields:
+        return f"all but {', '.join(fields['categories'])} into other"
+    return "; ".join(", ".join(members) for members in fields["groups"].values())
+
+
+def _with_fields(feature: Feature, fields: JSONObject) -> Domain:
+    domain = feature.domain
+    if isinstance(domain, NumberDomain) and set(fields) == {JOINED}:
+        return replace(domain, joined=fields[JOINED])
+    if isinstance(domain, CategoryDomain) and set(fields) <= {"categories", "groups"}:
+        changes: dict[str, Any] = {"groups": tuple(fields.get("groups", {}).items())}
+        if "categories" in fields:
+            changes["categories"] = tuple(fields["categories"])
+        return replace(domain, **changes)
+    raise PolicyError(
+        f"levels of {feature.name!r} cannot be joined by {sorted(fields)}: its domain "
+        f"is a {type(domain).__name__}. Use the policy that the table was made for."
+    )
+
+
+def _apart(n_codes: int) -> Groups:
+    return tuple((code,) for code in range(n_codes))
+
+
+def _candidates(domain: Domain, sizes: FloatArray) -> Iterator[Groups]:
+    """Yield groupings, from all levels apart to two that are left."""
+    yield _apart(len(sizes))
+    if isinstance(domain, NumberDomain) and not domain.joined:
+        yield from _neighbors_joined(domain, sizes)
+    elif isinstance(domain, CategoryDomain):
+        yield from _thinnest_joined(domain, sizes)
+
+
+def _neighbors_joined(domain: NumberDomain, sizes: FloatArray) -> Iterator[Groups]:
+    n_bins = domain.bins or 1
+    groups: list[tuple[int, ...]] = [(code,) for code in range(n_bins)]
+    rest: list[tuple[int, ...]] = [(code,) for code in range(n_bins, len(sizes))]
+    while len(groups) > 2:
+        rows = [float(sizes[list(group)].sum()) for group in groups]
+        thin = int(np.argmin(rows))
+        beside = [place for place in (thin - 1, thin + 1) if 0 <= place < len(groups)]
+        first, second = sorted((thin, min(beside, key=lambda place: rows[place])))
+        groups[first : second + 1] = [groups[first] + groups[second]]
+        yield tuple(groups + rest)
+
+
+def _thinnest_joined(domain: CategoryDomain, sizes: FloatArray) -> Iterator[Groups]:
+    n_named = len(domain.levels)
+    # A value for missing cells must stay declared, and values in `other` are not.
+    holds = domain.other and not isinstance(domain.missing, Replace)
+    n_free = n_named + holds
+    order = np.argsort(sizes[:n_free], kind="stable")
+    for count in range(2, n_free):
+        together = tuple(sorted(int(code) for code in order[:count]))
+        groups: list[tuple[int, ...]] = [
+            (c,) for c in range(len(sizes)) if c not in together
+        ]
+        # `other` comes after all named levels, a group where its first member stands
+        place = n_named if n_named in together else together[0]
+        groups.append(together)
+        key = {g: (place if g == together else g[0]) for g in groups}
+        yield tuple(sorted(groups, key=key.__getitem__))
+
+
+def _joined_bins(
+    domain: NumberDomain, together: Sequence[tuple[int, ...]], sizes: FloatArray
+) -> list[list[Any]]:
+    middles = _middles(domain)
+    joined = []
+    for group in together:
+        weights = np.maximum(sizes[list(group)], 0.0)
+        if weights.sum() <= 0:
+            weights = np.ones(len(group))
+        value = float(np.average(middles[list(group)], weights=weights))
+        joined.append([group[0], group[-1], value])
+    return joined
+
+
+def _middles(domain: NumberDomain) -> FloatArray:
+    edges = np.linspace(domain.lower, domain.upper, (domain.bins or 1) + 1)
+    return np.asarray(0.5 * (edges[:-1] + edges[1:]))
+
+
+def _variance(values: FloatArray, weights: FloatArray) -> float:
+    total = float(weights.sum())
+    if total <= 0:
+        return 0.0
+    mean = float((weights * values).sum()) / total
+    return float((weights * (values - mean) ** 2).sum())

@@ -1,0 +1,129 @@
+"""What drives a bound, and what would lower it, in words with numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from corrdp._typing import FloatArray, IntArray
+from corrdp.leakage._prediction import predicted_excess
+
+THIN_GROUP = 30
+"""Groups of fewer rows than this are called thin in reasons."""
+
+_ENOUGH = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Circumstances:
+    """What a bound was computed from, besides the counts.
+
+    Parameters
+    ----------
+    sizes : array of float, shape (n_groups,)
+        Rows per group, released or public.
+    n_cells : int
+        Joint sensitive cells.
+    noise_scale : float
+        Noise on every cell; 0 for exact counts.
+    failure_probability : float
+        Of the bound.
+    """
+
+    sizes: FloatArray
+    n_cells: int
+    noise_scale: float
+    failure_probability: float
+
+    def excess(self, *, rows: float = 1.0, noise: float = 1.0) -> float:
+        """Return the predicted excess with more rows or less noise."""
+        return predicted_excess(
+            rows * self.sizes,
+            n_cells=self.n_cells,
+            noise_scale=noise * self.noise_scale,
+            failure_probability=self.failure_probability,
+        )
+
+
+def bound_in_words(
+    distances: FloatArray,
+    bounds: FloatArray,
+    present: IntArray,
+    absent: IntArray,
+    value: Callable[[int], str],
+    circumstances: Circumstances,
+) -> str:
+    """Return which values differ most, what drives the bound, what would lower it.
+
+    Parameters
+    ----------
+    distances, bounds : arrays of float, shape (n_present, n_present)
+        Of the groups that have rows enough.
+    present, absent : arrays of int
+        Groups that have rows enough, and that have not.
+    value : callable
+        Text of a group.
+    circumstances : Circumstances
+        Rows and noise.
+
+    Guarantee
+    ---------
+    A function of its arguments, which are released or public; predictions are called
+    "about" and no promise rests on them (docs/theory/leakage.md, 2.3).
+    """
+    sizes, noisy = circumstances.sizes, circumstances.noise_scale > 0
+
+    def told(code: int) -> str:
+        rows = max(0, round(float(sizes[code])))
+        thin = ", thin" if rows < THIN_GROUP else ""
+        return f"{value(code)} ({'about ' if noisy else ''}{rows} rows{thin})"
+
+    def pair(matrix: FloatArray) -> tuple[int, int]:
+        first, second = np.unravel_index(np.argmax(matrix), matrix.shape)
+        low, high = sorted((int(first), int(second)))
+        return int(present[low]), int(present[high])
+
+    parts = []
+    if present.size > 1:
+        widest = pair(distances)
+        parts.append(f"largest between {told(widest[0])} and {told(widest[1])}")
+    if absent.size:
+        fewer = "too few rows for the noise" if noisy else "no rows"
+        more = f" (and {absent.size - 1} more values)" if absent.size > 1 else ""
+        parts.append(
+            f"the bound is 1 because {value(int(absent[0]))} has {fewer}{more}; merge "
+            "it by groups or other in the policy"
+        )
+    elif present.size > 1:
+        driving = pair(bounds)
+        same = driving == widest
+        upper = float(bounds.max())
+        text = "this pair" if same else f"{told(driving[0])} and {told(driving[1])}"
+        thin = ", too thin to say more than 1" if upper >= 1 else ""
+        parts.append(f"the bound comes from {text}{thin}")
+        parts.append(
+            _remedies(replace(circumstances, sizes=sizes[list(driving)]), upper)
+        )
+    return "; ".join(part for part in parts if part)
+
+
+def _remedies(of_pair: Circumstances, upper: float) -> str:
+    """Return how much of the bound is noise and rows, and what less would make it."""
+    excess = of_pair.excess()
+    if excess >= 1.0:
+        rows = 2.0
+        while of_pair.excess(rows=rows) > _ENOUGH and rows < 2.0**20:
+            rows *= 2
+        return f"about {rows:g} times the rows would bring it near the truth"
+    center = max(0.0, upper - excess)
+    rows_alone = of_pair.excess(noise=0.0)
+    parts = [f"about {rows_alone:.2f} of it is the chance of rows"]
+    if of_pair.noise_scale > 0:
+        parts = [
+            f"about {excess - rows_alone:.2f} of it is noise",
+            f"{rows_alone:.2f} the chance of rows",
+            f"with twice the budget it would be about "
+            f"{center + of_pair.excess(noise=0.5):.2f}",
+        ]
+    parts.append(f"with twice the rows about {center + of_pair.excess(rows=2.0):.2f}")
+    return ", ".join(parts)

@@ -1,0 +1,376 @@
+"""Thin levels are joined by released sizes, in the estimate and in what uses it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from corrdp.estimators import LogisticRegression, sweep
+from corrdp.exceptions import PolicyError
+from corrdp.leakage import (
+    TableShape,
+    choose_groups,
+    joined_fields,
+    joined_policy,
+    predicted_excess,
+)
+from corrdp.mechanisms import (
+    LeakageTable,
+    estimate_leakage,
+    plan_leakage_release,
+    plan_queries,
+)
+from corrdp.mechanisms._leakage_noise import release_tables
+from corrdp.policy import (
+    Budget,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    Replace,
+    Slot,
+)
+from corrdp.synthesis import Synthesizer
+from leakage_models import policy_of
+
+LEVELS = ("a", "b", "c", "d", "e")
+SHARES = [0.5, 0.44, 0.03, 0.02, 0.01]
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def groups_of(domain, sizes, *, noise_scale=20.0):
+    return choose_groups(
+        Feature("u", "insensitive", domain),
+        np.asarray(sizes, dtype=float),
+        n_cells=8,
+        noise_scale=noise_scale,
+        failure_probability=1e-3,
+    )
+
+
+def test_thin_categories_become_one_level_and_thick_ones_stay():
+    sizes = 10_000 * np.array(SHARES)
+    assert groups_of(CategoryDomain(LEVELS), sizes) == ((0,), (1,), (2, 3, 4))
+    plenty = np.full(5, 40_000.0)
+    assert groups_of(CategoryDomain(LEVELS), plenty) == ((0,), (1,), (2,), (3,), (4,))
+
+
+def test_thin_bins_join_their_neighbors():
+    domain = NumberDomain(0, 6, bins=6)
+    sizes = [10, 200, 9000, 9000, 150, 20]
+    assert groups_of(domain, sizes) == ((0, 1, 2), (3, 4, 5))
+    fields = joined_fields(domain, ((0, 1, 2), (3, 4, 5)), np.asarray(sizes, float))
+    (low, high) = fields["joined"]
+    assert low[:2] == [0, 2]
+    assert high[:2] == [3, 5]
+    assert 2.4 < low[2] < 2.5  # the middles, weighted by rows
+
+
+def test_hopeless_tables_are_left_as_they_are():
+    few = 20 * np.array(SHARES)
+    assert all(len(group) == 1 for group in groups_of(CategoryDomain(LEVELS), few))
+
+
+def test_two_levels_always_remain():
+    assert groups_of(CategoryDomain(("a", "b")), [9_990, 10]) == ((0,), (1,))
+    assert len(groups_of(CategoryDomain(("a", "b", "c")), [9_000, 400, 400])) == 2
+
+
+def test_a_missing_slot_is_not_joined_and_other_takes_thin_levels_in():
+    slot = CategoryDomain(LEVELS[:4], missing=Slot())
+    slotted = 10_000 * np.array([0.45, 0.4, 0.04, 0.03, 0.08])
+    assert groups_of(slot, slotted) == ((0,), (1,), (2, 3), (4,))
+    open_ = CategoryDomain(LEVELS[:4], other=True)
+    sizes = 10_000 * np.array(SHARES)
+    groups = groups_of(open_, sizes)
+    assert groups == ((0,), (1,), (2, 3, 4))
+    fields = joined_fields(open_, groups, sizes)
+    assert fields == {"categories": ["a", "b"], "groups": {}}
+    # a value for missing cells must stay a category: then `other` stays on its own
+    kept = CategoryDomain(LEVELS[:4], other=True, missing=Replace("c"))
+    assert groups_of(kept, slotted) == ((0,), (1,), (2, 3), (4,))
+
+
+def test_codes_of_the_joined_policy_are_the_groups():
+    """Groups are in the order of the joined encoder's codes, whatever is joined."""
+    generator = np.random.default_rng(1)
+    for domain in (
+        CategoryDomain(LEVELS),
+        CategoryDomain(LEVELS[:4], other=True),
+        CategoryDomain(LEVELS, groups={"x": ("b", "e")}, missing=Slot()),
+        NumberDomain(0, 5, bins=5),
+        NumberDomain(0, 5, bins=5, missing=Slot()),
+    ):
+        policy = Policy(
+            (
+                Feature("u", "insensitive", domain),
+                Feature("s", "sensitive", CategoryDomain(("v0", "v1"))),
+            )
+        )
+        numbers = isinstance(domain, NumberDomain)
+        values = generator.integers(0, 5, 300)
+        column = values + 0.5 if numbers else np.array(LEVELS)[values]
+        frame = pd.DataFrame({"u": column, "s": ["v0", "v1"] * 150})
+        if isinstance(domain.missing, Slot):
+            frame.loc[frame.index % 7 == 0, "u"] = None
+        n_codes = PolicyEncoder(policy).n_codes["u"]
+        codes = PolicyEncoder(policy).codes(frame, ["u"])[:, 0]
+        seen = 0
+        for _ in range(30):
+            sizes = generator.exponential(1000, n_codes) ** 1.5
+            groups = groups_of(domain, sizes, noise_scale=60.0)
+            assert sorted(code for g in groups for code in g) == list(range(n_codes))
+            fields = joined_fields(domain, groups, sizes)
+            if fields is None:
+                continue
+            seen += 1
+            joined = joined_policy(policy, {"u": fields})
+            new = PolicyEncoder(joined).codes(frame, ["u"])[:, 0]
+            assert PolicyEncoder(joined).n_codes["u"] == len(groups)
+            group_of = {code: i for i, g in enumerate(groups) for code in g}
+            assert new.tolist() == [group_of[code] for code in codes]
+        assert seen
+
+
+def test_predictions_fall_with_rows_and_grow_with_noise_and_cells():
+    def excess(sizes=(5000.0, 9000.0), n_cells=50, noise_scale=30.0):
+        return predicted_excess(
+            np.array(sizes),
+            n_cells=n_cells,
+            noise_scale=noise_scale,
+            failure_probability=1e-4,
+        )
+
+    assert excess((10_000.0, 18_000.0)) < excess() < excess(noise_scale=60.0)
+    assert excess() < excess(n_cells=100)
+    assert excess((0.0, 10.0)) == 1.0
+    assert excess((5.0,)) == 0.0
+
+
+def test_which_levels_are_joined_is_decided_by_released_sizes():
+    """Exact sizes are the same in all draws; what is released of them is not."""
+    shape = TableShape("u", ("u",), 3, 2)
+    table = np.array([[400, 400], [30, 20], [10, 40]])
+    plan = plan_leakage_release(
+        policy_of(np.zeros((2, 3)), ("s", "u"), ("s",)), epsilon=0.05, delta=1e-6
+    )
+    told = []
+
+    def grouping(shape, sizes, scale):
+        told.append(sizes)
+        return ((0,), (1, 2))
+
+    for seed in range(3):
+        released = release_tables(
+            [shape], [table], plan, np.random.default_rng(seed), grouping=grouping
+        )
+        np.testing.assert_array_equal(told[-1], released["u"].sizes)
+        assert released["u"].cells.shape == (2, 2)
+        assert released["u"].groups == ((0,), (1, 2))
+        assert np.abs(told[-1] - table.sum(axis=1)).min() > 1e-6
+
+
+# --- what uses a table reads its policy ---
+
+
+@pytest.fixture(scope="module")
+def frame():
+    generator = np.random.default_rng(2)
+    u = generator.choice(5, 12_000, p=SHARES)
+    hours = np.clip(generator.normal(40, 9, 12_000), 0, 100)
+    s = generator.random(12_000) < 0.3 + 0.1 * (u == 1)
+    y = generator.random(12_000) < 0.3 + 0.2 * s + 0.004 * (hours - 40)
+    return pd.DataFrame(
+        {
+            "s": np.where(s, "v1", "v0"),
+            "u": np.array(LEVELS)[u],
+            "hours": hours,
+            "y": np.where(y, "yes", "no"),
+        }
+    )
+
+
+def policy_of_frame():
+    return Policy(
+        (
+            Feature("s", "sensitive", CategoryDomain(("v0", "v1"))),
+            Feature("u", "insensitive", CategoryDomain(LEVELS)),
+            Feature("hours", "insensitive", NumberDomain(0, 100, bins=10)),
+        ),
+        Label("y", CategoryDomain(("no", "yes")), 0.0),
+    )
+
+
+@pytest.fixture(scope="module")
+def leakage(frame):
+    return estimate_leakage(
+        frame, policy_of_frame(), epsilon=0.2, delta=1e-6, random_state=1
+    )
+
+
+def test_a_table_joins_thin_levels_and_says_so(leakage):
+    assert set(leakage.joined) == {"u", "hours"}
+    assert leakage.features["u"].reason.startswith("joined: c, d, e")
+    assert "noise" in leakage.features["u"].reason
+    assert "with twice the budget it would be about" in leakage.features["u"].reason
+    assert all(f.upper < 0.5 for f in leakage.features.values())
+    assert "joined: c, d, e" in leakage.to_text()
+
+
+def test_distances_of_joined_levels_are_for_the_joined_policy_alone(leakage):
+    declared = policy_of_frame()
+    joined = leakage.policy_for(declared)
+    assert joined != declared
+    assert leakage.policy_for(joined) == joined
+    uppers = {name: found.upper for name, found in leakage.features.items()}
+    assert leakage.distances(policy=joined) == uppers
+    assert leakage.claim(policy=joined).values == uppers
+    ones = {"u": 1.0, "hours": 1.0}
+    assert leakage.distances() == ones
+    assert leakage.distances(policy=declared) == ones
+    assert leakage.claim().values == ones
+    other = dataclasses.replace(declared, distance_floor=0.5)
+    assert leakage.distances(policy=leakage.policy_for(other)) == ones
+    for accepted in (declared, joined):
+        leakage.require_policy(accepted)
+    with pytest.raises(PolicyError, match="computed for policy"):
+        leakage.require_policy(other)
+
+
+def test_a_joined_table_survives_json_and_an_edited_joining_is_found(leakage):
+    from corrdp.exceptions import GuaranteeVoidError
+
+    document = json.loads(json.dumps(leakage.to_dict()))
+    assert document["schema"] == "corrdp.leakage/3"
+    again = LeakageTable.from_dict(document)
+    assert again.to_dict() == leakage.to_dict()
+    assert again.policy_for(policy_of_frame()) == leakage.policy_for(policy_of_frame())
+    document["features"]["u"]["joined"]["groups"] = {}
+    with pytest.raises(GuaranteeVoidError, match="digest"):
+        LeakageTable.from_dict(document)
+
+
+def test_tables_without_joined_levels_are_written_as_before(frame):
+    apart = estimate_leakage(
+        frame,
+        policy_of_frame(),
+        epsilon=0.2,
+        delta=1e-6,
+        join_levels=False,
+        random_state=1,
+    )
+    assert apart.joined == {}
+    assert apart.to_dict()["schema"] == "corrdp.leakage/2"
+    assert "declared_fingerprint" not in apart.to_dict()
+    assert apart.policy_for(policy_of_frame()) == policy_of_frame()
+
+
+def test_features_can_keep_their_levels(frame):
+    found = estimate_leakage(
+        frame,
+        policy_of_frame(),
+        epsilon=0.2,
+        delta=1e-6,
+        keep_levels=["u"],
+        random_state=1,
+    )
+    assert set(found.joined) == {"hours"}
+    with pytest.raises(PolicyError, match="no feature 'w'"):
+        estimate_leakage(
+            frame, policy_of_frame(), **BUDGET, keep_levels=["w"], random_state=1
+        )
+
+
+def test_public_rows_join_too(frame):
+    found = estimate_leakage(frame[:800], policy_of_frame(), source="public")
+    assert "u" in found.joined
+    assert found.features["u"].upper < 0.5
+    apart = estimate_leakage(
+        frame[:800], policy_of_frame(), source="public", join_levels=False
+    )
+    assert apart.features["u"].upper > found.features["u"].upper
+
+
+def test_models_see_joined_levels_as_one(frame, leakage):
+    """A change inside a joined level changes nothing that a model computes."""
+    model = LogisticRegression(
+        policy_of_frame(), **BUDGET, leakage=leakage, random_state=3
+    ).fit(frame)
+    joined = leakage.policy_for(policy_of_frame())
+    assert model.policy_ == joined
+    assert {n for n in model.coef_by_name_ if n.startswith("u=")} == {
+        "u=a",
+        "u=b",
+        "u=3 levels joined",
+    }
+    assert model.certificate_.leakage.values["u"] == leakage.features["u"].upper
+    model.certificate_.verify(joined)
+    assert (
+        model.plan_.n_steps
+        == LogisticRegression(policy_of_frame(), **BUDGET, leakage=leakage)
+        .plan(len(frame))
+        .n_steps
+    )
+    moved = frame.assign(
+        u=frame.u.replace({"c": "e", "e": "d"}),
+        hours=np.where(frame.hours > 75, 99.0, frame.hours),
+    )
+    first, last, _ = leakage.joined["hours"]["joined"][-1]
+    assert first * 10 <= 75
+    assert last == 9
+    encoder = PolicyEncoder(joined)
+    np.testing.assert_array_equal(encoder.transform(frame), encoder.transform(moved))
+    apart = PolicyEncoder(policy_of_frame())
+    assert (apart.transform(frame) != apart.transform(moved)).any()
+
+
+def test_synthesizers_and_sweeps_read_the_joined_policy(frame, leakage):
+    declared = policy_of_frame()
+    joined = leakage.policy_for(declared)
+    plan = Synthesizer(declared, **BUDGET, leakage=leakage).plan(len(frame))
+    assert plan.policy == joined
+    result = sweep(
+        frame,
+        policy=declared,
+        methods=["corr"],
+        epsilons=[1.0],
+        delta=1e-6,
+        seeds=1,
+        leakage=leakage,
+        research=True,
+    )
+    assert len(result.rows) == 1
+
+
+def test_queries_on_levels_apart_are_priced_at_distance_one(leakage):
+    plan = plan_queries(
+        policy_of_frame(),
+        ["mean(hours)"],
+        budget=Budget(epsilon=1.0, delta=1e-6),
+        n_rows=12_000,
+        leakage=leakage,
+    )
+    assert plan.leakage.values == {"u": 1.0, "hours": 1.0}
+
+
+def test_a_bound_near_one_leaves_levels_apart():
+    """Joined or not it says nothing: a model keeps its levels, at distance 1."""
+    generator = np.random.default_rng(5)
+    n_rows = 3000
+    u = generator.choice(3, n_rows, p=[0.5, 0.49, 0.01])
+    s = np.where(u == 0, 0, 1 + generator.integers(0, 2, n_rows))
+    frame = pd.DataFrame({"s": [f"v{i}" for i in s], "u": np.array(LEVELS)[u]})
+    policy = Policy(
+        (
+            Feature("s", "sensitive", CategoryDomain(("v0", "v1", "v2"))),
+            Feature("u", "insensitive", CategoryDomain(LEVELS[:3])),
+        )
+    )
+    found = estimate_leakage(frame, policy, source="public")
+    assert found.joined == {}
+    assert found.features["u"].upper == 1.0
+    assert "levels stay apart" in found.features["u"].reason
