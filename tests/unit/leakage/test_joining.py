@@ -20,7 +20,6 @@ from corrdp.mechanisms import (
     LeakageTable,
     estimate_leakage,
     plan_leakage_release,
-    plan_queries,
 )
 from corrdp.mechanisms._leakage_noise import release_tables
 from corrdp.policy import (
@@ -34,6 +33,7 @@ from corrdp.policy import (
     Replace,
     Slot,
 )
+from corrdp.queries import plan_queries
 from corrdp.synthesis import Synthesizer
 from leakage_models import policy_of
 
