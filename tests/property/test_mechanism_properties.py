@@ -9,6 +9,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,7 @@ from corrdp.queries import (
     Total,
     Variance,
     ask_text,
+    col,
 )
 
 N_ROWS = 100
@@ -106,6 +108,31 @@ def extremes(domain):
     return [*domain.categories, *(["another"] if domain.other else []), *missing]
 
 
+def _split(kind, name, by, where):
+    return kind(name, by, where=where)
+
+
+@st.composite
+def conditions(draw, columns):
+    """Return a condition on declared values, possibly of two columns."""
+    name = draw(st.sampled_from(sorted(columns)))
+    domain = columns[name]
+    if isinstance(domain, NumberDomain):
+        middle = domain.lower / 2 + domain.upper / 2
+        found = col(name) >= middle
+    elif isinstance(domain, BooleanDomain):
+        found = col(name) == "true"
+    else:
+        found = col(name) == domain.categories[0]
+    shape = draw(st.sampled_from(["plain", "not", "and", "or"]))
+    if shape == "plain":
+        return found
+    if shape == "not":
+        return ~found
+    other = draw(conditions(columns))
+    return found & other if shape == "and" else found | other
+
+
 @st.composite
 def workloads(draw, policy):
     columns = column_domains(policy)
@@ -113,14 +140,18 @@ def workloads(draw, policy):
     complete = [n for n in numbers if not isinstance(columns[n].missing, Slot)]
     binned = [n for n in complete if isinstance(columns[n], NumberDomain)]
     any_column = st.sampled_from(sorted(columns))
-    kinds = [st.builds(Histogram, any_column), st.builds(Count, any_column)]
+    several = st.lists(any_column, max_size=2, unique=True).map(tuple)
+    where = st.none() | conditions(columns)
+    kinds = [
+        st.builds(Histogram, any_column),
+        st.builds(Count, any_column),
+        st.builds(lambda by, where: Count(by, where=where), several, where),
+    ]
     if numbers:
         number = st.sampled_from(numbers)
-        by = st.none() | any_column
         kinds += [
-            st.builds(Mean, number, by),
-            st.builds(Total, number, by),
-            st.builds(Variance, number),
+            st.builds(partial(_split, kind), number, several, where)
+            for kind in (Mean, Total, Variance)
         ]
     if len(complete) > 1:
         pair = st.lists(st.sampled_from(complete), min_size=2, max_size=2, unique=True)
@@ -382,6 +413,22 @@ def test_questions_read_back_as_the_query(data):
     names = name | spaced
     groups = st.none() | st.lists(names, min_size=1, max_size=3).map(tuple)
     probabilities = st.lists(st.floats(0, 1), min_size=1, max_size=3).map(tuple)
+    pairs = st.tuples(names, names)
+    leaves = st.one_of(
+        st.builds(lambda n, v: col(n) >= v, names, names),
+        st.builds(lambda n, v: col(n) != v, names, names),
+        st.builds(lambda n, v: col(n).is_in(v, "x"), names, names),
+        st.builds(lambda n: col(n).is_missing(), names),
+    )
+    wheres = st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            inner.map(lambda c: ~c),
+            st.builds(lambda a, b: a & b, inner, inner),
+            st.builds(lambda a, b: a | b, inner, inner),
+        ),
+        max_leaves=4,
+    )
     query = data.draw(
         st.one_of(
             st.builds(Count, names, groups),
@@ -394,6 +441,10 @@ def test_questions_read_back_as_the_query(data):
             st.builds(Covariance, names, names),
             st.builds(Correlation, names, names),
             st.builds(Quantiles, names, probabilities),
+            st.builds(Quantiles, names, probabilities, names, groups, wheres),
+            st.builds(Variance, names, pairs, st.none(), wheres),
+            st.builds(Histogram, names, pairs, groups, wheres),
+            st.builds(Mean, names, pairs, groups, wheres),
         )
     )
     assert parse_ask(ask_text(query)) == query

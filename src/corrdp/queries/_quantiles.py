@@ -140,13 +140,17 @@ class _Shares:
         steps = np.arange(n_bins + 1)
         self.below_reach, self.above_reach = steps * reach, steps[::-1] * reach
         self.exact_total = total is not None
+        self.below, self.above = below, above
+        self.best = below, above
         if total is not None:
             shorter = steps <= n_bins - steps
-            below = np.where(shorter, below, total - above)
-            above = total - below
+            self.below = np.where(shorter, below, total - above)
+            self.above = total - self.below
             self.below_reach = np.minimum(steps, steps[::-1]) * reach
             self.above_reach = self.below_reach
-        self.below, self.above = below, above
+            # Both sums tell of one number; weights by their variances err least.
+            best = (steps[::-1] * below + steps * (total - above)) / n_bins
+            self.best = best, total - best
 
     def quantile(self, probability: float, edges: FloatArray, n_rows: int) -> Estimate:
         """Return a quantile and the nearest edges that surely enclose it.
@@ -168,6 +172,7 @@ class _Shares:
         start = int(np.searchsorted(highest, 0.0, side="left")) - 1
         end = int(np.searchsorted(lowest, 0.0, side="left"))
         lower, upper = float(edges[max(start, 0)]), float(edges[min(end, last)])
+        surplus = (1.0 - p) * self.best[0] - p * self.best[1]
         value = _interpolated(0.0, surplus, edges)
         spread = SAMPLING_QUANTILE * np.sqrt(p * (1.0 - p) * total)
         ends = [_interpolated(shift, surplus, edges) for shift in (-spread, spread)]
