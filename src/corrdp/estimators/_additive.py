@@ -14,6 +14,7 @@ from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
+from corrdp.estimators._public_rows import PublicRows
 from corrdp.estimators._shape import Shape, shape_of
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
@@ -78,12 +79,12 @@ class AdditiveModel(PrivateLinearModel):
         straight = without_knots(policy)
         if self.n_knots is not None:
             count = _checked_knots(self.n_knots)
-            return _curved(policy, count) if count else straight
+            return _curved(policy, count, self._public) if count else straight
         if not self._method().is_private:
             return _curved(policy, _PLAIN_KNOTS)
         leakage = self._leakage(policy, declared)
         for count in KNOT_CHOICES:
-            curved = _curved(policy, count)
+            curved = _curved(policy, count, self._public)
             facts = self._facts(curved, n_rows, self._budget(), leakage)
             if curves_pay(self._planned(facts)):
                 return curved
@@ -282,11 +283,16 @@ def _checked_knots(n_knots: Any) -> int:
     return count
 
 
-def _curved(policy: Policy, n_knots: int) -> Policy:
-    """Return the policy with knots at equal distances where it declares none."""
+def _curved(policy: Policy, n_knots: int, public: PublicRows | None = None) -> Policy:
+    """Return the policy with knots where it declares none.
 
-    def knots(feature: Any) -> tuple[float, ...]:
+    They lie at quantiles of public rows, or at equal distances without such rows.
+    """
+
+    def knots(feature: Any) -> tuple[float, ...] | None:
         assert isinstance(feature.domain, NumberDomain)  # asked for numbers only
+        if public is not None:
+            return public.knots(feature, n_knots)
         return even_knots(feature.domain, n_knots)
 
     return with_knots(policy, knots)

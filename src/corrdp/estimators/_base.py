@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,7 +32,9 @@ from corrdp.estimators._methods import (
     partial_policy,
     policy_read,
     protected_policy,
+    resolve_leakage,
 )
+from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
     check_outputs,
     coefficients_from_names,
@@ -44,6 +47,7 @@ from corrdp.exceptions import (
     UtilityWarning,
 )
 from corrdp.ledger import Ledger
+from corrdp.mechanisms import estimate_leakage
 from corrdp.policy import (
     Budget,
     Policy,
@@ -85,6 +89,7 @@ class PrivateLinearModel(BuysLeakage):
     _intercept: Any  # a number, or one per output
     _deviation: FloatArray | None = None  # of the weights, by noise alone
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
+    _public: PublicRows | None = None  # while a fit with public rows runs
 
     def __init__(
         self,
@@ -198,6 +203,43 @@ class PrivateLinearModel(BuysLeakage):
         del declared, n_rows  # additive models need them
         return without_knots(policy)
 
+    def _fit_with(
+        self, X: Any, y: Any, public_rows: Any, charge: Charge | None
+    ) -> None:
+        """Fit, with public rows at hand if there are any."""
+        if public_rows is not None:
+            self._refuse_unusable_public_rows()
+            self._public = PublicRows.read(public_rows, self.policy)
+        try:
+            self._fit(X, y, charge)
+        finally:
+            self._public = None
+
+    def _refuse_unusable_public_rows(self) -> None:
+        if not self._method().is_private:
+            raise CorrDPError(
+                f"public_rows help private training, and method={self.method!r} is "
+                "not. Leave them out."
+            )
+        if self.calibration == Calibration.THEOREM or self.sampling_rate is not None:
+            raise CorrDPError(
+                f"public_rows start full-batch certified training, got calibration="
+                f"{self.calibration!r} and sampling_rate={self.sampling_rate!r}. Leave "
+                "both at their defaults."
+            )
+
+    def _leakage(self, policy: Policy, declared: Policy) -> LeakageInput:
+        """Return the leakage; of public rows, where nothing else says what it is."""
+        if self._public is None or self.leakage is not None or is_declared(declared):
+            return super()._leakage(policy, declared)
+        table = estimate_leakage(self._public.table, declared, source="public")
+        return resolve_leakage(
+            policy,
+            table,
+            declared=declared,
+            calibration=Calibration(self.calibration),
+        )
+
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         method = self._method()
         private = method.is_private
@@ -238,7 +280,15 @@ class PrivateLinearModel(BuysLeakage):
             return
         leakage = self._leakage(policy, declared)
         rows = Rows(codes, labels, policy, budget, leakage, self.random_state, pay)
+        if self._public is not None:
+            rows = replace(rows, assumptions=(self._public.assumption,))
         fitted = self._fit_privately(rows)
+        if self._public is not None:
+            public = self._public.model(policy, self.loss_of(policy))
+            self.n_public_rows_, self.public_score_ = public.n_rows, public.score
+            self.public_coef_, self.public_intercept_ = public.coef, public.intercept
+            assert isinstance(self.plan_, TrainingPlan)  # others were refused
+            fitted = mixed_fit(public, fitted, self.plan_.predicted_error)
         self._coef, self._intercept = fitted.coef, fitted.intercept
         self._deviation = fitted.deviation
         self.certificate_ = self._stamped(fitted.certificate)
@@ -252,7 +302,7 @@ class PrivateLinearModel(BuysLeakage):
             )
             return fit_by_theorem(rows, self.plan_)
         self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget, rows.leakage)
-        if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED:
+        if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED and self._public is None:
             constant = plan.noise == CONSTANT
             warnings.warn(
                 f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "

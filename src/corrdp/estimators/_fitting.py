@@ -52,6 +52,8 @@ class Rows:
     charge : callable, optional
         Told the certificate before anything is computed from the rows; what it raises
         stops the fit.
+    assumptions : tuple of str
+        What the fit rests on besides.
     """
 
     codes: FloatArray
@@ -61,6 +63,7 @@ class Rows:
     leakage: LeakageInput
     random_state: int | None
     charge: Charge | None = None
+    assumptions: tuple[str, ...] = ()
 
     def certified(
         self,
@@ -81,7 +84,7 @@ class Rows:
             budget=self.budget,
             leakage=self.leakage.claim,
             calibration=calibration,
-            assumptions=self.leakage.assumptions,
+            assumptions=(*self.leakage.assumptions, *self.assumptions),
             replayable_noise=(
                 self.random_state is not None or self.leakage.replayable_noise
             ),

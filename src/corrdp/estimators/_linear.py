@@ -112,10 +112,17 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         self.huber_threshold = huber_threshold
 
     def fit(
-        self, X: Any, y: Any = None, *, charge: Charge | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        public_rows: Any = None,
+        charge: Charge | None = None,
     ) -> "LinearRegression":
         """Train; `y` may be None if the table holds the policy's target.
 
+        `public_rows` is a table, label included, that you declare public: it is read
+        freely, never charged, and the certificate names it (`docs/public_rows.md`).
         `charge` is called with the certificate before anything is computed from the
         rows, for example to pay a ledger; what it raises stops the training.
 
@@ -123,7 +130,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         ---------
         See the class (`docs/theory/solvers.md`).
         """
-        self._fit(X, y, charge)
+        self._fit_with(X, y, public_rows, charge)
         return self
 
     def predict(self, X: Any) -> FloatArray:

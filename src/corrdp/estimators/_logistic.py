@@ -100,10 +100,17 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
     _numeric_label = False
 
     def fit(
-        self, X: Any, y: Any = None, *, charge: Charge | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        public_rows: Any = None,
+        charge: Charge | None = None,
     ) -> "LogisticRegression":
         """Train; `y` may be None if the table holds the policy's target.
 
+        `public_rows` is a table, label included, that you declare public: it is read
+        freely, never charged, and the certificate names it (`docs/public_rows.md`).
         `charge` is called with the certificate before anything is computed from the
         rows, for example to pay a ledger; what it raises stops the training.
 
@@ -111,7 +118,7 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         ---------
         See the class (`docs/theory/solvers.md`).
         """
-        self._fit(X, y, charge)
+        self._fit_with(X, y, public_rows, charge)
         return self
 
     def decision_function(self, X: Any) -> FloatArray:

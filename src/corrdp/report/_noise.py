@@ -59,7 +59,7 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
     step_noise = _column_noise(plan) * math.sqrt(n_steps)
     curvature = _curvatures(plan)
     if plan.column_steps is not None:
-        sizes = plan.column_steps.sizes(curvature, step_noise, n_steps, 1.0)
+        sizes = plan.column_steps.sizes(curvature, _column_noise(plan), n_steps)
     else:
         total = float(np.sqrt(np.sum(step_noise**2)))
         size = 2 / ((1 - plan.momentum) * plan.smoothness)

@@ -26,6 +26,7 @@ from corrdp.training._losses import (
     SquaredLoss,
 )
 from corrdp.training._plan import CONSTANT, TrainingPlan
+from corrdp.training._public_model import PublicModel
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sampled_descent import (
     SampledBudget,
@@ -54,6 +55,7 @@ __all__ = [
     "Output",
     "PreparedRows",
     "PublicFacts",
+    "PublicModel",
     "SampledBudget",
     "Schedule",
     "Solver",

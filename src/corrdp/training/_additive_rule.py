@@ -27,7 +27,7 @@ from corrdp.training._spending import Spending
 from corrdp.training._typical_sizes import nominal_coef, typical_sizes
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)
-LEGIBLE = 0.06  # noise at a knot, in units of the travel over the root of knots
+LEGIBLE = 0.05  # noise at a knot, in units of the travel over the root of knots
 AFFORDABLE = 0.1  # of what there is to gain, that fitting so many weights may cost
 STEPS = 200
 STEPS_PER_GROUP = 2  # for stability, docs/theory/additive.md, section 3
@@ -109,6 +109,15 @@ def column_noise(plan: TrainingPlan) -> FloatArray:
     return noise
 
 
+def _n_shared(facts: PublicFacts, layout: GradientLayout) -> int:
+    """Return among how many the distance that noise may go is shared.
+
+    Labels in a range can be missed by any distance, so all columns share it there;
+    where residuals are bounded, features and curves do.
+    """
+    return layout.n_columns if facts.clips_gradients else len(layout.groups)
+
+
 def _planned(facts: PublicFacts) -> TrainingPlan:
     scale = standardizing_scale(facts.blocks)
     numbers = {
@@ -138,7 +147,7 @@ def _planned(facts: PublicFacts) -> TrainingPlan:
         noise_deviation=0.0,
         prediction=Prediction(0.0, facts.gain),
         column_steps=ColumnSteps(
-            distance=facts.nominal.travel / math.sqrt(layout.n_columns)
+            distance=facts.nominal.travel / math.sqrt(_n_shared(facts, layout))
         ),
     )
     noise = column_noise(plan)

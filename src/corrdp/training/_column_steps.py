@@ -38,7 +38,7 @@ class ColumnSteps:
     distance: float = 0.5
 
     def sizes(
-        self, curvature: FloatArray, noise: FloatArray, n_steps: int, factor: float
+        self, curvature: FloatArray, noise: FloatArray, n_steps: int
     ) -> FloatArray:
         """Return the step size of every column.
 
@@ -47,14 +47,11 @@ class ColumnSteps:
         curvature : array of float, shape (n_columns,)
             Curvature of the loss along every column.
         noise : array of float, shape (n_columns,)
-            Noise on the mean gradient of one of `n_steps` steps.
+            Noise on the mean gradient, were it released once for all steps.
         n_steps : int
             Number of steps.
-        factor : float
-            On the distance (`Walk`).
         """
-        once = noise / np.sqrt(n_steps)
-        slowed = curvature + self.progress * once / (self.distance * factor)
+        slowed = curvature + self.progress * noise / self.distance
         return np.asarray(self.progress / (n_steps * slowed))
 
 

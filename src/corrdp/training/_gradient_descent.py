@@ -176,15 +176,7 @@ class Descent:
         if plan.solver.ridge > 0:  # on a copy: an epoch keeps what was released
             noisy = noisy.copy()
             noisy[:-1] += plan.solver.ridge * self.coef[:-1]
-        size: Any = self._steps.size(variance, self.n_done + 1, self._walk.factor)
-        if plan.column_steps is not None and plan.solver.has_default_steps:
-            sizes = plan.column_steps.sizes(
-                self._curvature,
-                noise_scale[self.layout.column_groups] / plan.n_rows,
-                plan.n_steps,
-                self._walk.factor,
-            )
-            size = per_column(sizes, self.coef)
+        size = self._step_size(variance, noise_scale)
         if plan.solver.epoch_steps == 1:  # within an epoch, noise is shared
             self._walk.observe(noisy, variance)
         moved = self.coef - size * self._direction.of(noisy)
@@ -197,6 +189,26 @@ class Descent:
         self.n_done += 1
         if self.n_done % max(1, plan.n_steps // _PATH_POINTS) == 0:
             self._path.append((self.n_done, *self._in_codes(self.coef)))
+
+    def _step_size(self, variance: float, noise_scale: FloatArray) -> Any:
+        """Return the size of the next step, a number or one per column."""
+        plan = self._plan
+        if plan.column_steps is None or not plan.solver.has_default_steps:
+            return self._steps.size(variance, self.n_done + 1, self._walk.factor)
+        sizes = plan.column_steps.sizes(
+            self._curvature, self._once(noise_scale), plan.n_steps
+        )
+        return per_column(sizes, self.coef)
+
+    def _once(self, noise_scale: FloatArray) -> FloatArray:
+        """Return the noise on the mean gradient, were it released once for all steps.
+
+        Guarantee
+        ---------
+        A description of noise that is added elsewhere (`docs/theory/solvers.md`).
+        """
+        every = noise_scale[self.layout.column_groups] / self._plan.n_rows
+        return np.asarray(every / math.sqrt(self._plan.n_steps))
 
     def _adapted_bound(self, fraction: float) -> float:
         """Return the bound that follows from a noisy fraction of small residuals."""
@@ -245,12 +257,11 @@ class Descent:
         plan = self._plan
         if plan.column_steps is None or not plan.solver.has_default_steps:
             return None
-        noise = self.noise_scale[self.layout.column_groups] / plan.n_rows
-        sizes = plan.column_steps.sizes(
-            self._curvature, noise, plan.n_steps, self._walk.factor
-        )
+        once = self._once(self.noise_scale)
+        sizes = plan.column_steps.sizes(self._curvature, once, plan.n_steps)
         gains = noise_gains(self._curvature, sizes, plan.momentum, plan.n_steps)
-        slope: FloatArray = (noise * gains)[:-1] * self.layout.column_scale
+        every = once * math.sqrt(plan.n_steps)
+        slope: FloatArray = (every * gains)[:-1] * self.layout.column_scale
         return slope
 
     def _in_codes(self, coef: FloatArray) -> tuple[FloatArray, Any]:

@@ -27,17 +27,17 @@ def curved_policy():
 
 def test_without_noise_curvature_alone_decides():
     steps = ColumnSteps(progress=8.0, distance=0.5)
-    sizes = steps.sizes(np.array([0.1, 1.0]), np.zeros(2), 100, 1.0)
+    sizes = steps.sizes(np.array([0.1, 1.0]), np.zeros(2), 100)
     np.testing.assert_allclose(sizes * np.array([0.1, 1.0]) * 100, 8.0)
 
 
 def test_where_noise_rules_it_moves_a_weight_by_the_distance():
     steps = ColumnSteps(progress=8.0, distance=0.5)
     noise, n_steps = np.array([1e3]), 100
-    (size,) = steps.sizes(np.array([1e-9]), noise, n_steps, 1.0)
-    assert size * noise[0] * np.sqrt(n_steps) == pytest.approx(0.5, rel=1e-6)
-    (farther,) = steps.sizes(np.array([1e-9]), noise, n_steps, 2.0)
-    assert farther == pytest.approx(2 * size, rel=1e-6)
+    (size,) = steps.sizes(np.array([1e-9]), noise, n_steps)
+    # noise of a step is the root of the number of steps times that of one release
+    every = noise[0] * np.sqrt(n_steps)
+    assert size * every * np.sqrt(n_steps) == pytest.approx(0.5, rel=1e-6)
 
 
 def test_a_histogram_tells_the_variance_of_its_number():

@@ -1,0 +1,127 @@
+"""Rows that a user declares public: read freely, never charged."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray
+from corrdp.estimators._fitting import PrivateFit
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import (
+    Feature,
+    NeighborRelation,
+    Policy,
+    PolicyEncoder,
+    without_knots,
+)
+from corrdp.training import Loss, PublicModel
+
+FEWEST_ROWS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """A table declared public, checked against the policy.
+
+    Parameters
+    ----------
+    table : table
+        Features.
+    labels : array of float, shape (n_rows,)
+        Labels as encoded.
+    policy : Policy
+        The policy as declared.
+
+    Guarantee
+    ---------
+    Whatever is computed from it costs nothing, if the rows are public: neither
+    secret, nor chosen or cleaned with the help of private ones. That is the user's
+    declaration, and the certificate lists it (`docs/theory/public_rows.md`).
+    """
+
+    table: Any
+    labels: NDArray[Any]
+    policy: Policy
+
+    @classmethod
+    def read(cls, table: Any, policy: Any) -> "PublicRows":
+        """Check and encode a table that holds features and label."""
+        if not isinstance(policy, Policy) or policy.label is None:
+            raise PolicyError(
+                "public_rows needs a Policy that declares the label. Pass one, or "
+                "leave public_rows out."
+            )
+        name = policy.label.name
+        names = getattr(table, "column_names", getattr(table, "columns", ()))
+        if name not in list(names):
+            raise PolicyError(
+                f"public_rows has no column {name!r}. Pass public rows with labels."
+            )
+        labels = PolicyEncoder(policy).encode_label(table[name])
+        if len(labels) < FEWEST_ROWS:
+            raise CorrDPError(
+                f"public_rows has {len(labels)} rows, fewer than {FEWEST_ROWS} tell "
+                "nothing. Leave public_rows out."
+            )
+        return cls(table, np.asarray(labels, dtype=np.float64), policy)
+
+    @property
+    def assumption(self) -> str:
+        """What a certificate says about the rows."""
+        return f"public rows: declared by the user, n = {len(self.labels)}"
+
+    def codes(self, policy: Policy) -> FloatArray:
+        """Return the rows as another policy of the same features codes them."""
+        return np.asarray(PolicyEncoder(policy).fit(self.table).transform(self.table))
+
+    def model(self, policy: Policy, loss: Loss) -> PublicModel:
+        """Return the best linear model of these rows in the codes of a policy."""
+        blocks = PolicyEncoder(policy).blocks_
+        return PublicModel.fit(self.codes(policy), self.labels, loss, blocks)
+
+    def knots(self, feature: Feature, n_knots: int) -> tuple[float, ...] | None:
+        """Return bounds and quantiles of a number; None where it hardly varies."""
+        domain: Any = feature.domain
+        straight = without_knots(self.policy)
+        codes = self.codes(straight)
+        (column,) = (
+            block.start
+            for block in PolicyEncoder(straight).blocks_
+            if block.name == feature.name
+        )
+        values = domain.lower + (codes[:, column] + 0.5) * (domain.upper - domain.lower)
+        inner = np.quantile(values, np.linspace(0.0, 1.0, n_knots)[1:-1])
+        least = (domain.upper - domain.lower) * 1e-3
+        knots = [domain.lower]
+        for knot in inner.tolist():
+            if knot - knots[-1] > least and domain.upper - knot > least:
+                knots.append(knot)
+        knots.append(domain.upper)
+        return tuple(knots) if len(knots) > 2 else None
+
+
+def is_declared(policy: Policy) -> bool:
+    """Return whether a policy says what its insensitive features leak."""
+    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+        return policy.block_leakage is not None
+    return all(policy.feature(u).leakage is not None for u in policy.insensitive)
+
+
+def mixed_fit(model: PublicModel, fit: PrivateFit, private_excess: float) -> PrivateFit:
+    """Return a private fit averaged with the model of public rows, path and all.
+
+    Guarantee
+    ---------
+    Post-processing of the private fit: the certificate stays
+    (`docs/theory/public_rows.md`, section 1).
+    """
+    share = model.share(private_excess)
+    coef, intercept = model.mixed(fit.coef, fit.intercept, share)
+    path = tuple(
+        (step, *model.mixed(weights, constant, share))
+        for step, weights, constant in fit.path
+    )
+    deviation = None if fit.deviation is None else share * fit.deviation
+    return PrivateFit(coef, intercept, fit.certificate, path, deviation)

@@ -1,0 +1,207 @@
+"""Fitting rows that are public: a ridge chosen and scored by cross-validation."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+
+from corrdp._typing import FloatArray
+from corrdp.policy import Block
+from corrdp.training._layout import central_reference, standardizing_scale
+from corrdp.training._losses import (
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    SquaredLoss,
+)
+from corrdp.training._typical_sizes import typical_sizes
+
+RIDGES = (0.3, 1.0, 3.0)  # in units of the nominal one
+N_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class PublicModel:
+    """The linear model of public rows alone, how good it is there, how far it errs.
+
+    Parameters
+    ----------
+    coef : array of float, shape (n_codes,) or (n_codes, n_outputs)
+        Weights of the encoded columns.
+    intercept : float, or array of float, shape (n_outputs,)
+        Constant.
+    n_rows : int
+        Number of public rows.
+    excess : float
+        Excess risk that so few rows are expected to cost.
+    score : float
+        Accuracy or R squared of rows that were left out in turn, of the best ridge.
+
+    Guarantee
+    ---------
+    Computed from rows declared public: releases nothing of the private ones
+    (`docs/theory/public_rows.md`).
+    """
+
+    coef: FloatArray
+    intercept: Any
+    n_rows: int
+    excess: float
+    score: float
+
+    @classmethod
+    def fit(
+        cls, codes: FloatArray, y: NDArray[Any], loss: Loss, blocks: tuple[Block, ...]
+    ) -> "PublicModel":
+        """Fit with the ridge of least cross-validated loss.
+
+        Parameters
+        ----------
+        codes, y : array of float
+            Encoded public rows and labels.
+        loss : Loss
+            The loss.
+        blocks : tuple of Block
+            Blocks of the encoder, which tell scales and centers.
+        """
+        scale = standardizing_scale(blocks)
+        center = central_reference(blocks)
+        rows = np.column_stack([(codes - center) * scale, np.ones(len(codes))])
+        fold = np.arange(len(rows)) % N_FOLDS
+        nominal = _nominal_ridge(y, loss, blocks)
+        left_out = {
+            ridge * nominal: _left_out(rows, y, loss, ridge * nominal, fold)
+            for ridge in RIDGES
+        }
+        risks = {r: float(_values(s, y, loss).mean()) for r, s in left_out.items()}
+        best = min(risks, key=lambda ridge: risks[ridge])
+        solution = _ridge_fit(rows, y, loss, best)
+        slope, constant = solution[:-1], solution[-1]
+        coef = slope * (scale if slope.ndim == 1 else scale[:, None])
+        return cls(
+            coef,
+            constant - center @ coef,
+            len(rows),
+            _excess(rows, y, rows @ solution, loss, best),
+            _score(left_out[best], y, loss),
+        )
+
+    def share(self, private_excess: float) -> float:
+        """Return what a private model weighs beside this one.
+
+        Two models whose errors are independent are best averaged in inverse
+        proportion to their excess risks (`docs/theory/public_rows.md`, section 2).
+        """
+        total = self.excess + private_excess
+        return self.excess / total if total > 0 else 1.0
+
+    def mixed(
+        self, coef: FloatArray, intercept: Any, share: float
+    ) -> tuple[FloatArray, Any]:
+        """Return the average with a private model that has a share."""
+        weights = share * coef + (1.0 - share) * self.coef
+        constant = share * intercept + (1.0 - share) * self.intercept
+        return np.asarray(weights), constant
+
+
+def _nominal_ridge(y: NDArray[Any], loss: Loss, blocks: tuple[Block, ...]) -> float:
+    """Return the ridge under which weights are as far from 0 as the default rule says.
+
+    The travel, shared by all features, is the deviation of a weight; a residual has
+    half the variance of a label. Few rows cannot tell more by cross-validation than a
+    factor of three about it.
+    """
+    n_features = len({block.part for block in blocks})
+    travel = typical_sizes(loss).travel
+    variance = 1.0 if _is_likelihood(loss) else max(float(np.var(y)) / 2, 1e-6)
+    return variance * n_features / (travel**2 * len(y))
+
+
+def _excess(
+    rows: FloatArray, y: NDArray[Any], score: FloatArray, loss: Loss, ridge: float
+) -> float:
+    """Return half the effective number of weights over rows, times the variance."""
+    freedom = 0.0
+    penalty = np.append(np.full(rows.shape[1] - 1, ridge), 0.0)
+    for weight in _curvatures(score, loss).T:
+        curvature = (rows * weight[:, None]).T @ rows / len(rows)
+        solved = np.linalg.lstsq(curvature + np.diag(penalty), curvature, rcond=None)
+        freedom += float(np.trace(solved[0]))
+    if _is_likelihood(loss):
+        free = loss.n_free_outputs / loss.n_outputs
+        return free * freedom / (2 * len(rows))
+    variance = float(np.mean((score - y) ** 2))
+    return variance * freedom / (2 * len(rows))
+
+
+def _curvatures(score: FloatArray, loss: Loss) -> FloatArray:
+    """Return the derivative of every residual in its score, shape (n, n_outputs)."""
+    if isinstance(loss, MultinomialLoss):
+        chance = softmax(score, axis=1)
+        return np.asarray(chance * (1.0 - chance))
+    if isinstance(loss, LogisticLoss):
+        chance = expit(score)
+        return np.asarray(chance * (1.0 - chance))[:, None]
+    return np.ones((len(score), 1))
+
+
+def _is_likelihood(loss: Loss) -> bool:
+    return isinstance(loss, LogisticLoss | MultinomialLoss)
+
+
+def _left_out(
+    rows: FloatArray, y: NDArray[Any], loss: Loss, ridge: float, fold: NDArray[Any]
+) -> FloatArray:
+    """Return the score of every row by the model of the other folds."""
+    shape = (len(rows), *([loss.n_outputs] if loss.n_outputs > 1 else []))
+    scores = np.empty(shape)
+    for index in range(N_FOLDS):
+        out = fold == index
+        scores[out] = rows[out] @ _ridge_fit(rows[~out], y[~out], loss, ridge)
+    return scores
+
+
+def _ridge_fit(
+    rows: FloatArray, y: NDArray[Any], loss: Loss, ridge: float
+) -> FloatArray:
+    """Return parameters of least mean loss plus ridge, the constant last and free."""
+    n_rows, n_columns = rows.shape
+    penalty = np.append(np.full(n_columns - 1, ridge), 1e-9)
+    if isinstance(loss, SquaredLoss):
+        moments = rows.T @ rows / n_rows + np.diag(penalty)
+        return np.linalg.solve(moments, rows.T @ y / n_rows)
+    shape = (n_columns, *([loss.n_outputs] if loss.n_outputs > 1 else []))
+    if len(shape) == 2:
+        penalty = penalty[:, None]
+
+    def risk(flat: FloatArray) -> tuple[float, FloatArray]:
+        coef = flat.reshape(shape)
+        score = rows @ coef
+        gradient = rows.T @ loss.residual(score, y) / n_rows + penalty * coef
+        value = float(loss.value(score, y).mean())
+        return value + float(np.sum(penalty * coef**2)) / 2, gradient.ravel()
+
+    options = {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-6}
+    first = np.zeros(math.prod(shape))
+    result = minimize(risk, first, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(result.x).reshape(shape)
+
+
+def _values(score: FloatArray, y: NDArray[Any], loss: Loss) -> FloatArray:
+    if isinstance(loss, SquaredLoss):  # its bound on residuals serves privacy alone
+        return np.asarray((score - y) ** 2 / 2)
+    return loss.value(score, y)
+
+
+def _score(scores: FloatArray, y: NDArray[Any], loss: Loss) -> float:
+    if scores.ndim == 2:
+        return float(np.mean(scores.argmax(axis=1) == y))
+    if isinstance(loss, LogisticLoss):
+        return float(np.mean((scores > 0) == (y > 0.5)))
+    spread = float(np.var(y))
+    error = float(np.mean((scores - y) ** 2))
+    return 1.0 - error / spread if spread > 0 else 0.0
