@@ -6,7 +6,7 @@ DEMO_DIR ?= demo-output
 # Exact versions of the test environment; make lock writes it anew.
 LOCK := requirements/test.lock
 TORCH := $(shell grep '^torch==' $(LOCK))
-RUN_EXTRAS := fast,files,report,reproduce,sql,test,torch
+RUN_EXTRAS := fast,files,report,reproduce,sql,studio,test,torch
 EXTRAS := docs,lint,$(RUN_EXTRAS)
 
 .PHONY: demo test coverage quick load mutants mutants-sample lint types layers docs bench check

@@ -22,7 +22,7 @@ TORCH = "torch==2.13.0"
 # Installed without what they depend on, which would replace pinned packages.
 ALONE = ("opacus==1.6.0", "opt_einsum==3.4.0")
 EXTRAS = (
-    *("docs", "fast", "files", "lint", "report", "reproduce", "sql", "test"),
+    *("docs", "fast", "files", "lint", "report", "reproduce", "sql", "studio", "test"),
     "torch",
 )
 # Of the time of the oldest typer: newer ones warn under it, and tests allow no warning.

@@ -33,6 +33,16 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
 
 
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory):
+    """Yield one browser for all tests of pages."""
+    from browser import started_driver
+
+    driver = started_driver(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
 @pytest.fixture
 def stepping_clock(monkeypatch):
     """Let a hundredth of a second pass whenever an audit looks at the clock.

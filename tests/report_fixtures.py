@@ -5,10 +5,11 @@ from dataclasses import replace
 from functools import cache
 
 from corrdp.auditing import AuditReport, AuditResult, Verdict
+from corrdp.certificate import LeakageClaim, certify
 from corrdp.datasets import hospital_policy
 from corrdp.estimators import LogisticRegression
 from corrdp.mechanisms import declared_table
-from corrdp.policy import Budget, PolicyEncoder
+from corrdp.policy import Budget, Policy, PolicyEncoder
 from corrdp.report import Measured, summarize, with_audit, with_sweep
 
 
@@ -20,8 +21,6 @@ def training_plan(method="corr", n_rows=5_000):
 
 @cache
 def planned_certificate():
-    from corrdp.certificate import LeakageClaim, certify
-
     plan, policy = training_plan(), hospital_policy()
     return certify(
         policy,
@@ -54,6 +53,46 @@ def full_summary(basis="public", title="Readmission"):
     ]
     summary = with_sweep(summary, {"metric": "accuracy", "points": points})
     return with_audit(summary, audit_document())
+
+
+@cache
+def wide_policy(n_features=25):
+    """Return a policy of many features, no two with the same leakage."""
+    parts = ['target = "ill"\nrelation = "one_insensitive"\n']
+    for place in range(n_features):
+        sensitive = place < 3
+        role = "sensitive" if sensitive else "insensitive"
+        leakage = "" if sensitive else f"leakage = {0.05 + 0.03 * place:.2f}\n"
+        kind = 'type = "category"\ncategories = ["a", "b", "c", "d"]\n'
+        if place % 2:
+            kind = 'type = "number"\nbounds = [0, 120]\n'
+        parts.append(f'[features.feature_{place:02}]\nrole = "{role}"\n{kind}{leakage}')
+    parts.append('[label]\ntype = "boolean"\nscore = 0.0\n')
+    return Policy.from_toml("\n".join(parts))
+
+
+@cache
+def wide_summary():
+    """Return the summary of a model of 25 features."""
+    policy = wide_policy()
+    budget = {"epsilon": 0.5, "delta": 1e-6}
+    plan = LogisticRegression(policy, **budget).plan(20_000)
+    certificate = certify(
+        policy,
+        plan.components(plan.spending.means_cost),
+        budget=Budget(**budget),
+        leakage=LeakageClaim.declared(policy),
+    )
+    names = PolicyEncoder(policy).get_feature_names_out()
+    return summarize(
+        policy,
+        certificate,
+        title="Who falls ill",
+        n_rows=20_000,
+        plan=plan,
+        ordinary=LogisticRegression(policy, method="standard", **budget).plan(20_000),
+        coefficients=dict.fromkeys(names, 0.1),
+    )
 
 
 def audit_document(**changes):

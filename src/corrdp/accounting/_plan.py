@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._display import html_card
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import (
@@ -181,6 +182,19 @@ class NoisePlan:
 
     def __reduce__(self) -> tuple[Any, tuple[JSONObject]]:
         return type(self).from_json, (self.to_json(),)
+
+    def _repr_html_(self) -> str:
+        return html_card(
+            "Noise plan",
+            [f"{self.n_steps} releases, delta {self.delta:g}"],
+            ("group", "columns", "noise scale"),
+            [
+                (group.name, group.size, float(scale))
+                for group, scale in zip(
+                    self.table.groups, self.noise_scale, strict=True
+                )
+            ],
+        )
 
     def to_text(self) -> str:
         """Return the plan as two plain tables: noise by group, budget by class."""

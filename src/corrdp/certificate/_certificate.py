@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from corrdp._display import html_card
 from corrdp._json import (
     Infinite,
     canonical_text,
@@ -29,7 +30,11 @@ from corrdp.certificate._claims import (
     proved_epsilon,
 )
 from corrdp.certificate._risk import class_risk
-from corrdp.certificate._text import certificate_short_text, certificate_text
+from corrdp.certificate._text import (
+    certificate_short_text,
+    certificate_table,
+    certificate_text,
+)
 from corrdp.certificate._verify import verify_certificate
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
@@ -201,6 +206,10 @@ class Certificate:
     def to_short_text(self) -> str:
         """Return the certificate in some ten lines; `to_text` says the rest."""
         return certificate_short_text(self)
+
+    def _repr_html_(self) -> str:
+        notes, headers, rows = certificate_table(self)
+        return html_card("Certificate", notes, headers, rows)
 
     def to_dict(self) -> JSONObject:
         """Return a JSON-able description, with a digest of all else in it."""

@@ -10,6 +10,7 @@ from corrdp.certificate._risk import (
     class_risk,
     grouped_by,
     listed,
+    percent,
     risk_words,
 )
 
@@ -84,6 +85,31 @@ def certificate_short_text(certificate: "Certificate") -> str:
     lines.append(f"Risk, {first}: {risk_words(class_risk(certificate, first))}.")
     lines.append(_label_sentence(certificate))
     return "\n".join(fill(line, WIDTH, subsequent_indent="  ") for line in lines)
+
+
+def certificate_table(
+    certificate: "Certificate",
+) -> tuple[list[str], tuple[str, ...], list[tuple[object, ...]]]:
+    """Return notes, heads and rows of the certificate as a small table."""
+    notes = [_headline(certificate), _label_sentence(certificate)]
+    if certificate.replayable_noise:
+        notes.append("REPLAYABLE NOISE: a fixed seed was used; for research only.")
+    if certificate.research:
+        notes.append("RESEARCH: not for private rows.")
+    heads = ("class", "epsilon", "allowed", "mu", "found at 1 % false alarms")
+    rows: list[tuple[object, ...]] = []
+    for name, claim in certificate.classes.items():
+        risk = class_risk(certificate, name)
+        rows.append(
+            (
+                name,
+                claim.epsilon,
+                claim.allowed_epsilon if claim.promised else "not promised",
+                risk.mu,
+                percent(risk.true_positive_rate[0.01]),
+            )
+        )
+    return notes, heads, rows
 
 
 def _headline(certificate: "Certificate") -> str:

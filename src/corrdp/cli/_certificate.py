@@ -1,11 +1,16 @@
 """``corrdp certificate``: read a certificate, or recompute all of its numbers."""
 
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from corrdp._files import write_text
 from corrdp.cli._output import JsonOption, show
+from corrdp.exceptions import CorrDPError
 
 if TYPE_CHECKING:
     from corrdp.certificate import Certificate
@@ -46,6 +51,68 @@ def risk(directory: DirectoryArgument, as_json: JsonOption = False) -> None:
         as_json=as_json,
         text="\n".join([*lines, RISK_SCOPE]),
     )
+
+
+class ExportFormat(StrEnum):
+    """For whom a certificate is written anew."""
+
+    NIST = "nist"
+    REGISTRY = "registry"
+    DP_EVENT = "dp-event"
+
+
+@app.command()
+def export(
+    directory: DirectoryArgument,
+    form: Annotated[
+        ExportFormat,
+        typer.Option(
+            "--format",
+            help="nist: the layers of SP 800-226; registry: an entry for the public "
+            "deployments registry (YAML); dp-event: events of dp-accounting (JSON).",
+        ),
+    ],
+    title: Annotated[
+        str | None, typer.Option(help="Name of the product, for the registry.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; default: standard output.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a certificate in a form that regulators or other accountants read.
+
+    Example: corrdp certificate export model --format registry --out entry.yaml
+    """
+    from corrdp.report.exports import (
+        dp_events,
+        nist_statement,
+        nist_text,
+        registry_entry,
+        yaml_text,
+    )
+
+    certificate = _read(directory)
+    if form is ExportFormat.NIST:
+        document = nist_statement(certificate)
+        text = nist_text(document)
+    elif form is ExportFormat.REGISTRY:
+        name = title or f"{directory.name} (corrdp)"
+        today = datetime.now(UTC).date()
+        document = registry_entry(certificate, title=name, created=today)
+        text = yaml_text(document)
+    else:
+        document = dp_events(certificate)
+        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    if out is not None:
+        if out.exists():
+            raise CorrDPError(
+                f"the file {str(out)!r} exists. Choose another --out, so that nothing "
+                "is overwritten."
+            )
+        write_text(out, text)
+        document, text = {"out": str(out)}, f"wrote {out}"
+    show(document, as_json=as_json, text=text.rstrip())
 
 
 @app.command()

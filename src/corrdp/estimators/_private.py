@@ -132,6 +132,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         raise NotImplementedError
 
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return what notebooks show: the estimator, and its certificate if fitted."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        certificate = vars(self).get("certificate_")
+        if certificate is not None and "text/html" in bundle:
+            bundle["text/html"] += certificate._repr_html_()
+        return bundle
+
     @contextmanager
     def _replacing_fit(self) -> Iterator[None]:
         """Forget the earlier fit, so that nothing of it outlives the next one.

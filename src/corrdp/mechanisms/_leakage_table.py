@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from corrdp._display import html_card
 from corrdp._json import check_shape, decoding, digest
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
@@ -116,6 +117,22 @@ class LeakageTable:
             unpaid = [name for name, f in self.features.items() if f.upper != 0.0]
             if unpaid:
                 raise _unpaid(unpaid)
+
+    def _repr_html_(self) -> str:
+        notes = [f"{self.source}, {self.metric.replace('_', ' ')}"]
+        if self.research:
+            notes.append("research: not private")
+        if self.failure_probability > 0:
+            notes.append(
+                f"some bound may be too small with probability "
+                f"{self.failure_probability:g}"
+            )
+        return html_card(
+            "Leakage",
+            notes,
+            ("feature", "estimate", "upper bound", "method"),
+            [(n, f.estimate, f.upper, f.method) for n, f in self.features.items()],
+        )
 
     @property
     def spent(self) -> Mapping[str, tuple[PrivacyEvent, ...]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corrdp._display import html_card
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.accounting import WHOLE_RECORD, NoisePlan, plan_noise
@@ -49,6 +50,20 @@ class MeanPlan:
     def variance_ratio(self) -> float:
         """Total variance relative to ordinary DP at the same epsilon."""
         return self.noise.weighted_variance / self.ordinary.weighted_variance
+
+    def _repr_html_(self) -> str:
+        scales = zip(
+            self.noise.table.groups,
+            self.mean_noise_scale,
+            self.ordinary.noise_scale / self.n_rows,
+            strict=True,
+        )
+        return html_card(
+            "Plan of column means",
+            [f"{self.n_rows} rows"],
+            ("column", "noise", "ordinary DP"),
+            [(group.name, float(own), float(plain)) for group, own, plain in scales],
+        )
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from corrdp._display import html_card
 from corrdp._typing import JSONObject
 from corrdp.exceptions import PolicyError
 from corrdp.policy._document import (
@@ -176,6 +177,25 @@ class Policy:
     def to_dict(self) -> JSONObject:
         """Return the policy as a nested table of JSON values."""
         return policy_document(self)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                f.name,
+                f.role.value,
+                type(f.domain).__name__.removesuffix("Domain"),
+                f.leakage,
+            )
+            for f in self.features
+        ]
+        target = "no label" if self.label is None else f"label {self.label.name}"
+        protected = "protected" if self.label_is_protected else "not protected"
+        return html_card(
+            "Policy",
+            [f"relation {self.relation}, {target} ({protected})"],
+            ("feature", "role", "type", "leakage"),
+            rows,
+        )
 
     def fingerprint(self) -> str:
         """Return a SHA-256 of the policy that ignores the order of features."""

@@ -10,6 +10,7 @@ from corrdp._typing import JSONObject
 from corrdp.exceptions import CorrDPError
 from corrdp.report._chart_style import VEGA_LITE
 from corrdp.report._charts import charts
+from corrdp.report._page import page_view
 
 
 @decoding("summary")
@@ -27,6 +28,7 @@ def render_html(summary: JSONObject) -> str:
     template = environment.get_template("report.html.j2")
     values = {
         "summary": summary,
+        "view": page_view(summary),
         "pictures": {name: _picture(spec) for name, spec in specs.items()},
         "specs": _script_json(specs),
         "style": _text("report.css"),
@@ -54,6 +56,11 @@ def shown_number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
+def brief_number(value: Any) -> str:
+    """Return a number for a headline: three digits."""
+    return f"{value:.3g}" if isinstance(value, float) else shown_number(value)
+
+
 @cache
 def _environment() -> Any:
     try:
@@ -71,6 +78,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["number"] = shown_number
+    environment.filters["brief"] = brief_number
     return environment
 
 

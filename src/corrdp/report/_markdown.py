@@ -5,6 +5,7 @@ from typing import Any
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.report._html import shown_number
+from corrdp.report._page import page_view
 
 
 @decoding("summary")
@@ -17,9 +18,16 @@ def render_markdown(summary: JSONObject) -> str:
         lines += ["This model protects nothing.", ""]
     else:
         lines += ["## What is promised", "", _cell(promise["headline"]), ""]
+        view = page_view(summary)
+        whole = shown_number(view["verdict"]["whole"])
+        lines += [f"Whole record: epsilon {whole}, a price and no promise.", ""]
+        lines += [f"**Usefulness**: {_cell(view['useful'])}", ""]
         lines += _table(
             promise["classes"], ("name", "sentence", "proved", "allowed", "distance")
         )
+        if view["risks"]:
+            lines += ["### Risk, in percent", ""]
+            lines += _table(view["risks"], tuple(view["risks"][0]))
         lines += ["### Assumptions", ""]
         lines += [f"- {_cell(text)}" for text in promise["assumptions"]]
         lines += ["", "### Not covered", ""]

@@ -14,19 +14,27 @@ NOT_COVERED = (
     "The number of rows, which counts as public.",
     "Anything else that is published from the same rows and not charged to a ledger.",
 )
+NOT_COVERED_SHORT = (
+    "inference from insensitive columns",
+    "sensitive and other columns changing together",
+    "the number of rows",
+    "other releases outside a ledger",
+)
 
 
 def promise_section(certificate: Certificate) -> JSONObject:
     """Return headline, one sentence per class, assumptions, and what is not covered."""
-    not_covered = list(NOT_COVERED)
+    not_covered, short = list(NOT_COVERED), list(NOT_COVERED_SHORT)
     if not certificate.label_protected:
         not_covered.insert(0, "The label: whether it changes is not protected.")
+        short.insert(0, "changes of the label")
     elif certificate.label_is_sensitive:
         not_covered.insert(
             0,
             "A change of the label along with an insensitive feature: the label is one "
             "more sensitive feature here, and such a change is priced, not promised.",
         )
+        short.insert(0, "the label changing along with an insensitive feature")
     return {
         "headline": _headline(certificate),
         "certified": certificate.calibration is Calibration.CERTIFIED,
@@ -39,6 +47,9 @@ def promise_section(certificate: Certificate) -> JSONObject:
             {
                 "name": name.replace("_", " "),
                 "sentence": _sentence(claim),
+                "features": list(claim.features),
+                "times": _times(claim.epsilon),
+                "risk": certificate.risk(name).to_json(),
                 "distance": claim.distance,
                 "proved": encode_number(claim.epsilon),
                 "allowed": encode_number(claim.allowed_epsilon),
@@ -48,6 +59,7 @@ def promise_section(certificate: Certificate) -> JSONObject:
         ],
         "assumptions": list(certificate.assumptions),
         "not_covered": not_covered,
+        "not_covered_short": short,
     }
 
 

@@ -120,6 +120,7 @@ def summarize(
         "roles": _roles(policy),
         "leakage": _leakage(policy, certificate, leakage),
         "noise": _noise(policy, plan, ordinary),
+        "expected": None if plan is None else _expected(plan),
         "quality": [_measured(entry) for entry in measured],
         "curve": [_measured(entry) for entry in curve],
         "sweep": None,
@@ -180,6 +181,18 @@ def with_sweep(summary: JSONObject, sweep: Any) -> JSONObject:
     return summary | {
         "stamps": stamps,
         "sweep": {"metric": sweep["metric"], "points": points, "basis": NOT_PRIVATE},
+    }
+
+
+def _expected(plan: TrainingPlan) -> JSONObject:
+    """Return the quality that is expected, from public numbers alone."""
+    prediction = plan.prediction
+    low, high = prediction.band
+    return {
+        "noise": plan.noise,
+        "lost": prediction.noise_to_signal,
+        "lost_band": [low / prediction.gain, high / prediction.gain],
+        "rows_needed": plan.rows_needed(),
     }
 
 

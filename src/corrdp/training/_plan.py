@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from corrdp._display import html_card
 from corrdp._validate import check_count
 from corrdp.accounting import GaussianEvent, gaussian_epsilon
 from corrdp.certificate import Component
@@ -142,6 +143,20 @@ class TrainingPlan:
         """Return about which epsilon would make training worth it with these rows."""
         mu = self.spending.smallest_mu * self.prediction.missing_factor
         return gaussian_epsilon(mu=mu, delta=delta)
+
+    def _repr_html_(self) -> str:
+        low, high = (100 * edge / self.prediction.gain for edge in self.prediction.band)
+        lost = 100 * self.noise_to_signal
+        return html_card(
+            "Training plan",
+            [
+                f"noise {self.noise}, {self.n_steps} steps over {self.n_rows} rows",
+                f"expected: noise costs {lost:.2g} % ({low:.2g} to {high:.2g} %) of "
+                "what a model can gain over a constant",
+            ],
+            ("class", "mu"),
+            list(self.spending.total_mu.items()),
+        )
 
     def to_text(self) -> str:
         """Return the plan as plain tables, printable before training."""

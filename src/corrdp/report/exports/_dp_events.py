@@ -1,0 +1,109 @@
+"""Events of Google's dp-accounting, so that outsiders recompute every epsilon."""
+
+from functools import singledispatch
+from typing import Any
+
+from corrdp._json import encode_number
+from corrdp._typing import JSONObject
+from corrdp.accounting import (
+    ApproximateEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyEvent,
+    SampledGaussianEvent,
+)
+from corrdp.certificate import Certificate
+from corrdp.exceptions import UnsupportedEventError
+
+SCHEMA = "corrdp.dp-event/1"
+
+
+def dp_events(certificate: Certificate) -> JSONObject:
+    """Return what every class paid as events named and shaped as in dp-accounting.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What was released.
+
+    Returns
+    -------
+    document : JSON object
+        By class: ``epsilon`` as the certificate states it, and ``event``, whose
+        ``type`` is a class of ``dp_accounting`` and whose other fields are its
+        arguments. Neighbors replace one record.
+
+    Notes
+    -----
+    A noise multiplier is the noise per unit of change, ``1 / mu``; a class that does
+    not move has ``NoOpDpEvent``, one without noise ``NonPrivateDpEvent``. Sampled steps
+    whose change is bounded, and mechanisms known by epsilon and delta alone, have no
+    event there: they are ``UnsupportedDpEvent``, with how to price them in
+    ``recompute``.
+    """
+    return {
+        "schema": SCHEMA,
+        "neighboring_relation": "REPLACE_ONE",
+        "delta": certificate.delta,
+        "certificate_digest": certificate.to_dict()["digest"],
+        "classes": {
+            name: {
+                "epsilon": encode_number(claim.epsilon),
+                "event": _of_class(certificate, name),
+            }
+            for name, claim in certificate.classes.items()
+        },
+    }
+
+
+def _of_class(certificate: Certificate, class_name: str) -> JSONObject:
+    events = []
+    for part in certificate.components:
+        cost = part.events_of(class_name)
+        if cost is None:
+            return {"type": "NonPrivateDpEvent"}
+        events += [_event(event) for event in cost]
+    return {"type": "ComposedDpEvent", "events": events}
+
+
+@singledispatch
+def _event(event: PrivacyEvent) -> JSONObject:
+    raise UnsupportedEventError(
+        f"events of kind {event.kind!r} have no counterpart in dp-accounting. Export "
+        "with --format nist instead."
+    )
+
+
+@_event.register
+def _(event: GaussianEvent) -> JSONObject:
+    return _repeated("GaussianDpEvent", event.mu, event.count)
+
+
+@_event.register
+def _(event: LaplaceEvent) -> JSONObject:
+    return _repeated("LaplaceDpEvent", event.epsilon, event.count)
+
+
+@_event.register
+def _(event: ApproximateEvent) -> JSONObject:
+    recompute = (
+        f"any mechanism with epsilon {event.epsilon!r} and delta {event.delta!r}, "
+        f"{event.count} times: add epsilons and deltas"
+    )
+    return {"type": "UnsupportedDpEvent", "recompute": recompute}
+
+
+@_event.register
+def _(event: SampledGaussianEvent) -> JSONObject:
+    command = (
+        f"corrdp account sampled --rate {event.rate!r} --contribution "
+        f"{event.contribution!r} --change {event.change!r} --steps {event.n_steps}"
+    )
+    return {"type": "UnsupportedDpEvent", "recompute": command}
+
+
+def _repeated(kind: str, change: float, count: int) -> dict[str, Any]:
+    if change == 0.0:
+        return {"type": "NoOpDpEvent"}
+    single = {"type": kind, "noise_multiplier": 1.0 / change}
+    return {"type": "SelfComposedDpEvent", "event": single, "count": count}

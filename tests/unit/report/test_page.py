@@ -1,0 +1,83 @@
+"""The view of a page: verdict, grouped sentences, grouped risks, older summaries."""
+
+import copy
+
+from corrdp.report import render_html, render_markdown
+from corrdp.report._page import page_view
+from report_fixtures import full_summary, wide_summary
+
+
+def with_equal_classes(n_equal):
+    """Return the summary with the first insensitive classes as risky as each other."""
+    summary = copy.deepcopy(full_summary())
+    rows = [
+        row
+        for row in summary["promise"]["classes"]
+        if row["name"].startswith("insensitive:")
+    ]
+    for row in rows[:n_equal]:
+        row["times"], row["risk"] = rows[0]["times"], rows[0]["risk"]
+    return summary
+
+
+def test_equal_classes_share_a_sentence_and_a_row():
+    view = page_view(with_equal_classes(5))
+    grouped = [text for text in view["promises"] if "one of 5 features" in text]
+    assert len(grouped) == 1
+    assert "age, sex and 3 more" in grouped[0]
+    assert [row["what"] for row in view["risks"]].count("age, sex and 3 more") == 1
+
+
+def test_many_different_classes_are_one_sentence_and_all_rows():
+    view = page_view(wide_summary())
+    assert len(view["promises"]) == 2
+    assert "one of 22 other features" in view["promises"][1]
+    assert len(view["risks"]) == 24
+
+
+def test_both_epsilons_and_the_attack_come_first():
+    verdict = page_view(full_summary())["verdict"]
+    classes = {row["name"]: row for row in full_summary()["promise"]["classes"]}
+    assert verdict["sensitive"] == classes["sensitive"]["proved"]
+    assert verdict["whole"] == classes["whole record"]["proved"]
+    assert verdict["attack"] == "52.5 %"
+    assert "changes of the label" in verdict["not_covered"]
+
+
+def test_usefulness_is_measured_or_expected_or_said_to_be_unknown():
+    measured = page_view(full_summary())["useful"]
+    assert measured == "accuracy 0.75, measured on a table declared public."
+    assert "% of what a model can gain" in page_view(wide_summary())["useful"]
+    expected = wide_summary()["expected"]
+    constant = wide_summary() | {"expected": expected | {"noise": "constant"}}
+    assert "the model is a constant" in page_view(constant)["useful"]
+    standard = wide_summary() | {"expected": expected | {"noise": "standard"}}
+    assert "Ordinary noise was the better" in page_view(standard)["useful"]
+    unknown = page_view(wide_summary() | {"expected": None})["useful"]
+    assert "would have to be paid for" in unknown
+
+
+def test_a_summary_of_an_earlier_version_still_has_a_page():
+    summary = copy.deepcopy(full_summary())
+    del summary["expected"], summary["promise"]["not_covered_short"]
+    for row in summary["promise"]["classes"]:
+        del row["risk"], row["times"], row["features"]
+    page = render_html(summary)
+    assert "Sensitive features" in page
+    assert 'id="risk"' not in page
+    assert "## What is promised" in render_markdown(summary)
+
+
+def test_features_have_leakage_epsilon_and_noise_in_one_row():
+    rows = {row["feature"]: row for row in page_view(full_summary())["features"]}
+    assert rows["region"]["leakage"] == 0.18
+    assert rows["region"]["noise"] < 1
+    assert rows["diagnosis"]["epsilon"] == 0.5
+    assert rows["readmitted"]["epsilon"] is None
+
+
+def test_markdown_has_whole_record_usefulness_and_risk():
+    text = render_markdown(full_summary())
+    assert "Whole record: epsilon" in text
+    assert "**Usefulness**" in text
+    assert "### Risk, in percent" in text
