@@ -47,7 +47,7 @@ def test_both_epsilons_and_the_attack_come_first():
 def test_usefulness_is_measured_or_expected_or_said_to_be_unknown():
     measured = page_view(full_summary())["useful"]
     assert measured == "accuracy 0.75, measured on a table declared public."
-    assert "% of what a model can gain" in page_view(wide_summary())["useful"]
+    assert "of what a model can gain" in page_view(wide_summary())["useful"]
     expected = wide_summary()["expected"]
     constant = wide_summary() | {"expected": expected | {"noise": "constant"}}
     assert "the model is a constant" in page_view(constant)["useful"]
