@@ -2,6 +2,8 @@
 
 import copy
 
+import pytest
+
 from corrdp.report import render_html, render_markdown
 from corrdp.report._page import page_view
 from report_fixtures import full_summary, wide_summary
@@ -72,7 +74,7 @@ def test_features_have_leakage_epsilon_and_noise_in_one_row():
     rows = {row["feature"]: row for row in page_view(full_summary())["features"]}
     assert rows["region"]["leakage"] == 0.18
     assert rows["region"]["noise"] < 1
-    assert rows["diagnosis"]["epsilon"] == 0.5
+    assert rows["diagnosis"]["epsilon"] == pytest.approx(0.5)
     assert rows["readmitted"]["epsilon"] is None
 
 
