@@ -87,8 +87,8 @@ def rebuilt(event):
     return getattr(dp_accounting, event["type"])(**arguments)
 
 
-def recomputed(event, delta):
-    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+def recomputed(event, delta, relation="ADD_OR_REMOVE_ONE"):
+    relation = dp_accounting.NeighboringRelation[relation]
     accountant = pld.PLDAccountant(relation)
     accountant.compose(rebuilt(event))
     return accountant.get_epsilon(delta)
@@ -163,7 +163,9 @@ def test_outsiders_recompute_every_class_from_the_events():
     document = dp_events(planned_certificate())
     assert set(document["classes"]) == set(planned_certificate().classes)
     for row in document["classes"].values():
-        again = recomputed(row["event"], document["delta"])
+        again = recomputed(
+            row["event"], document["delta"], document["neighboring_relation"]
+        )
         assert again == pytest.approx(row["epsilon"], rel=5e-3)
 
 

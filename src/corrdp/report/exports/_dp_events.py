@@ -31,11 +31,14 @@ def dp_events(certificate: Certificate) -> JSONObject:
     document : JSON object
         By class: ``epsilon`` as the certificate states it, and ``event``, whose
         ``type`` is a class of ``dp_accounting`` and whose other fields are its
-        arguments. Neighbors replace one record.
+        arguments. ``neighboring_relation`` is the one to price them under.
 
     Notes
     -----
-    A noise multiplier is the noise per unit of change, ``1 / mu``; a class that does
+    A noise multiplier is the noise per unit of what changes between neighbors, who
+    replace a record: ``1 / mu``. dp-accounting takes a multiplier for that of the whole
+    change under ``ADD_OR_REMOVE_ONE`` alone; under ``REPLACE_ONE`` it would double it.
+    A class that does
     not move has ``NoOpDpEvent``, one without noise ``NonPrivateDpEvent``. Sampled steps
     whose change is bounded, and mechanisms known by epsilon and delta alone, have no
     event there: they are ``UnsupportedDpEvent``, with how to price them in
@@ -43,7 +46,8 @@ def dp_events(certificate: Certificate) -> JSONObject:
     """
     return {
         "schema": SCHEMA,
-        "neighboring_relation": "REPLACE_ONE",
+        "neighbors": "one record is replaced",
+        "neighboring_relation": "ADD_OR_REMOVE_ONE",
         "delta": certificate.delta,
         "certificate_digest": certificate.to_dict()["digest"],
         "classes": {
