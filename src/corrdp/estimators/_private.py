@@ -1,5 +1,6 @@
 """What every private estimator checks before it reads a row."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -134,7 +135,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Return what notebooks show: the estimator, and its certificate if fitted."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        with warnings.catch_warnings():
+            # scikit-learn scrapes docstrings and knows no section of this name.
+            warnings.filterwarnings("ignore", message="Unknown section Guarantee")
+            bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         certificate = vars(self).get("certificate_")
         if certificate is not None and "text/html" in bundle:
             bundle["text/html"] += certificate._repr_html_()
