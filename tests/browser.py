@@ -125,7 +125,7 @@ def keep_screenshot(driver, name):
 
 def axe_findings(driver):
     """Return serious and critical findings of axe-core, or fail if it is not there."""
-    from axe_selenium_python import Axe
+    from selenium_axe_python import Axe
 
     axe = Axe(driver)
     axe.inject()
