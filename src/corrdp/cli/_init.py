@@ -2,14 +2,22 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from corrdp._files import write_text
-from corrdp.cli._options import DataArgument, names
+from corrdp.cli._options import (
+    AcceptNewDataOption,
+    DataArgument,
+    LedgerDeltaOption,
+    LedgerEpsilonOption,
+    LedgerOption,
+    SeedOption,
+    names,
+)
 from corrdp.cli._output import JsonOption, show, working
-from corrdp.exceptions import CorrDPError
+from corrdp.exceptions import BudgetError, CorrDPError
 
 
 class LabelChoice(StrEnum):
@@ -39,6 +47,15 @@ def init(
     out: Annotated[Path, typer.Option(help="Policy file to write.")] = Path(
         "policy.toml"
     ),
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="Budget for bounds of numbers: drawn with noise, not read."),
+    ] = None,
+    ledger: LedgerOption = None,
+    ledger_epsilon: LedgerEpsilonOption = None,
+    ledger_delta: LedgerDeltaOption = None,
+    accept_new_data: AcceptNewDataOption = False,
+    seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draft a policy: types and domains are guessed, and must be confirmed.
@@ -46,12 +63,16 @@ def init(
     What is read from the table is marked in the file and refused by every command that
     trains or releases, until it is confirmed. Free text, identifiers, dates and values
     of very few rows are not written down. The draft shows something of the table all
-    the same: it is readable for its owner alone.
+    the same: it is readable for its owner alone. With --epsilon the bounds of numbers
+    are drawn with noise instead, charged to the ledger, and need no confirmation;
+    public columns cost nothing.
 
     Example: corrdp init data.csv --target readmitted --sensitive diagnosis,income
     --label public
     """
     from corrdp.cli._data import read_texts
+    from corrdp.cli._paid_bounds import paid_bounds
+    from corrdp.cli._paying import ledger_choice
     from corrdp.policy import DraftWishes, Policy, draft_policy
 
     if out.exists():
@@ -67,8 +88,22 @@ def init(
         category=tuple(names(category)),
         label_protected=label is LabelChoice.PROTECTED,
     )
+    if epsilon is None and (ledger is not None or seed is not None):
+        raise BudgetError(
+            "a ledger or a seed was given without --epsilon, so nothing would be drawn "
+            "or charged. Give --epsilon, or leave them out."
+        )
+    choice = ledger_choice(
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=0.0
+    )
+    certificate = None
     with working("Reading the table"):
-        text, draft = draft_policy(read_texts(data), wishes)
+        rows = read_texts(data)
+        text, draft = draft_policy(rows, wishes)
+        if epsilon is not None:
+            text, certificate = paid_bounds(
+                rows, text, draft, epsilon=epsilon, choice=choice, seed=seed
+            )
     policy = Policy.from_toml(text)
     write_text(out, text, private=True)
     lines = [
@@ -83,7 +118,7 @@ def init(
         lines.append(
             "to declare or estimate: the leakage of " + ", ".join(policy.insensitive)
         )
-    document = {
+    document: dict[str, Any] = {
         "policy": str(out),
         "fingerprint": policy.fingerprint(),
         "sensitive": list(policy.sensitive),
@@ -93,4 +128,7 @@ def init(
         "doubtful": draft.doubtful,
         "unconfirmed": draft.unconfirmed,
     }
+    if certificate is not None:
+        document["certificate"] = certificate.to_dict()
+        lines.insert(1, f"bounds of numbers drawn at epsilon {certificate.epsilon:.6g}")
     show(document, as_json=as_json, text="\n".join(lines))

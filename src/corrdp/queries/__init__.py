@@ -1,6 +1,7 @@
 """Queries: questions about a table, answered with correlated noise."""
 
 from corrdp.queries._ask import ask_text, parse_ask
+from corrdp.queries._bounds import bounds_from, plan_bounds, provisional_policy
 from corrdp.queries._columns import group_names
 from corrdp.queries._conditions import Column, Condition, col
 from corrdp.queries._consistent import consistent_counts
@@ -41,11 +42,14 @@ __all__ = [
     "answer_plan",
     "answer_queries",
     "ask_text",
+    "bounds_from",
     "col",
     "consistent_counts",
     "group_names",
     "metric_query",
     "parse_ask",
     "parse_sql",
+    "plan_bounds",
     "plan_queries",
+    "provisional_policy",
 ]

@@ -1,0 +1,113 @@
+"""Bounds of a drafted policy, drawn with noise instead of read, and paid for."""
+
+from typing import TYPE_CHECKING, Any
+
+import tomlkit
+
+if TYPE_CHECKING:
+    from corrdp.certificate import Certificate
+    from corrdp.cli._paying import LedgerChoice
+    from corrdp.policy import Draft
+
+
+def paid_bounds(
+    rows: Any,
+    text: str,
+    draft: "Draft",
+    *,
+    epsilon: float,
+    choice: "LedgerChoice | None",
+    seed: int | None,
+) -> "tuple[str, Certificate]":
+    """Return the draft with bounds that need no confirmation, and what they cost.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Private rows, as texts.
+    text : str
+        The drafted policy; only its roles and types go into the plan.
+    draft : Draft
+        Its unconfirmed fields; those that are drawn are taken off.
+    epsilon : float
+        For all bounds together, with every class at distance 1.
+    choice : LedgerChoice or None
+        Charged before a row is counted.
+    seed : int or None
+        For research: the bounds are then not protected from whoever knows it.
+    """
+    from corrdp.cli._paying import open_ledger
+    from corrdp.policy import Budget, NumberDomain, Policy
+    from corrdp.queries import (
+        answer_plan,
+        bounds_from,
+        plan_bounds,
+        provisional_policy,
+    )
+
+    drafted = Policy.from_toml(text)
+    columns = [*drafted.features, *([drafted.label] if drafted.label else [])]
+    places = {
+        column.name: ("label" if column is drafted.label else f"features.{column.name}")
+        for column in columns
+        if isinstance(column.domain, NumberDomain)
+    }
+    # Public columns are read as they are, and so is a public label.
+    wanted = [
+        name
+        for name, place in places.items()
+        if f"{place}.bounds" in draft.unconfirmed and not _is_public(drafted, name)
+    ]
+    plan = plan_bounds(
+        provisional_policy(drafted),
+        wanted,
+        budget=Budget(epsilon=epsilon, delta=0.0),
+        n_rows=rows.num_rows,
+    )
+    account = None
+    if choice is not None:
+        account = open_ledger(
+            choice.path,
+            plan.policy,
+            budget=choice.budget,
+            events=plan.noise.charged_events(),
+        )
+    result = answer_plan(
+        rows,
+        plan,
+        ledger=account,
+        accept_new_data=choice is not None and choice.accept_new_data,
+        random_state=seed,
+    )
+    document = tomlkit.parse(text)
+    note = f"drawn with noise at epsilon {epsilon:g}: no confirmation needed"
+    for name, answer in zip(wanted, result.answers, strict=True):
+        drawn = bounds_from(answer)
+        table: Any = document["label"]
+        if places[name] != "label":
+            table = document["features"][name]  # type: ignore[index]
+        table["bounds"] = [drawn.lower, drawn.upper]
+        table["bounds"].comment(note)
+        if "missing_value" in table:
+            table["missing_value"] = (drawn.lower + drawn.upper) / 2
+        draft.unconfirmed.remove(f"{places[name]}.bounds")
+    # What was read from public columns needs no confirmation either.
+    draft.unconfirmed[:] = [
+        field for field in draft.unconfirmed if not _reads_public(drafted, field)
+    ]
+    waiting = tomlkit.array()
+    waiting.extend(draft.unconfirmed)
+    document["unconfirmed"] = waiting.multiline(True)
+    return tomlkit.dumps(document), result.certificate
+
+
+def _is_public(policy: Any, name: str) -> bool:
+    if policy.label is not None and name == policy.label.name:
+        return bool(policy.label.score == 0.0)
+    return name in policy.public
+
+
+def _reads_public(policy: Any, field: str) -> bool:
+    if field.startswith("label."):
+        return _is_public(policy, policy.label.name)
+    return any(field.startswith(f"features.{name}.") for name in policy.public)
