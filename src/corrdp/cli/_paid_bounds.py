@@ -46,7 +46,8 @@ def paid_bounds(
     )
 
     drafted = Policy.from_toml(text)
-    columns = [*drafted.features, *([drafted.label] if drafted.label else [])]
+    columns: list[Any] = [*drafted.features]
+    columns += [drafted.label] if drafted.label is not None else []
     places = {
         column.name: ("label" if column is drafted.label else f"features.{column.name}")
         for column in columns
@@ -79,13 +80,12 @@ def paid_bounds(
         accept_new_data=choice is not None and choice.accept_new_data,
         random_state=seed,
     )
-    document = tomlkit.parse(text)
+    document: Any = tomlkit.parse(text)
     note = f"drawn with noise at epsilon {epsilon:g}: no confirmation needed"
     for name, answer in zip(wanted, result.answers, strict=True):
         drawn = bounds_from(answer)
-        table: Any = document["label"]
-        if places[name] != "label":
-            table = document["features"][name]  # type: ignore[index]
+        is_label = places[name] == "label"
+        table = document["label"] if is_label else document["features"][name]
         table["bounds"] = [drawn.lower, drawn.upper]
         table["bounds"].comment(note)
         if "missing_value" in table:

@@ -113,9 +113,9 @@ def plan_bounds(
         columns = {}
         for name in names:
             numbers = np.array([number_of(cell) for cell in table[name].to_pylist()])
-            columns[_grid_name(name)] = np.where(
-                np.isnan(numbers), None, levels[np.searchsorted(GRID, numbers, "right")]
-            )
+            cells = levels[np.searchsorted(GRID, numbers, side="right")]
+            cells[np.isnan(numbers)] = None  # says no number
+            columns[_grid_name(name)] = cells
         return columns
 
     derived = DerivedColumns(
