@@ -219,10 +219,17 @@ def test_a_ledger_needs_a_budget_once(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+    ("command", "stop", "code"),
+    [
+        (("train", *TRAIN), signal.SIGINT, 130),
+        (("train", *TRAIN), signal.SIGTERM, 143),
+        (("synthesize", "--epsilon", 1, "--delta", 1e-6), signal.SIGINT, 130),
+    ],
+    ids=["train-interrupted", "train-terminated", "synthesize-interrupted"],
 )
-def test_an_interrupted_run_leaves_nothing(stop, code, folder, tmp_path):
-    words = ("train", folder / "data.csv", "--policy", folder / "policy.toml", *TRAIN)
+def test_an_interrupted_run_leaves_nothing(command, stop, code, folder, tmp_path):
+    name, *options = command
+    words = (name, folder / "data.csv", "--policy", folder / "policy.toml", *options)
     process = subprocess.Popen(
         [COMMAND, *map(str, words), "--out", tmp_path / "model"],
         stdout=subprocess.PIPE,
