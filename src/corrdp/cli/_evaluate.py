@@ -59,7 +59,7 @@ def evaluate(
     from corrdp.cli._data import read_data
     from corrdp.cli._models import load_estimator, read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_choice, open_ledger, refuse_unrecorded
-    from corrdp.estimators import plan_evaluation
+    from corrdp.estimators import plan_evaluation, require_paid_leakage
     from corrdp.policy import Budget
     from corrdp.queries import answer_plan
 
@@ -84,6 +84,8 @@ def evaluate(
         plan.noise.radius(failure_probability)  # refuses before there is a ledger
         account = None
         if choice is not None:
+            if known is None:
+                require_paid_leakage(None, plan, None)
             distances = plan.leakage.distances() if plan.policy.insensitive else None
             account = open_ledger(
                 choice.path,

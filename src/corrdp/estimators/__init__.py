@@ -2,7 +2,7 @@
 
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._evaluation import plan_evaluation
+from corrdp.estimators._evaluation import plan_evaluation, require_paid_leakage
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._methods import Method
@@ -27,6 +27,7 @@ __all__ = [
     "SweepResult",
     "plan_evaluation",
     "read_model",
+    "require_paid_leakage",
     "sweep",
     "write_model",
 ]

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+)
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.mechanisms import LeakageTable
 from corrdp.policy import (
@@ -142,8 +147,7 @@ def evaluate_model(
     if account is not None and not isinstance(account, Ledger):
         account = Ledger.open(account)
     if account is not None:
-        if isinstance(leakage, LeakageTable):
-            require_recorded(account, leakage)
+        require_paid_leakage(account, plan, leakage if leakage else model.leakage)
         account.add_policy(plan.policy, leakage=_distances(plan))
     return answer_plan(
         table,
@@ -153,6 +157,23 @@ def evaluate_model(
         accept_new_data=accept_new_data,
         random_state=random_state,
     )
+
+
+def require_paid_leakage(ledger: Ledger | None, plan: QueryPlan, leakage: Any) -> None:
+    """Raise if a ledger would not know what the leakage of a plan has cost.
+
+    Guarantee
+    ---------
+    A private leakage lowers prices only where the account has paid for it
+    (`docs/theory/ledger.md`).
+    """
+    if isinstance(leakage, LeakageTable):
+        require_recorded(ledger, leakage)
+    elif plan.leakage.source == "private":
+        raise BudgetError(
+            "the leakage of the model was released from private rows, and the ledger "
+            "cannot see by which release. Pass the leakage table itself (--leakage)."
+        )
 
 
 def _distances(plan: QueryPlan) -> Any:

@@ -15,6 +15,7 @@ from sklearn.metrics import (
     roc_curve,
 )
 
+from corrdp import estimate_leakage
 from corrdp.estimators import LinearRegression, LogisticRegression, plan_evaluation
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.ledger import Ledger
@@ -36,8 +37,8 @@ CLASSIFIER_METRICS = ("accuracy", "log_loss", "confusion", "auc", "roc", "calibr
 def policy_of(label_score=1.0, label=None):
     return Policy(
         (
-            Feature("income", "sensitive", NumberDomain(0, 100)),
-            Feature("age", "insensitive", NumberDomain(0, 100), leakage=0.2),
+            Feature("income", "sensitive", NumberDomain(0, 100, bins=4)),
+            Feature("age", "insensitive", NumberDomain(0, 100, bins=4), leakage=0.2),
             Feature("sex", "public", CategoryDomain(("f", "m"))),
         ),
         Label("ill", label or BooleanDomain(), label_score),
@@ -292,6 +293,26 @@ def test_evaluation_and_queries_share_one_account(table, tmp_path):
         model.evaluate(table, epsilon=0.4, ledger=ledger.path)
     assert Ledger.open(ledger.path).remaining()["sensitive"].spent == spent > 0
     model.evaluate(table, epsilon=0.19, ledger=ledger.path)
+
+
+def test_a_ledger_wants_to_see_the_release_of_private_leakage(table, tmp_path):
+    """The table itself, recorded; a claim in the certificate is not enough."""
+    policy = policy_of()
+    released = estimate_leakage(
+        table, policy, source="private", epsilon=1.0, delta=1e-6, random_state=0
+    )
+    budget = Budget(epsilon=20.0, delta=1e-5)
+    ledger = Ledger.create(
+        tmp_path / "l.ledger", policy, budget=budget, leakage={"age": 1.0}
+    )
+    model = fitted(policy)
+    with pytest.raises(BudgetError):
+        model.evaluate(table, epsilon=0.1, leakage=released, ledger=ledger)
+    claim = released.claim()
+    with pytest.raises(BudgetError, match="Pass the leakage table itself"):
+        model.evaluate(table, epsilon=0.1, leakage=claim, ledger=ledger)
+    assert Ledger.open(ledger.path).remaining()["sensitive"].spent == 0
+    assert model.evaluate(table, epsilon=0.1, leakage=claim).receipt is None
 
 
 def test_labels_may_stand_beside_the_table(model, table):
