@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp.exceptions import (
-    BudgetError,
     CorrDPError,
     GuaranteeVoidError,
     PolicyError,
@@ -170,7 +169,7 @@ def require_paid_leakage(ledger: Ledger | None, plan: QueryPlan, leakage: Any) -
     if isinstance(leakage, LeakageTable):
         require_recorded(ledger, leakage)
     elif plan.leakage.source == "private":
-        raise BudgetError(
+        raise GuaranteeVoidError(
             "the leakage of the model was released from private rows, and the ledger "
             "cannot see by which release. Pass the leakage table itself (--leakage)."
         )

@@ -306,10 +306,10 @@ def test_a_ledger_wants_to_see_the_release_of_private_leakage(table, tmp_path):
         tmp_path / "l.ledger", policy, budget=budget, leakage={"age": 1.0}
     )
     model = fitted(policy)
-    with pytest.raises(BudgetError):
+    with pytest.raises(GuaranteeVoidError, match="has not paid"):
         model.evaluate(table, epsilon=0.1, leakage=released, ledger=ledger)
     claim = released.claim()
-    with pytest.raises(BudgetError, match="Pass the leakage table itself"):
+    with pytest.raises(GuaranteeVoidError, match="leakage table itself"):
         model.evaluate(table, epsilon=0.1, leakage=claim, ledger=ledger)
     assert Ledger.open(ledger.path).remaining()["sensitive"].spent == 0
     assert model.evaluate(table, epsilon=0.1, leakage=claim).receipt is None

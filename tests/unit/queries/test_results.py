@@ -5,12 +5,26 @@ import math
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from command_runner import run
 from corrdp.exceptions import CorrDPError
-from corrdp.policy import Policy
-from corrdp.queries import answer_queries, consistent_counts, parse_sql
+from corrdp.policy import (
+    BooleanDomain,
+    Budget,
+    CategoryDomain,
+    Feature,
+    NumberDomain,
+    Policy,
+)
+from corrdp.queries import (
+    answer_queries,
+    consistent_counts,
+    parse_sql,
+    plan_queries,
+)
+from corrdp.queries._release import answers_of
 from queries_people import N_ROWS, POLICY_TEXT, people_table
 
 SQL = (
@@ -120,11 +134,7 @@ def test_pictures_are_drawn_from_released_numbers(policy):
 
 
 def test_names_in_pages_are_escaped():
-    from corrdp.policy import CategoryDomain, Feature
-
     policy = Policy((Feature("w", "sensitive", CategoryDomain(("<b>", "a&b"))),))
-    import pandas as pd
-
     table = pd.DataFrame({"w": ["<b>", "a&b"]})
     page = answer_queries(table, policy, ["count() by w"], epsilon=1.0).to_page()
     assert "<b>" not in page
@@ -169,3 +179,26 @@ def test_the_command_takes_one_language(policy, tmp_path):
     assert refused.code == 3
     assert "at character 8" in refused.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("ask", ["median(x)", "median(x) where g", "median(x) by g"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_quantile_stays_enclosed_whatever_the_noise_within_its_reach(ask, sign):
+    """All noise as far as it reaches, and against the median: the worst case."""
+    features = (
+        Feature("x", "sensitive", NumberDomain(0, 10, bins=10)),
+        Feature("g", "sensitive", BooleanDomain()),
+    )
+    policy = Policy(features)
+    values = np.arange(1_000) / 100
+    table = pd.DataFrame({"x": values, "g": [True] * 1_000})
+    plan = plan_queries(
+        policy, [ask], budget=Budget(epsilon=0.05, delta=0.0), n_rows=1_000
+    )
+    (moment,) = plan.moments
+    (reach,) = plan.noise.radius(0.05).tolist()
+    noise = np.where(np.arange(10) < 5, sign * reach, -sign * reach)
+    exact = moment.evaluate(policy, table)
+    noisy = exact + np.tile(noise, exact.size // 10)
+    (answer,) = answers_of(plan, noisy, plan.noise.radius(0.05), 0.05)
+    assert abs(answer.values[-1] - 4.99) <= answer.radii[-1]
