@@ -49,6 +49,7 @@ from corrdp.leakage._targets import (
     count_layout,
     joint_layout,
     leakage_targets,
+    release_targets,
     table_words,
     telling_shapes,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "noisy_total_variation_upper",
     "plug_in_leakage",
     "predicted_excess",
+    "release_targets",
     "sampling_margin",
     "table_words",
     "telling_shapes",

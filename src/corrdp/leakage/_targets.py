@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+from corrdp.exceptions import PolicyError
 from corrdp.leakage._coding import check_resolution
 from corrdp.leakage._counts import MAX_CELLS, CountLayout, TableShape
 from corrdp.leakage._definition import check_definition_size
 from corrdp.leakage._levels import ground_distances, level_texts
 from corrdp.leakage._plug_in import TableWords
 from corrdp.leakage.estimators import resolution_assumptions
-from corrdp.policy import NeighborRelation, Policy, PolicyEncoder
+from corrdp.policy import Conditioning, NeighborRelation, Policy, PolicyEncoder
 
 BLOCK = "block"
 """Name of the whole insensitive block under ``all_insensitive``."""
@@ -19,6 +20,30 @@ def leakage_targets(policy: Policy) -> dict[str, tuple[str, ...]]:
     if policy.relation is NeighborRelation.ONE_INSENSITIVE:
         return {name: (name,) for name in policy.insensitive}
     return {BLOCK: policy.insensitive} if policy.insensitive else {}
+
+
+def release_targets(policy: Policy) -> dict[str, tuple[str, ...]]:
+    """Return the tables that a private release counts.
+
+    Those of `leakage_targets`; under ``definition`` one table of all features that may
+    be known, which bounds every one of them if a single feature is sensitive.
+
+    Guarantee
+    ---------
+    docs/theory/leakage.md, Theorem 6; more sensitive features are refused there.
+    """
+    if policy.conditioning is not Conditioning.DEFINITION:
+        return leakage_targets(policy)
+    if len(policy.sensitive) != 1:
+        raise PolicyError(
+            "conditioning='definition' has a private release for one sensitive feature, "
+            f"got {len(policy.sensitive)}: a sensitive one may be known then, and a "
+            "rare value of it may open the others, which no table of fewer features "
+            "bounds. Use a public table, declare the leakage, or "
+            "conditioning='marginal'."
+        )
+    others = policy.insensitive + policy.public
+    return {BLOCK: others} if policy.insensitive else {}
 
 
 def count_layout(

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from corrdp.mechanisms._column_sums import column_sum_sensitivity
+from corrdp.mechanisms._leakage_intersection import intersect_leakage
 from corrdp.mechanisms._leakage_release import (
     estimate_leakage,
     plan_leakage_release,
@@ -33,6 +34,7 @@ __all__ = [
     "column_sum_sensitivity",
     "declared_table",
     "estimate_leakage",
+    "intersect_leakage",
     "plan_leakage_release",
     "plan_means",
     "plan_vector",

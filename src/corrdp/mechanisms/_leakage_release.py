@@ -15,8 +15,9 @@ from corrdp.accounting import (
     plan_noise,
 )
 from corrdp.certificate import Component
-from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError, PolicyError
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.leakage import (
+    BLOCK,
     MAX_CELLS,
     FeatureLeakage,
     Metric,
@@ -25,6 +26,7 @@ from corrdp.leakage import (
     joined_policy,
     leakage_targets,
     metric_named,
+    release_targets,
     telling_shapes,
 )
 from corrdp.leakage.estimators import (
@@ -38,7 +40,6 @@ from corrdp.mechanisms._leakage_noisy import noisy_leakages
 from corrdp.mechanisms._leakage_request import LeakageRequest, counted_tables
 from corrdp.mechanisms._leakage_table import LeakageTable, declared_table
 from corrdp.policy import (
-    Conditioning,
     NeighborRelation,
     Policy,
     class_columns,
@@ -222,7 +223,7 @@ def plan_leakage_release(
     check_epsilon(epsilon)
     check_delta(delta)
     policy = policy.leakage_view()
-    layout = count_layout(policy, leakage_targets(policy), max_cells=max_cells)
+    layout = count_layout(policy, release_targets(policy), max_cells=max_cells)
     shapes = telling_shapes(layout)
     if not shapes:
         return None
@@ -271,18 +272,14 @@ def _private(
             f"estimator={request.estimator.name!r} has no private release: only noisy "
             "counts have one. Declare bins and leave estimator out."
         )
-    if policy.conditioning is Conditioning.DEFINITION:
-        raise PolicyError(
-            "conditioning='definition' has no private release. Use a public table, "
-            "declare the leakage, or conditioning='marginal'."
-        )
+    counted = release_targets(policy)
     plan = plan_leakage_release(
         policy,
         epsilon=check_epsilon(epsilon),
         delta=check_delta(delta),
         max_cells=request.max_cells,
     )
-    layout = count_layout(policy, targets, max_cells=request.max_cells)
+    layout = count_layout(policy, counted, max_cells=request.max_cells)
     if charge is not None and plan is not None:
         charge(plan)
     counts = counted_tables(request, layout)
@@ -295,4 +292,5 @@ def _private(
             shape, sizes, noise_scale=scale, n_rows=counts.n_rows
         ),
     )
-    return noisy_leakages(request, layout, released, counts.n_rows), plan
+    found = noisy_leakages(request, layout, released, counts.n_rows)
+    return {name: found.get(name) or found[BLOCK] for name in targets}, plan

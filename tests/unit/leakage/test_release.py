@@ -19,6 +19,7 @@ from corrdp.exceptions import (
     MissingBoundError,
     PolicyError,
 )
+from corrdp.leakage import exact_leakage
 from corrdp.mechanisms import (
     LeakageTable,
     declared_table,
@@ -276,14 +277,50 @@ def test_bad_requests_are_refused(table, policy, options, error, message):
         estimate_leakage(table, policy, **options)
 
 
-def test_definition_has_no_private_release_and_no_other_metric(table, policy):
+def test_definition_has_no_other_metric_and_no_release_for_two_sensitive(table, policy):
     policy = dataclasses.replace(policy, conditioning="definition")
-    with pytest.raises(PolicyError, match="no private release"):
-        private(table, policy)
     with pytest.raises(PolicyError, match="total variation"):
         estimate_leakage(table, policy, source="public", metric="hellinger")
     with pytest.raises(PolicyError, match="counts only"):
         estimate_leakage(table, policy, source="public", estimator="critic")
+    two = policy_of(JOINT, NAMES, ("s", "u"), conditioning="definition")
+    with pytest.raises(PolicyError, match="one sensitive feature, got 2"):
+        private(table, two)
+
+
+def test_a_private_release_finds_exclusive_or_by_the_definition():
+    frame = table_of(exclusive_or(), NAMES, 8000, np.random.default_rng(4))
+    marginal = policy_of(exclusive_or(), NAMES, ("s",))
+    assert private(frame, marginal).features["u"].upper < 0.2
+    defined = dataclasses.replace(marginal, conditioning="definition")
+    found = private(frame, defined)
+    assert found.distances() == {"u": 1.0, "v": 1.0}
+    for name, mu in found.spent.items():
+        if name != "whole_record":
+            epsilon = gaussian_epsilon(mu=mu[0].mu, delta=BUDGET["delta"])
+            assert epsilon <= BUDGET["epsilon"] * (1 + 1e-9)
+
+
+def test_the_definition_from_private_rows_is_bounded_and_useful():
+    """Theorem 6, with a public feature that may be known."""
+    generator = np.random.default_rng(8)
+    joint = generator.dirichlet(np.full(12, 30.0)).reshape(3, 2, 2)
+    policy = policy_of(joint, NAMES, ("s",), conditioning="definition")
+    features = tuple(
+        dataclasses.replace(f, role="public") if f.name == "v" else f
+        for f in policy.features
+    )
+    policy = dataclasses.replace(policy, features=features)
+    frame = table_of(joint, NAMES, 30_000, generator)
+    found = private(frame, policy)
+    truth = exact_leakage(joint, sensitive=[0], changed=[1], conditioning="definition")
+    assert set(found.features) == {"u"}
+    assert truth <= found.features["u"].upper < truth + 0.3
+    (component,) = found.components
+    assert [g.name for g in component.plan.table.groups] == [
+        "block",
+        "block: row sizes",
+    ]
 
 
 def test_unconfirmed_policies_are_refused_unless_in_research(table, policy):
