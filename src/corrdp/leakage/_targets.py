@@ -36,8 +36,8 @@ def release_targets(policy: Policy) -> dict[str, tuple[str, ...]]:
         return leakage_targets(policy)
     if len(policy.sensitive) != 1:
         raise PolicyError(
-            "conditioning='definition' has a private release for one sensitive feature, "
-            f"got {len(policy.sensitive)}: a sensitive one may be known then, and a "
+            "conditioning='definition' has a private release for one sensitive "
+            f"feature, got {len(policy.sensitive)}: a sensitive one may be known then, and a "
             "rare value of it may open the others, which no table of fewer features "
             "bounds. Use a public table, declare the leakage, or "
             "conditioning='marginal'."
