@@ -37,9 +37,9 @@ def release_targets(policy: Policy) -> dict[str, tuple[str, ...]]:
     if len(policy.sensitive) != 1:
         raise PolicyError(
             "conditioning='definition' has a private release for one sensitive "
-            f"feature, got {len(policy.sensitive)}: a sensitive one may be known then, and a "
-            "rare value of it may open the others, which no table of fewer features "
-            "bounds. Use a public table, declare the leakage, or "
+            f"feature, got {len(policy.sensitive)}: a sensitive one may be known then, "
+            "and a rare value of it may open the others, which no table of fewer "
+            "features bounds. Use a public table, declare the leakage, or "
             "conditioning='marginal'."
         )
     others = policy.insensitive + policy.public

@@ -317,10 +317,9 @@ def test_the_definition_from_private_rows_is_bounded_and_useful():
     assert set(found.features) == {"u"}
     assert truth <= found.features["u"].upper < truth + 0.3
     (component,) = found.components
-    assert [g.name for g in component.plan.table.groups] == [
-        "block",
-        "block: row sizes",
-    ]
+    groups = component.plan.table.groups
+    assert [group.name for group in groups] == ["block", "block: row sizes"]
+    assert groups[0].features == ("u", "v")
 
 
 def test_unconfirmed_policies_are_refused_unless_in_research(table, policy):
