@@ -61,7 +61,7 @@ def test_a_purchase_is_charged_before_training_and_not_again(files):
     result = train(
         files, "data.csv", "--out", "m", "--ledger", "l.db", "--ledger-epsilon", 1
     )
-    assert result.exit_code == 0, result.output
+    assert result.code == 0, result.stderr
     document = json.loads(result.stdout)
     assert "bought with" in document["leakage"]["reason"]
     names = [part["name"] for part in document["certificate"]["components"]]
@@ -78,7 +78,7 @@ def test_a_purchase_is_charged_before_training_and_not_again(files):
 
 def test_what_is_not_worth_its_price_is_not_bought(files):
     result = train(files, "few.csv", "--out", "m")
-    assert result.exit_code == 0, result.output
+    assert result.code == 0, result.stderr
     document = json.loads(result.stdout)
     assert "not bought" in document["leakage"]["reason"]
     assert not (files / "m" / "leakage.json").exists()
