@@ -59,7 +59,7 @@ def train(files, data, *options):
 
 def test_a_purchase_is_charged_before_training_and_not_again(files):
     result = train(
-        files, "data.csv", "--out", "m", "--ledger", "l.db", "--ledger-epsilon", 3
+        files, "data.csv", "--out", "m", "--ledger", "l.db", "--ledger-epsilon", 9
     )
     assert result.code == 0, result.stderr
     document = json.loads(result.stdout)
