@@ -1,7 +1,8 @@
 """Run tests beside busy loops, to show that none of them looks at the clock.
 
 ``python tests/tools/under_load.py`` runs, ten times, those that once failed or could
-fail on a busy machine; ``--all`` runs every test once. Counts go to
+fail on a busy machine; ``--all`` runs every test once, ``--all --versions NAME`` by way
+of requirements/try_versions.py, which saves the installed versions too. Counts go to
 docs/results/test_load.json.
 """
 
@@ -15,7 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SAVED = ROOT / "docs" / "results" / "test_load.json"
+TRY_VERSIONS = ROOT / "requirements" / "try_versions.py"
 N_LOOPS = 4
+N_WORKERS = 8  # beside the loops: tests get two thirds of the machine
 N_REPEATS = 10
 # Tests that had a deadline, a health check that measures time, or a limit in seconds.
 MEASURED_TIME = (
@@ -51,9 +54,12 @@ def busy_loops(count: int = N_LOOPS) -> Iterator[None]:
             loop.wait()
 
 
-def run(tests: tuple[str, ...], repeats: int) -> list[int]:
+def run(tests: tuple[str, ...], repeats: int, versions: str | None = None) -> list[int]:
     """Return the exit code of each repetition."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", *tests]
+    command = [sys.executable, "-m", "pytest", "-q"]
+    if versions is not None:
+        command = [sys.executable, str(TRY_VERSIONS), versions]
+    command += ["-n", str(N_WORKERS), *tests]
     codes = []
     with busy_loops():
         for _ in range(repeats):
@@ -65,15 +71,18 @@ def main() -> int:
     """Run, save, and return 1 if a repetition failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="every test, once")
+    parser.add_argument("--versions", help="name under which they are saved")
     chosen = parser.parse_args()
     name = "every test" if chosen.all else "tests that measured time"
-    codes = run(() if chosen.all else MEASURED_TIME, 1 if chosen.all else N_REPEATS)
+    tests = () if chosen.all else MEASURED_TIME
+    codes = run(tests, 1 if chosen.all else N_REPEATS, chosen.versions)
     saved = json.loads(SAVED.read_text("utf-8")) if SAVED.is_file() else {}
     saved[name] = {
         "busy_loops": N_LOOPS,
         "repetitions": len(codes),
         "passed": codes.count(0),
-        "tests": list(() if chosen.all else MEASURED_TIME),
+        "workers": N_WORKERS,
+        "tests": list(tests),
     }
     SAVED.write_text(json.dumps(saved, indent=1, sort_keys=True) + "\n", "utf-8")
     return int(any(codes))
