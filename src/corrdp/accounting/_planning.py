@@ -11,7 +11,10 @@ from corrdp._validate import check_count, check_delta
 from corrdp.accounting._allocation import NoiseAllocation, allocate_noise
 from corrdp.accounting._gaussian import gaussian_mu
 from corrdp.accounting._plan import NoisePlan, check_allowed, check_rate
-from corrdp.accounting._sampled_conversions import sampled_change
+from corrdp.accounting._sampled_conversions import (
+    sampled_change,
+    sampled_noise_multiplier,
+)
 from corrdp.accounting._sensitivity import SensitivityTable
 from corrdp.exceptions import BudgetError
 
@@ -71,6 +74,10 @@ def plan_noise(
             if math.isfinite(value)
         }
         allocation = _allocate(table, changes)
+    elif _is_tied(table, allowed):
+        allocation = _allocate_tied(
+            table, allowed, delta=delta, n_steps=n_steps, rate=rate
+        )
     else:
         allocation = _allocate_sampled(
             table, allowed, delta=delta, n_steps=n_steps, rate=rate
@@ -90,6 +97,40 @@ def _allocate(
         budget = np.append(budget, contribution)
     return allocate_noise(
         rows, budget_mu=budget, sizes=table.sizes, weights=table.weights
+    )
+
+
+def _is_tied(table: SensitivityTable, allowed: Mapping[str, float]) -> bool:
+    """Return whether every bounded class may replace contributions by their opposites.
+
+    Ordinary differential privacy: how far a sum moves is twice what one record adds.
+    """
+    own = [math.isfinite(allowed[name]) for name in table.classes]
+    contribution = table.contribution
+    return contribution is not None and np.array_equal(
+        table.bounds[own], np.broadcast_to(2.0 * contribution, table.bounds[own].shape)
+    )
+
+
+def _allocate_tied(
+    table: SensitivityTable,
+    allowed: Mapping[str, float],
+    *,
+    delta: float,
+    n_steps: int,
+    rate: float,
+) -> NoiseAllocation:
+    """Return the noise if change and contribution are tied: one number to search."""
+    multiplier = sampled_noise_multiplier(
+        epsilon=min(allowed.values()),
+        delta=delta,
+        rate=rate,
+        n_steps=n_steps,
+        grid=PLANNING_GRID,
+    )
+    change = 2.0 / multiplier
+    return _allocate(
+        table, {n: change for n, value in allowed.items() if math.isfinite(value)}
     )
 
 

@@ -2,17 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration, Component, LeakageClaim
-from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
 from corrdp.policy import (
     BlockKind,
     Budget,
@@ -20,14 +20,17 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
+from corrdp.torch._data import Rows, rows_of
 from corrdp.torch._domain import check_codes
 from corrdp.torch._facts import NetworkFacts
+from corrdp.torch._given_noise import epsilon_of_noise, plan_given_noise
 from corrdp.torch._layers import LossFunction, trained_layers
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._optimizer import PrivateOptimizer
 from corrdp.torch._planning import plan_network
 from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
+from corrdp.torch._refusals import refuse_unsupported
 from corrdp.torch._terms import Terms
 from corrdp.training._layout import central_reference
 
@@ -53,14 +56,16 @@ class PrivateTraining(NamedTuple):
 def make_private(
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
-    data: tuple[Tensor, Tensor],
+    data: Rows,
     *,
     loss: LossFunction,
     policy: Policy,
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float,
     epochs: float,
     batch_size: int | None = None,
+    max_physical_batch_size: int | None = None,
+    noise_multiplier: float | None = None,
     clip_norm: float = 1.0,
     leakage: Mapping[str, float] | float | None = None,
     leakage_claim: LeakageClaim | None = None,
@@ -85,20 +90,27 @@ def make_private(
         Treats every example by itself; trained in place.
     optimizer : torch.optim.Optimizer
         Over the module's parameters; any, since it is post-processing.
-    data : tuple of Tensor
+    data : tuple of Tensor, Dataset or DataLoader
         Encoded features, shape (n, n_columns), and labels, shape (n, ...). Values that
-        are no codes of the policy are refused; features of another number of axes are
-        taken as they are.
+        are no codes of the policy are refused; features of another number of axes, and
+        whole numbers, are taken as they are. Items of a data set are read once; the
+        batch size of a loader is taken, its sampler is replaced by Poisson sampling.
     loss : callable
         Maps outputs and labels to one loss per example, shape (n,).
     policy : Policy
         Who is protected from what.
     epsilon, delta : float
-        The budget.
+        The budget; `epsilon` follows from `noise_multiplier` if that is given.
     epochs : float
         Expected passes over the data; fixes the number of steps.
     batch_size : int, optional
         Expected size of a Poisson batch; None for all rows in every step.
+    max_physical_batch_size : int, optional
+        Most rows of one pass through the module. Larger batches are taken in parts,
+        for one charge and one draw of noise.
+    noise_multiplier : float, optional
+        Noise in units of `clip_norm`, instead of `epsilon`; for ``standard`` alone.
+        The certificate says which epsilon it gives.
     clip_norm : float
         Norm to which the gradient of an example is clipped; groups share it.
     leakage : mapping of str to float, or float, optional
@@ -171,11 +183,27 @@ def make_private(
     >>> module.certificate().epsilon <= 1.0
     True
     """
-    features, labels = data
+    features, labels, loader_batch = rows_of(data)
+    refuse_unsupported(module, optimizer, features, policy, method)
+    n_rows = len(features)
+    expected = loader_batch if batch_size is None else batch_size
+    rate, n_steps = _schedule(n_rows, expected, epochs)
+    if noise_multiplier is not None:
+        epsilon = epsilon_of_noise(
+            noise_multiplier,
+            epsilon=epsilon,
+            delta=delta,
+            n_steps=n_steps,
+            rate=rate,
+            method=method if calibration == "certified" else calibration,
+        )
+    elif epsilon is None:
+        raise BudgetError(
+            "epsilon is None, and no noise_multiplier is given instead. Choose one: a "
+            "budget is never inherited."
+        )
     budget = Budget(epsilon=epsilon, delta=delta)
     policy.require_confirmed()
-    n_rows = len(features)
-    rate, n_steps = _schedule(n_rows, batch_size, epochs)
     blocks = policy_blocks(policy)
     if any(block.kind is BlockKind.HATS for block in blocks):
         raise PolicyError(
@@ -183,7 +211,8 @@ def make_private(
             "numbers by itself. Leave knots out."
         )
     layers = trained_layers(module)
-    if features.ndim == 2 and features.shape[1] != blocks[-1].stop:
+    is_encoded = features.ndim == 2 and features.is_floating_point()
+    if is_encoded and features.shape[1] != blocks[-1].stop:
         raise PolicyError(
             f"features have {features.shape[1]} columns, the policy encodes "
             f"{blocks[-1].stop}. Encode the table with PolicyEncoder(policy)."
@@ -218,11 +247,18 @@ def make_private(
             else check_real("residual_bound", residual_bound, lower=0, open_lower=True)
         ),
     )
-    plan = plan_network(
-        facts, method=method, calibration=Calibration(calibration), fall_back=fall_back
+    plan = (
+        plan_network(
+            facts,
+            method=method,
+            calibration=Calibration(calibration),
+            fall_back=fall_back,
+        )
+        if noise_multiplier is None
+        else plan_given_noise(facts, noise_multiplier)
     )
     has_random_layers = probe_independence(module, layers, loss, features, labels)
-    if features.ndim == 2:
+    if is_encoded:
         moved = (center, code_scale) if code_scale is not None else ()
         check_codes(features, blocks, *moved)
     generator = noise_generator(random_state)
@@ -247,8 +283,61 @@ def make_private(
         loader=loader,
         generator=generator,
         has_random_layers=has_random_layers,
+        max_rows=(
+            n_rows
+            if max_physical_batch_size is None
+            else check_count("max_physical_batch_size", max_physical_batch_size)
+        ),
     )
     return PrivateTraining(private, PrivateOptimizer(optimizer, private), loader)
+
+
+def make_private_with_epsilon(
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data_loader: Rows,
+    *,
+    criterion: LossFunction,
+    policy: Policy,
+    target_epsilon: float,
+    target_delta: float,
+    epochs: float,
+    max_grad_norm: float = 1.0,
+    **arguments: Any,
+) -> PrivateTraining:
+    """Return what `make_private` does, by the names that users of Opacus know.
+
+    Parameters
+    ----------
+    module, optimizer, policy, epochs
+        As `make_private`.
+    data_loader : DataLoader, Dataset or tuple of Tensor
+        Its ``data``.
+    criterion : callable
+        Its ``loss``: one loss per example, as with ``reduction="none"``.
+    target_epsilon, target_delta : float
+        The budget.
+    max_grad_norm : float
+        Its ``clip_norm``.
+    **arguments
+        Passed on to `make_private`.
+
+    Guarantee
+    ---------
+    That of `make_private` (`docs/theory/networks.md`).
+    """
+    return make_private(
+        module,
+        optimizer,
+        data_loader,
+        loss=criterion,
+        policy=policy,
+        epsilon=target_epsilon,
+        delta=target_delta,
+        epochs=epochs,
+        clip_norm=max_grad_norm,
+        **arguments,
+    )
 
 
 def _check_public_row(

@@ -8,8 +8,10 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.torch._private import PrivateModule
 
 
-class PrivateOptimizer:
+class PrivateOptimizer(torch.optim.Optimizer):
     """An optimizer that steps on fresh private gradients only.
+
+    Schedulers of torch take it as they take any optimizer.
 
     Parameters
     ----------
@@ -36,13 +38,19 @@ class PrivateOptimizer:
         self._module = module
         optimizer.register_step_pre_hook(self._check_caller)
 
-    def step(self) -> None:
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Step on the gradient of the last `PrivateModule.backward`, once."""
+        if closure is not None:
+            raise CorrDPError(
+                "a closure would evaluate the loss within the step, without noise. "
+                "Call module.backward(features, labels) and then step()."
+            )
         if not self._module.gradient_is_fresh:
             raise GuaranteeVoidError(
                 "there is no private gradient to step on: module.backward(features, "
-                "labels) was not called since the last step. Call it; a gradient made "
-                "by loss.backward() has no noise."
+                "labels) was not called since the last step, or zero_grad dropped what "
+                "it released. Call zero_grad before backward or not at all; a gradient "
+                "made by loss.backward() has no noise."
             )
         progress = self._module.progress
         progress.gradient_is_fresh = False
@@ -65,9 +73,31 @@ class PrivateOptimizer:
         self._module.progress.gradient_is_fresh = False
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """Parameter groups of the optimizer, for schedulers."""
         return self.optimizer.param_groups
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        """What the optimizer remembers of released gradients."""
+        return self.optimizer.state
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """Settings of parameter groups that have none of their own."""
+        return self.optimizer.defaults
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refuse parameters that were not planned for."""
+        del param_group
+        raise CorrDPError(
+            "parameters are fixed when training is planned. Build the optimizer from "
+            "all of module.parameters() before make_private."
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse copies as the module does, whose noise they would repeat."""
+        return self._module.__reduce_ex__(protocol)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimizer."""

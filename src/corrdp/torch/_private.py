@@ -1,8 +1,9 @@
 """A module whose gradients are clipped, noised and charged before anyone sees them."""
 
 import json
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._randomness import LayerRandomness
+from corrdp.torch._refusals import refuse_autocast
 from corrdp.torch._released import ReleasedGradients
 from corrdp.torch._residuals import Room, bounded_residuals
 from corrdp.torch._rows import all_finite, same_values
@@ -69,6 +71,8 @@ class PrivateModule(nn.Module):
         Source of noise, and of the masks of random layers.
     has_random_layers : bool
         Whether the module draws random numbers.
+    max_rows : int, optional
+        Most rows of one pass; larger batches are taken in parts.
 
     Guarantee
     ---------
@@ -88,6 +92,7 @@ class PrivateModule(nn.Module):
         loader: PoissonLoader,
         generator: np.random.Generator,
         has_random_layers: bool = True,
+        max_rows: int | None = None,
     ) -> None:
         super().__init__()
         self.module = module
@@ -99,6 +104,7 @@ class PrivateModule(nn.Module):
         self._loader = loader
         self._generator = generator
         self._layout = layout = plan.layout
+        self._max_rows = loader.n_rows if max_rows is None else max_rows
         self._clips_influence = layout.clips_influence
         self._clipper = GroupClipper(layers, layout)
         example = next(iter(layers[0].parameters.values()))
@@ -169,6 +175,7 @@ class PrivateModule(nn.Module):
             contributes nothing.
         """
         progress = self.progress
+        refuse_autocast()
         if progress.steps_charged >= self.plan.noise.n_steps:
             raise BudgetError(
                 f"all n_steps={self.plan.noise.n_steps} planned steps are spent. Plan "
@@ -181,7 +188,7 @@ class PrivateModule(nn.Module):
         if features.shape[0] == 0:
             self._sum.zero_()
         else:
-            self._add_clipped(features, labels)
+            self._add_parts(features, labels)
         gradient = self.noisy_sum(self._sum).div_(self._expected_batch)
         self._released.place(gradient)
         progress.gradient_is_fresh = True
@@ -227,6 +234,27 @@ class PrivateModule(nn.Module):
         Holds however many steps are taken (`docs/theory/networks.md`, section 4).
         """
         return self.terms.certify(self.plan)
+
+    def epsilon_so_far(self, class_name: str | None = None) -> float:
+        """Return what the steps charged so far cost, if no more had been planned.
+
+        Parameters
+        ----------
+        class_name : str, optional
+            A class of the certificate; the worst promised one by default.
+
+        Guarantee
+        ---------
+        Proved if the number of steps does not depend on what was released; the
+        certificate holds in any case (`docs/theory/networks.md`, section 4).
+        """
+        steps = self.steps_charged
+        if steps == 0:
+            return 0.0
+        plan = replace(self.plan, noise=replace(self.plan.noise, n_steps=steps))
+        allowed = self.plan.noise.allowed_epsilon
+        promised = [name for name, value in allowed.items() if math.isfinite(value)]
+        return max(plan.epsilon(n) for n in ([class_name] if class_name else promised))
 
     def generator_state(self) -> str | None:
         """Return the state of replayable noise as JSON text; None for secret noise."""
@@ -276,7 +304,7 @@ class PrivateModule(nn.Module):
         ---------
         None: what is returned is not private. See `docs/theory/networks.md`.
         """
-        self._add_clipped(features, labels)
+        self._add_parts(features, labels)
         return {
             ".".join(part for part in name if part): view.clone()
             for name, view in self._views.items()
@@ -286,6 +314,18 @@ class PrivateModule(nn.Module):
         assert self.plan.reference is not None
         released = self.plan.reference.release(self._loader.features, self._generator)
         self.use_reference(torch.as_tensor(released))
+
+    def _add_parts(self, features: Tensor, labels: Tensor) -> None:
+        """Sum up a batch, in parts if it has more rows than one pass may have."""
+        if len(features) <= self._max_rows:
+            self._add_clipped(features, labels)
+            return
+        total = torch.zeros_like(self._sum)
+        for start in range(0, len(features), self._max_rows):
+            own = slice(start, start + self._max_rows)
+            self._add_clipped(features[own], labels[own])
+            total += self._sum
+        self._sum.copy_(total)
 
     def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
         n_rows = n_losses = features.shape[0]

@@ -64,8 +64,20 @@ def probe_independence(
             for trial, spread in enumerate(_SPREADS):
                 _move_parameters(layers, trial)
                 tried = _Trial(module, layers, loss, trial, devices)
-                draws |= tried.run(features, labels, spread)
+                draws |= _tried(tried, features, labels, spread)
     return draws
+
+
+def _tried(trial: "_Trial", features: Tensor, labels: Tensor, spread: float) -> bool:
+    try:
+        return trial.run(features, labels, spread)
+    except RuntimeError as error:
+        if "use_reentrant" not in str(error):
+            raise
+        raise GuaranteeVoidError(
+            "the module uses reentrant checkpointing, which gives no gradients at the "
+            "outputs of layers. Pass use_reentrant=False to torch.utils.checkpoint."
+        ) from None
 
 
 class _Trial:

@@ -10,6 +10,8 @@ from corrdp.accounting import (
     Group,
     NoisePlan,
     SensitivityTable,
+    _planning,
+    _sampled_conversions,
     gaussian_mu,
     plan_noise,
 )
@@ -134,7 +136,35 @@ def test_sampled_plan_of_flat_clipping_uses_its_budget():
         table, allowed_epsilon={WHOLE_RECORD: 1.0}, delta=1e-5, n_steps=200, rate=0.02
     )
     assert plan.fits
-    assert plan.epsilon(WHOLE_RECORD) > 0.95
+    assert plan.epsilon(WHOLE_RECORD) > 0.995
+
+
+def test_ordinary_privacy_is_planned_without_a_search_of_two_numbers(monkeypatch):
+    """Two groups whose changes are tied to contributions; the search agrees."""
+    table = table_of(
+        [[2.0, 0.6], [2.0, 0.6]],
+        ["sensitive", WHOLE_RECORD],
+        sizes=[9, 4],
+        contribution=np.array([1.0, 0.3]),
+    )
+    allowed = {"sensitive": 1.0, WHOLE_RECORD: math.inf}
+    setting = {"allowed_epsilon": allowed, "delta": 1e-5, "n_steps": 50, "rate": 0.1}
+    calls = []
+    honest = _sampled_conversions.compose_epsilon
+
+    def counted(*given, **named):
+        calls.append(given)
+        return honest(*given, **named)
+
+    monkeypatch.setattr(_sampled_conversions, "compose_epsilon", counted)
+    plan = plan_noise(table, **setting)
+    assert plan.fits
+    assert len(calls) <= 15
+    calls.clear()
+    monkeypatch.setattr(_planning, "_is_tied", lambda *given: False)
+    searched = plan_noise(table, **setting)
+    assert len(calls) > 15
+    assert plan.weighted_variance <= searched.weighted_variance * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -246,8 +246,21 @@ def test_a_recurrent_layer_is_refused():
         def forward(self, features):
             return self.cell(features[None])[0][0].sum(1, keepdim=True)
 
-    with pytest.raises(GuaranteeVoidError, match="one tensor to one tensor"):
+    with pytest.raises(GuaranteeVoidError, match=r"Use corrdp\.torch\.GRU"):
         train(Recurrent(), rows(), method="standard")
+
+
+def test_a_layer_of_two_inputs_is_refused():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pair = nn.Bilinear(5, 5, 1).double()
+
+        def forward(self, features):
+            return self.pair(features, features)
+
+    with pytest.raises(GuaranteeVoidError, match="one tensor to one tensor"):
+        train(Both(), rows(), method="standard")
 
 
 def test_shared_parameters_are_refused():

@@ -293,7 +293,7 @@ def test_a_sum_that_is_not_finite_is_never_released(monkeypatch):
     network = small_network()
     module, _, loader = train(network, rows())
 
-    def planted(self, activations, backprops, reference_backprop, out, *, looks):
+    def planted(self, activations, backprops, reference_backprop, out, **named):
         for value in out.values():
             value.fill_(math.nan)
 
@@ -386,10 +386,12 @@ class Table:
     replayable_noise = True
     components = ()
 
-    def distances(self, calibration):
+    def distances(self, calibration, *, policy=None):
+        del policy
         return {"x2": 0.1, "x3": 0.1, "x4": 0.1}
 
-    def claim(self, calibration):
+    def claim(self, calibration, *, policy=None):
+        del policy
         return LeakageClaim("public", self.distances(calibration))
 
     def require_policy(self, policy):

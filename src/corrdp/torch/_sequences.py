@@ -1,0 +1,189 @@
+"""Recurrent and attention layers whose gradient per example is known.
+
+Drop-in replacements of torch's layers for examples on the first axis. Parameters lie in
+parts that map one tensor to one tensor, each called once in a pass.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+class _Cells(nn.Module):
+    """All steps of a recurrent layer: one tensor in, states of every step out."""
+
+    n_gates: int
+    n_states: int
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        rows = self.n_gates * hidden_size
+        self.weight_ih = nn.Parameter(torch.empty(rows, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(rows, hidden_size))
+        self.bias_ih = nn.Parameter(torch.empty(rows))
+        self.bias_hh = nn.Parameter(torch.empty(rows))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -(hidden_size**-0.5), hidden_size**-0.5)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the states of all steps, shape (n, length, n_states * hidden)."""
+        given = inputs @ self.weight_ih.T + self.bias_ih
+        size = (inputs.shape[0], self.hidden_size)
+        states = [given.new_zeros(size) for _ in range(self.n_states)]
+        seen = []
+        for step in range(inputs.shape[1]):
+            before = states[0] @ self.weight_hh.T + self.bias_hh
+            states = self.advance(given[:, step], before, states)
+            seen.append(torch.cat(states, 1))
+        return torch.stack(seen, 1)
+
+    def advance(
+        self, given: Tensor, before: Tensor, states: list[Tensor]
+    ) -> list[Tensor]:
+        """Return the states after one step."""
+        raise NotImplementedError
+
+
+class _LSTMCells(_Cells):
+    n_gates = 4
+    n_states = 2
+
+    def advance(
+        self, given: Tensor, before: Tensor, states: list[Tensor]
+    ) -> list[Tensor]:
+        kept_in, kept, new, out = (given + before).chunk(4, 1)
+        cell = kept.sigmoid() * states[1] + kept_in.sigmoid() * new.tanh()
+        return [out.sigmoid() * cell.tanh(), cell]
+
+
+class _GRUCells(_Cells):
+    n_gates = 3
+    n_states = 1
+
+    def advance(
+        self, given: Tensor, before: Tensor, states: list[Tensor]
+    ) -> list[Tensor]:
+        reset, update, new = given.chunk(3, 1)
+        reset_before, update_before, new_before = before.chunk(3, 1)
+        update = (update + update_before).sigmoid()
+        new = (new + (reset + reset_before).sigmoid() * new_before).tanh()
+        return [new + update * (states[0] - new)]
+
+
+class LSTM(nn.Module):
+    """Long short-term memory of one layer, forwards, examples on the first axis.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Widths.
+
+    Guarantee
+    ---------
+    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.cells = _LSTMCells(input_size, hidden_size)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Return outputs of all steps, and the last hidden and cell state."""
+        hidden, cell = self.cells(inputs).chunk(2, 2)
+        return hidden, (hidden[:, -1].unsqueeze(0), cell[:, -1].unsqueeze(0))
+
+
+class GRU(nn.Module):
+    """Gated recurrent unit of one layer, forwards, examples on the first axis.
+
+    Parameters
+    ----------
+    input_size, hidden_size : int
+        Widths.
+
+    Guarantee
+    ---------
+    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
+    """
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.cells = _GRUCells(input_size, hidden_size)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return outputs of all steps, and the last state."""
+        hidden = self.cells(inputs)
+        return hidden, hidden[:, -1].unsqueeze(0)
+
+
+class MultiheadAttention(nn.Module):
+    """Attention of several heads, examples on the first axis.
+
+    Parameters
+    ----------
+    embed_dim, num_heads : int
+        Width, and number of heads that share it.
+    dropout : float
+        Of the weights of attention.
+
+    Guarantee
+    ---------
+    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
+    """
+
+    # torch.nn.TransformerEncoderLayer asks before it takes a shortcut of its own.
+    batch_first = True
+    in_proj_bias = None
+    _qkv_same_embed_dim = False
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.query, self.key, self.value, self.out_proj = (
+            nn.Linear(embed_dim, embed_dim) for _ in range(4)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return what is attended to, and the weights if they are wanted."""
+        del is_causal  # a hint: attn_mask says it, too
+        queries, keys, values = (
+            layer(given).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+            for layer, given in (
+                (self.query, query),
+                (self.key, key),
+                (self.value, value),
+            )
+        )
+        scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[-1])
+        for mask in (
+            attn_mask,
+            None if key_padding_mask is None else key_padding_mask[:, None, None],
+        ):
+            scores = _masked(scores, mask)
+        weights = scores.softmax(-1)
+        heads = self.dropout(weights) @ values
+        said: Tensor = self.out_proj(heads.transpose(1, 2).flatten(2))
+        if not need_weights:
+            return said, None
+        return said, weights.mean(1) if average_attn_weights else weights
+
+
+def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return scores
+    if mask.dtype == torch.bool:
+        return scores.masked_fill(mask, -math.inf)
+    return scores + mask
