@@ -69,14 +69,8 @@ class Condition(ABC):
     def __and__(self, other: "Condition | Column") -> "Condition":
         return Both(self, as_condition(other))
 
-    def __rand__(self, other: "Condition | Column") -> "Condition":
-        return Both(as_condition(other), self)
-
     def __or__(self, other: "Condition | Column") -> "Condition":
         return Either(self, as_condition(other))
-
-    def __ror__(self, other: "Condition | Column") -> "Condition":
-        return Either(as_condition(other), self)
 
     def __invert__(self) -> "Condition":
         return Negation(self)

@@ -16,7 +16,12 @@ from sklearn.metrics import (
 )
 
 from corrdp import estimate_leakage
-from corrdp.estimators import LinearRegression, LogisticRegression, plan_evaluation
+from corrdp.estimators import (
+    AllSensitive,
+    LinearRegression,
+    LogisticRegression,
+    plan_evaluation,
+)
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.ledger import Ledger
 from corrdp.policy import (
@@ -321,6 +326,16 @@ def test_labels_may_stand_beside_the_table(model, table):
         for rows in ((table,), (table.drop(columns="ill"), table.ill))
     ]
     assert pair[0].answers == pair[1].answers
+
+
+def test_arrays_are_measured_as_they_are_fitted(table):
+    codes = table[["income", "age"]].to_numpy() / 50 - 1
+    model = LogisticRegression(
+        AllSensitive(-1, 1), epsilon=4.0, delta=1e-6, random_state=0
+    ).fit(codes, table.ill.to_numpy())
+    result = model.evaluate(codes, table.ill.to_numpy(), epsilon=10.0, random_state=0)
+    exact = model.score(codes, table.ill.to_numpy())
+    assert result.answers[0].value == pytest.approx(exact, abs=0.01)
 
 
 def test_what_cannot_be_measured_is_refused(model, table):

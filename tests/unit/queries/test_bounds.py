@@ -2,12 +2,14 @@
 
 import json
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from command_runner import run
+from corrdp.exceptions import PolicyError
 from corrdp.ledger import Ledger
 from corrdp.policy import (
     Budget,
@@ -166,3 +168,23 @@ def test_what_the_ledger_refuses_leaves_no_policy(tmp_path):
     result = run(*INIT, *paid, cwd=tmp_path)
     assert result.code == 3
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data.csv"]
+
+
+def test_nothing_to_draw_is_refused():
+    with pytest.raises(PolicyError, match="no column of numbers"):
+        plan_bounds(
+            provisional_policy(POLICY),
+            (),
+            budget=Budget(epsilon=1.0, delta=0.0),
+            n_rows=10,
+        )
+
+
+def test_a_column_cannot_have_the_name_of_a_grid():
+    features = (
+        *POLICY.features,
+        Feature("(grid of cost)", "public", NumberDomain(0, 1)),
+    )
+    clash = provisional_policy(replace(POLICY, features=features))
+    with pytest.raises(PolicyError, match="Rename it"):
+        plan_bounds(clash, ["cost"], budget=Budget(epsilon=1.0, delta=0.0), n_rows=10)

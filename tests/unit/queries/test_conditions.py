@@ -175,3 +175,24 @@ def test_answers_with_different_cells_are_refused_before_they_are_paid():
             plan_queries(
                 POLICY, [left + right], budget=Budget(epsilon=1, delta=0), n_rows=10
             )
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ((Count() + 1) * 2, "(count() + 1.0) * 2.0"),
+        (1 + Count(), "1.0 + count()"),
+        (1 - Count() * (Count() / 2), "1.0 - (count() * (count() / 2.0))"),
+        (2 * Count() - 1, "2.0 * count() - 1.0"),
+        (1 / Count("ward"), "1.0 / count() by ward"),
+    ],
+)
+def test_arithmetic_is_written_as_it_is_calculated(query, text):
+    assert ask_text(query) == text
+    assert parse_ask(text) == query
+
+
+def test_columns_alone_are_conditions():
+    assert (col("smoker") | (col("age") > 3)) == (
+        (col("smoker") == "true") | (col("age") > 3)
+    )

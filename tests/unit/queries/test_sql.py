@@ -75,6 +75,13 @@ def test_several_aggregates_share_groups_and_condition():
         ("select count(*) over (partition by a) from t", "count", "can be priced"),
         ("select percentile_cont(2) within group (order by a) from t", "2", "must be"),
         ("select quantile(a, 'x') from t", "'x'", "a probability"),
+        (
+            "select percentile_cont(0.5) within group (order by a desc) from t",
+            "percentile_cont",
+            "can be priced",
+        ),
+        ("select count(*) from t where a is b", "a is", "can be priced"),
+        ("select count(*) from t group by all", None, "cannot be answered"),
         ("select corr(a, b) from t group by c", "corr", "cannot be split"),
         ("select 1 from t", "1", "needs no table"),
         ("with u as (select 1) select count(*) from u", "u as", "cannot be answered"),
