@@ -110,7 +110,7 @@ def trained(measured: Measured, plans: dict[Any, Any], seeds: Sequence[int]) -> 
     """Train every plan with every seed; return one row per model."""
     cases = [(key, seed) for key in plans for seed in seeds]
     rows = []
-    prepared: dict[bytes, Any] = {}
+    prepared: dict[Any, Any] = {}
     for start in range(0, len(cases), MODELS_PER_PASS):
         batch = cases[start : start + MODELS_PER_PASS]
         models: dict[Any, Descent] = {}
@@ -118,19 +118,18 @@ def trained(measured: Measured, plans: dict[Any, Any], seeds: Sequence[int]) -> 
             plan = plans[key]
             if plan.noise == CONSTANT:
                 continue
-            scale = plan.layout.column_scale.tobytes()
-            if scale not in prepared:
+            rows_of = _arrangement(plan)
+            if rows_of not in prepared:
                 compiled = measured.loss.n_outputs == 1
-                prepared[scale] = prepare_rows(
+                prepared[rows_of] = prepare_rows(
                     measured.codes, measured.labels, plan.layout, compiled=compiled
                 )
             models[key, seed] = Descent(
-                measured.codes, prepared[scale], plan, noise_generator(seed)
+                measured.codes, prepared[rows_of], plan, noise_generator(seed)
             )
-        groups: dict[bytes, list[Descent]] = {}
+        groups: dict[Any, list[Descent]] = {}
         for (key, _), model in models.items():
-            scale = plans[key].layout.column_scale.tobytes()
-            groups.setdefault(scale, []).append(model)
+            groups.setdefault(_arrangement(plans[key]), []).append(model)
         for together in groups.values():
             descend_together(together)
         for key, seed in batch:
@@ -142,6 +141,12 @@ def trained(measured: Measured, plans: dict[Any, Any], seeds: Sequence[int]) -> 
             row = measured.scores(result.coef, result.intercept)
             rows.append({"key": key, "seed": seed, **row})
     return rows
+
+
+def _arrangement(plan: Any) -> Any:
+    """Return what rows are prepared for: scales, and columns by group."""
+    groups = tuple(group.features for group in plan.layout.groups)
+    return plan.layout.column_scale.tobytes(), groups
 
 
 def measure(

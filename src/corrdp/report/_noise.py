@@ -66,7 +66,7 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
         if total > 0:
             size = min(size, plan.travel / (math.sqrt(n_steps) * total))
         sizes = np.full(curvature.size, size)
-    gains = noise_gains(curvature, sizes, plan.momentum, n_steps)
+    gains = noise_gains(curvature, sizes, plan.momentum, n_steps, plan.averaged_part)
     n_codes = layout.blocks[-1].stop
     deviation: FloatArray = (step_noise * gains)[:n_codes] * layout.column_scale
     return deviation

@@ -29,13 +29,22 @@ from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prediction import Prediction
 from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._spending import Spending
-from corrdp.training._typical_sizes import TypicalSizes, nominal_coef, typical_sizes
+from corrdp.training._typical_sizes import (
+    LABEL_RANGE,
+    TypicalSizes,
+    nominal_coef,
+    typical_sizes,
+)
 
 MOMENTUM = 0.9
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
 NUMBER_RADIUS = 0.9  # in units of a number's nominal deviation
-CLIPPED_DISTANCE = 0.75  # where one norm clips the whole gradient
+CLIPPED_DISTANCE = 0.6  # where one norm clips the whole gradient
 CLIPPING_COST = 1.5  # of clipping the whole gradient, relative to noise alone
+AVERAGED_PART = 0.75  # of the iterates: noise of what is found early averages out
+AVERAGED_DISTANCE = 1.25  # for an average, which lags behind the last iterate
+RESIDUAL_BOUND = 0.36  # in units of the label's range, times the factor of norms
+FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
@@ -95,11 +104,34 @@ class PublicFacts:
         return (self.blocks[-1].stop + 1) * self.loss.n_free_outputs
 
     def clip_norm(self, norm: float) -> float:
-        """Return the clipping norm of a group with features of nominal `norm`."""
+        """Return the clipping norm of a gradient with features of nominal `norm`."""
+        return self._tightness / 0.35 * self.nominal.residual * norm
+
+    @cached_property
+    def _tightness(self) -> float:
         least = self.spending.smallest_mu
         noise = 2 * math.sqrt(self.n_coefficients) / (self.n_rows * least)
-        factor = float(np.clip(0.2 * noise**-0.25, *_CLIP_RANGE)) / 0.35
-        return factor * self.nominal.residual * norm
+        return float(np.clip(0.2 * noise**-0.25, *_CLIP_RANGE))
+
+    @cached_property
+    def bounded_loss(self) -> Loss:
+        """The loss with residuals bounded as noise asks for, alike in all groups.
+
+        One bound weighs a record alike everywhere: steps minimize a Huber loss.
+        """
+        if isinstance(self.loss, SquaredLoss):
+            return SquaredLoss(min(self.loss.residual_bound, self.largest_residual))
+        if isinstance(self.loss, HuberLoss):
+            return HuberLoss(min(self.loss.threshold, self.largest_residual))
+        return self.loss
+
+    @property
+    def largest_residual(self) -> float:
+        """Where residuals of numbers are cut at the latest: the more noise, the lower.
+
+        A gradient of nominal features is as long then as a clipping norm would allow.
+        """
+        return RESIDUAL_BOUND * LABEL_RANGE * self._tightness
 
     @property
     def gain(self) -> float:
@@ -113,7 +145,7 @@ class PublicFacts:
         Noise is in proportion to it. A number that is cut at 0.9 deviations keeps
         its sign and most of its covariance; the codes of a category lie on a sphere.
         """
-        if self.clips_gradients:
+        if self.bounds_residuals:
             return FEATURE_RADIUS * self.norm(features)
         squares = [
             self.variance[f]
@@ -123,8 +155,8 @@ class PublicFacts:
         return math.sqrt(sum(squares))
 
     @property
-    def clips_gradients(self) -> bool:
-        """Whether gradients are clipped by group: residuals have no bound of theirs."""
+    def bounds_residuals(self) -> bool:
+        """Whether residuals need a bound: those of probabilities have one."""
         return isinstance(self.loss, SquaredLoss | HuberLoss)
 
     @cached_property
@@ -209,29 +241,21 @@ def _group_layout(
 ) -> GradientLayout:
     """Return groups by role with the radii and bounds of the rule.
 
-    Residuals that are bounded anyway are not clipped: a norm per group would weigh a
-    record differently in every group, and the fixed point of such steps minimizes no
-    loss at all. Influence is bounded in units of the residual then.
+    Gradients are not clipped: a norm per group would weigh a record differently in
+    every group, and the fixed point of such steps minimizes no loss at all. Influence
+    is bounded in units of the residual.
     """
     bare = GradientLayout.by_role(
         facts.blocks, joint_insensitive=joint, joint_public=joint
     )
-    norms = {
-        group.name: facts.norm(group.features)
-        for group in bare.groups
-        if group.name != INTERCEPT
-    }
-    clips = facts.clips_gradients
-    residual = influence * facts.nominal.residual
+    names = [group.name for group in bare.groups if group.name != INTERCEPT]
+    bound = influence * facts.nominal.residual
     return GradientLayout.by_role(
         facts.blocks,
         joint_insensitive=joint,
         joint_public=joint,
-        clip_norms={n: facts.clip_norm(v) for n, v in norms.items()} if clips else {},
         influence_bounds={
-            n: residual * v if clips else residual
-            for n, v in norms.items()
-            if n != ColumnRole.SENSITIVE.value
+            name: bound for name in names if name != ColumnRole.SENSITIVE.value
         },
         feature_radii={
             group.name: facts.radius(group.features)
@@ -246,13 +270,15 @@ def _group_layout(
 def _evaluated(
     facts: PublicFacts, layout: GradientLayout, influence: float, noise: str = "corr"
 ) -> TrainingPlan:
-    deviation = _noise_deviation(facts, layout)
+    flat = noise == "standard"  # one norm for the whole gradient bounds residuals, too
+    loss = facts.loss if flat else facts.bounded_loss
+    deviation = _noise_deviation(facts, layout, loss)
     error = facts.nominal.travel * deviation / 2 + _influence_bias(facts, influence)
-    if noise == "standard" and not facts.clips_gradients:
+    if flat and not facts.bounds_residuals:
         error *= CLIPPING_COST
     prediction = Prediction(facts.nominal.noise_cost * error, facts.gain)
-    travel, damping = facts.nominal.travel, DAMPING
-    if noise == "standard" and not facts.clips_gradients:
+    travel, damping = AVERAGED_DISTANCE * facts.nominal.travel, DAMPING
+    if flat and not facts.bounds_residuals:
         # One norm cuts long gradients: what is left leads less far, and gains less.
         travel, damping = CLIPPED_DISTANCE * travel, 1.0
     if deviation > 0:
@@ -262,7 +288,7 @@ def _evaluated(
     return TrainingPlan(
         noise=noise,
         layout=layout,
-        loss=facts.loss,
+        loss=loss,
         spending=facts.spending,
         n_rows=facts.n_rows,
         n_steps=max(STEPS[0], math.ceil(wanted)),
@@ -271,12 +297,21 @@ def _evaluated(
         smoothness=facts.smoothness,
         noise_deviation=deviation,
         prediction=prediction,
+        averaged_part=AVERAGED_PART,
+        bound_growth=_growth(facts, loss, flat=flat),
     )
 
 
-def _noise_deviation(facts: PublicFacts, layout: GradientLayout) -> float:
+def _growth(facts: PublicFacts, loss: Loss, *, flat: bool) -> float:
+    """Return how far an adapted residual bound may grow, in units of the first one."""
+    if flat or not isinstance(loss, SquaredLoss):
+        return FREE_GROWTH
+    return max(1.0, facts.largest_residual / loss.residual_bound)
+
+
+def _noise_deviation(facts: PublicFacts, layout: GradientLayout, loss: Loss) -> float:
     """Return the deviation of the noise on one mean gradient, at nominal parameters."""
-    sensitivity = GradientSensitivity(facts.loss, layout, facts.spending.classes)
+    sensitivity = GradientSensitivity(loss, layout, facts.spending.classes)
     allowed = facts.spending.gradient_mu
     allocation = allocate_noise(
         np.array(sensitivity.bounds(nominal_coef(facts.blocks, facts.loss))),

@@ -28,7 +28,6 @@ from corrdp.training._walk import Walk
 _COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipped
 _ADAPTATION_RATE = 0.3
 _SMALLEST_BOUND = 0.04  # of the bound that training begins with
-_LARGEST_BOUND = 8.0
 _PATH_POINTS = 20  # iterates that are kept, for training curves
 
 
@@ -118,7 +117,7 @@ class Descent:
         self._first_bound = self.residual_bound
         solver = plan.solver
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
-        self._iterates = Iterates(solver.output, plan.n_steps, rng)
+        self._iterates = Iterates(solver.output, plan.n_steps, rng, plan.averaged_part)
         self._epochs = Epochs(solver.epoch_steps)
         self._walk = Walk(
             plan.n_steps,
@@ -217,7 +216,8 @@ class Descent:
         excess = fraction - _COVERED_FRACTION
         bound = self.residual_bound * math.exp(-_ADAPTATION_RATE * excess)
         least = max(_SMALLEST_BOUND * self._first_bound, SMALLEST_RESIDUAL_BOUND)
-        largest = min(_LARGEST_BOUND * self._first_bound, LARGEST_RESIDUAL_BOUND)
+        growth = self._plan.bound_growth
+        largest = min(growth * self._first_bound, LARGEST_RESIDUAL_BOUND)
         return min(max(bound, least), largest)
 
     def noisy_gradient(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -259,7 +259,9 @@ class Descent:
             return None
         once = self._once(self.noise_scale)
         sizes = plan.column_steps.sizes(self._curvature, once, plan.n_steps)
-        gains = noise_gains(self._curvature, sizes, plan.momentum, plan.n_steps)
+        gains = noise_gains(
+            self._curvature, sizes, plan.momentum, plan.n_steps, plan.averaged_part
+        )
         every = once * math.sqrt(plan.n_steps)
         slope: FloatArray = (every * gains)[:-1] * self.layout.column_scale
         return slope

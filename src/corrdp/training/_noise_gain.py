@@ -3,15 +3,20 @@
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.training._solver import first_averaged
 
 
 def noise_gains(
-    curvature: FloatArray, size: FloatArray, momentum: float, n_steps: int
+    curvature: FloatArray,
+    size: FloatArray,
+    momentum: float,
+    n_steps: int,
+    averaged_part: float = 0.5,
 ) -> FloatArray:
     """Return the deviation of averaged parameters per unit of noise in every step.
 
     Along a column the loss is taken for quadratic and uncoupled; noise passes through
-    momentum, steps and the average of the last half as through a linear filter.
+    momentum, steps and the average of iterates as through a linear filter.
 
     Parameters
     ----------
@@ -21,6 +26,8 @@ def noise_gains(
         Weight of the past.
     n_steps : int
         Number of steps.
+    averaged_part : float
+        Part of the iterates, the last ones, that the result is the average of.
     """
     # Response of the parameter, j steps later, to noise of size 1 in one step.
     response = np.empty((n_steps, curvature.size))
@@ -30,7 +37,7 @@ def noise_gains(
         response[step] = position
         velocity = momentum * velocity + curvature * position
     reach = np.cumsum(response, axis=0)
-    first = n_steps // 2  # averaging begins here
+    first = first_averaged(n_steps, averaged_part)
     noise_at = np.arange(n_steps)
     until = reach[n_steps - 1 - noise_at]
     before = np.where(

@@ -56,6 +56,10 @@ class TrainingPlan:
         Options that cost no privacy.
     column_steps : ColumnSteps, optional
         A step size per column instead of one for all.
+    averaged_part : float
+        Part of the iterates, the last ones, that are averaged.
+    bound_growth : float
+        A residual bound that training adapts stays below this many times the first.
     """
 
     noise: str
@@ -71,6 +75,8 @@ class TrainingPlan:
     prediction: Prediction
     solver: Solver = field(default_factory=Solver)
     column_steps: ColumnSteps | None = None
+    averaged_part: float = 0.5
+    bound_growth: float = 8.0
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
         """Return the plan with another number of steps; None keeps it.

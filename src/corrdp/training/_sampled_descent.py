@@ -173,7 +173,7 @@ def descend_sampled(
     expected = budget.rate * plan.n_rows
     coef = initial_coef(plan)
     direction = Direction(plan.solver.update, plan.momentum, coef.shape)
-    iterates = Iterates(plan.solver.output, budget.n_steps, rng)
+    iterates = Iterates(plan.solver.output, budget.n_steps, rng, plan.averaged_part)
     for step in range(budget.n_steps):
         noise_scale = steps.noise(coef)
         drawn = rng.random(plan.n_rows) < budget.rate

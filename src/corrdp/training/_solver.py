@@ -56,7 +56,8 @@ class Solver:
     ball_radius, box_radius : float
         Coefficients are projected on the ball, then on the box, of this size.
     output : {"average", "last", "random"}
-        Average of the last half of the iterates, the last, or one drawn uniformly.
+        Average of the iterates after the first ones, the last, or one drawn
+        uniformly.
     epoch_steps : int
         More than 1 for variance reduction (SVRG): one whole gradient, then
         ``epoch_steps - 1`` differences to it. ``solver="svrg"`` stands for 10.
@@ -165,6 +166,11 @@ def inside_box(coef: FloatArray) -> FloatArray:
     return np.clip(finite, -LARGEST_PARAMETER, LARGEST_PARAMETER)
 
 
+def first_averaged(n_steps: int, averaged_part: float) -> int:
+    """Return the first iterate of an average, counted from 0."""
+    return min(n_steps - math.ceil(averaged_part * n_steps), n_steps - 1)
+
+
 class Direction:
     """State that turns noisy gradients into directions.
 
@@ -209,15 +215,26 @@ class Iterates:
     Parameters
     ----------
     output : Output
-        Average of the last half, last, or random.
+        Average, last, or random.
     n_steps : int
         Number of iterates to come.
     rng : numpy Generator
         Draws the random iterate in advance, independently of the data.
+    averaged_part : float
+        Part of the iterates, the last ones, that an average is of.
     """
 
-    def __init__(self, output: Output, n_steps: int, rng: np.random.Generator) -> None:
-        first = {Output.AVERAGE: n_steps // 2, Output.LAST: n_steps - 1}
+    def __init__(
+        self,
+        output: Output,
+        n_steps: int,
+        rng: np.random.Generator,
+        averaged_part: float = 0.5,
+    ) -> None:
+        first = {
+            Output.AVERAGE: first_averaged(n_steps, averaged_part),
+            Output.LAST: n_steps - 1,
+        }
         if output is Output.RANDOM:
             first[output] = int(rng.integers(n_steps))
         self._first = first[output]

@@ -25,6 +25,8 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.training import (
+    SQUARED_LOSS,
+    HuberLoss,
     LogisticLoss,
     MultinomialLoss,
     PublicFacts,
@@ -97,8 +99,47 @@ def test_a_norm_per_group_would_move_it():
     assert expected_step(LogisticLoss(), clipped) > 0.01
 
 
-def test_rules_for_bounded_residuals_have_no_norm_per_group():
-    for loss in (LogisticLoss(), MultinomialLoss(3)):
+def expected_step_of_numbers(loss, layout):
+    """Return the expected gradient where labels lie symmetrically around scores."""
+    codes = PolicyEncoder(POLICY).transform(np.array(ROWS, dtype=object))
+    coef = np.random.default_rng(6).normal(0, 0.1, codes.shape[1] + 1)
+    offset = WEIGHTS @ codes * layout.column_scale
+    layout = replace(layout, column_offset=offset)
+    score = layout.features(codes) @ coef
+    total = 0.0
+    for error, chance in ((0.02, 0.8), (0.6, 0.2)):  # the larger one is cut
+        for sign in (-1, 1):
+            y = score + sign * error
+            gradients = record_gradients(codes, y, coef, loss, layout)
+            total = total + chance / 2 * np.tensordot(WEIGHTS, gradients, axes=1)
+    return float(np.abs(total).max())
+
+
+@pytest.mark.parametrize("loss", [SQUARED_LOSS, HuberLoss(0.3)])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
+def test_the_expected_step_of_numbers_is_zero_at_the_truth(loss, epsilon):
+    plan = plan_of(loss, epsilon)
+    free = replace(
+        plan.layout,
+        groups=tuple(replace(g, influence_bound=np.inf) for g in plan.layout.groups),
+    )
+    assert expected_step_of_numbers(plan.loss, free) < 1e-14
+
+
+@pytest.mark.parametrize("loss", [SQUARED_LOSS, HuberLoss(0.3)])
+def test_residuals_of_numbers_are_cut_lower_under_more_noise(loss):
+    bounds = []
+    for epsilon in (0.01, 0.1, 1.0, 8.0):
+        plan = plan_of(loss, epsilon)
+        assert plan.loss.residual_limit <= loss.residual_limit
+        growth = plan.bound_growth if loss is SQUARED_LOSS else 1.0
+        bounds.append(plan.loss.residual_limit * growth)
+    assert bounds == sorted(bounds)
+    assert bounds[0] < bounds[-1]
+
+
+def test_rules_have_no_norm_per_group():
+    for loss in (LogisticLoss(), MultinomialLoss(3), SQUARED_LOSS, HuberLoss(0.3)):
         plan = plan_of(loss, 0.5)
         assert plan.noise == "corr"
         assert all(np.isinf(group.clip_norm) for group in plan.layout.groups)
