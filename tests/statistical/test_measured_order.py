@@ -8,6 +8,7 @@ epsilon, the promise or leakage would fail.
 """
 
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -75,7 +76,7 @@ CHAINS = {
 @pytest.mark.parametrize("chain", CHAINS)
 def test_better_terms_do_not_give_worse_models(chain):
     cells = [excess(**terms) for terms in CHAINS[chain]]
-    for better, worse in zip(cells, cells[1:], strict=False):
+    for better, worse in pairwise(cells):
         error = np.std(better - worse, ddof=1) / np.sqrt(N_FITS)
         assert better.mean() <= worse.mean() + 2 * error
     first, last = cells[0], cells[-1]
