@@ -115,7 +115,7 @@ def _n_shared(facts: PublicFacts, layout: GradientLayout) -> int:
     Labels in a range can be missed by any distance, so all columns share it there;
     where residuals are bounded, features and curves do.
     """
-    return layout.n_columns if facts.clips_gradients else len(layout.groups)
+    return layout.n_columns if facts.bounds_residuals else len(layout.groups)
 
 
 def _planned(facts: PublicFacts) -> TrainingPlan:
