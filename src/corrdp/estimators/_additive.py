@@ -44,6 +44,7 @@ class AdditiveModel(PrivateLinearModel):
     """What additive models add to linear ones; see `AdditiveClassifier`."""
 
     n_knots: int | None
+    plain_ridge = 1e-4  # hardly any row may lie near a knot
 
     def shape(self, feature: str) -> Shape:
         """Return the curve of a feature, with a band for the noise.

@@ -89,6 +89,7 @@ class PrivateLinearModel(BuysLeakage):
     _intercept: Any  # a number, or one per output
     _deviation: FloatArray | None = None  # of the weights, by noise alone
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
+    plain_ridge = 0.0  # of fits that protect nothing
     _public: PublicRows | None = None  # while a fit with public rows runs
 
     def __init__(
@@ -213,7 +214,7 @@ class PrivateLinearModel(BuysLeakage):
         try:
             self._fit(X, y, charge)
         finally:
-            self._public = None
+            vars(self).pop("_public", None)  # a fitted model holds no rows
 
     def _refuse_unusable_public_rows(self) -> None:
         if not self._method().is_private:
@@ -275,7 +276,7 @@ class PrivateLinearModel(BuysLeakage):
         self._path, self._deviation = (), None
         if budget is None:
             self._coef, self._intercept = minimize_risk(
-                codes, labels, self.loss_of(policy)
+                codes, labels, self.loss_of(policy), ridge=self.plain_ridge
             )
             return
         leakage = self._leakage(policy, declared)

@@ -210,14 +210,20 @@ class _Table:
     prepared: PreparedRows
     sensitive: NDArray[np.bool_]
     loss: Loss
+    ridge: float
 
     @classmethod
     def of(
-        cls, codes: FloatArray, labels: NDArray[Any], layout: GradientLayout, loss: Loss
+        cls,
+        codes: FloatArray,
+        labels: NDArray[Any],
+        layout: GradientLayout,
+        loss: Loss,
+        ridge: float,
     ) -> "_Table":
         compiled = loss.n_outputs == 1
         prepared = prepare_rows(codes, labels, layout, compiled=compiled)
-        return cls(codes, labels, prepared, layout.sensitive_columns, loss)
+        return cls(codes, labels, prepared, layout.sensitive_columns, loss, ridge)
 
     def score(self, coef: FloatArray, intercept: Any) -> float:
         """Return the accuracy, or R squared."""
@@ -233,7 +239,9 @@ class _Table:
         """Return the score of the model of least risk, without any privacy."""
         kept = ~self.sensitive if method is Method.PARTIAL else self.sensitive | True
         return replace(self, codes=self.codes[:, kept]).score(
-            *minimize_risk(self.codes[:, kept], self.labels, self.loss)
+            *minimize_risk(
+                self.codes[:, kept], self.labels, self.loss, ridge=self.ridge
+            )
         )
 
 
@@ -260,7 +268,7 @@ class _Tables:
         self._frame = frame
         codes, self._labels = plain.encode(frame, y)
         policy = plain.coded_policy(len(codes))
-        self._loss = plain.loss_of(policy)
+        self._loss, self._ridge = plain.loss_of(policy), plain.plain_ridge
         self._made: dict[Any, _Table] = {}
         layout = _by_role(policy)
         self.plain = self._table(policy_blocks(policy), layout, codes)
@@ -282,7 +290,9 @@ class _Tables:
         if key not in self._made:
             if isinstance(codes, Policy):
                 codes = PolicyEncoder(codes).fit(self._frame).transform(self._frame)
-            self._made[key] = _Table.of(codes, self._labels, layout, self._loss)
+            self._made[key] = _Table.of(
+                codes, self._labels, layout, self._loss, self._ridge
+            )
         return self._made[key]
 
 

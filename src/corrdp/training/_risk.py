@@ -14,11 +14,12 @@ _RIDGE = 1e-8  # one-hot codes and an intercept are collinear; any solution will
 
 
 def minimize_risk(
-    codes: FloatArray, y: NDArray[Any], loss: Loss
+    codes: FloatArray, y: NDArray[Any], loss: Loss, *, ridge: float = 0.0
 ) -> tuple[FloatArray, Any]:
     """Return the weights and the constant of least empirical risk, privately nothing.
 
     With several outputs these are a matrix and a vector, centered over the outputs.
+    A `ridge` is for codes that hardly any row uses, such as hats in a tail.
 
     Guarantee
     ---------
@@ -26,16 +27,20 @@ def minimize_risk(
     """
     design = np.column_stack([codes, np.ones(len(codes))])
     if isinstance(loss, SquaredLoss):  # a bound on residuals serves privacy alone
+        if ridge > 0.0:  # rows that say: every weight is 0
+            size = design.shape[1]
+            wall = math.sqrt(ridge * len(y)) * np.eye(size)[:-1]
+            design, y = np.vstack([design, wall]), np.append(y, np.zeros(size - 1))
         solution = np.linalg.lstsq(design, y, rcond=None)[0]
         return solution[:-1], solution[-1]
-    n_outputs = loss.n_outputs
+    n_outputs, weight = loss.n_outputs, max(ridge, _RIDGE)
     shape = (design.shape[1], *([n_outputs] if n_outputs > 1 else []))
 
     def risk(flat: FloatArray) -> tuple[float, FloatArray]:
         coef = flat.reshape(shape)
         score = design @ coef
-        gradient = design.T @ loss.residual(score, y) / len(y) + _RIDGE * coef
-        value = float(loss.value(score, y).mean()) + _RIDGE * float(flat @ flat) / 2
+        gradient = design.T @ loss.residual(score, y) / len(y) + weight * coef
+        value = float(loss.value(score, y).mean()) + weight * float(flat @ flat) / 2
         return value, gradient.ravel()
 
     result = minimize(

@@ -214,6 +214,14 @@ def test_levels_and_flags_have_effects():
         model.shape("wage")
 
 
+def test_without_privacy_hats_that_no_row_uses_do_no_harm():
+    frame = number_frame(300)
+    crowd = frame.assign(hours=frame.hours / 20)
+    model = AdditiveRegressor(number_policy(), method="nonprivate", research=True)
+    model.fit(crowd)
+    assert model.score(frame, frame.rich) > 0.5  # hours of others, far beyond
+
+
 def test_sweeps_train_additive_models():
     frame = bent_frame(3000)
     result = sweep(

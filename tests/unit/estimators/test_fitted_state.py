@@ -14,6 +14,7 @@ import pytest
 from command_runner import TRAIN, run
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.estimators import (
+    AdditiveClassifier,
     LinearRegression,
     LogisticRegression,
     MLPClassifier,
@@ -32,13 +33,14 @@ N_ROWS = 613  # no plan, policy or network has a part of this size
 PUBLIC = {"policy_", "plan_", "n_features_in_", "feature_names_in_", "_family"}
 # What the noisy gradients made, and the claim that prices them.
 RELEASED = {"certificate_"}
-LINEAR = {"_coef", "_intercept", "_path", "_encoder"}
+LINEAR = {"_coef", "_intercept", "_path", "_encoder", "_deviation"}
 NETWORK = {"_weights"}
 CLASSES = {"classes_"}  # the declared classes
 MODELS = {
     "logistic": (LogisticRegression, LINEAR | CLASSES, {}),
     "linear": (LinearRegression, LINEAR, {}),
     "sampled": (LogisticRegression, LINEAR | CLASSES, {"sampling_rate": 0.1}),
+    "additive": (AdditiveClassifier, LINEAR | CLASSES, {"n_knots": 4}),
     "classifier": (MLPClassifier, NETWORK | CLASSES, {}),
     "regressor": (MLPRegressor, NETWORK, {}),
 }
@@ -53,7 +55,7 @@ TRAINED = SAVED | {"certificate.txt", "report.html", "summary.json"}
 
 def fitted(name, method="corr", **options):
     kind, _, settings = MODELS[name]
-    if kind in (LogisticRegression, MLPClassifier):
+    if kind in (LogisticRegression, AdditiveClassifier, MLPClassifier):
         policy, frame = example_policy(), example_frame(N_ROWS)
     else:
         policy, frame = regression_policy(), regression_frame().head(N_ROWS)

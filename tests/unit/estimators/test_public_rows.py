@@ -99,6 +99,7 @@ def test_a_fit_without_them_after_one_with_them_knows_nothing_of_them():
         model.fit(private(), public_rows=public())
         model.fit(private())
     assert not hasattr(model, "public_score_")
+    assert "_public" not in vars(model)
     assert not any("public rows" in t for t in model.certificate_.assumptions)
 
 
