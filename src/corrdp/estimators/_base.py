@@ -214,7 +214,7 @@ class PrivateLinearModel(BuysLeakage):
         try:
             self._fit(X, y, charge)
         finally:
-            vars(self).pop("_public", None)  # a fitted model holds no rows
+            self.__dict__.pop("_public", None)  # a fitted model holds no rows
 
     def _refuse_unusable_public_rows(self) -> None:
         if not self._method().is_private:
