@@ -26,6 +26,7 @@ from corrdp.cli import (
     _report,
     _reproduce,
     _sample,
+    _studio,
     _sweep,
     _synthesize,
     _train,
@@ -44,6 +45,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 success, 2 wrong command line, 3 input refused, "
     "4 guarantee void, 130 or 143 interrupted.",
 )
+app.command("studio")(_studio.studio)
 app.command("init")(_init.init)
 app.command("confirm")(_confirm.confirm)
 app.command("check")(_check.check)

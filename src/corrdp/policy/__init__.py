@@ -22,6 +22,7 @@ from corrdp.policy._features import (
     NeighborRelation,
     number_columns,
 )
+from corrdp.policy._guess import Guess, guess_domain
 from corrdp.policy._neighbors import (
     NeighborClass,
     class_columns,
@@ -41,6 +42,7 @@ __all__ = [
     "Draft",
     "DraftWishes",
     "Feature",
+    "Guess",
     "Label",
     "LabelJoining",
     "NeighborClass",
@@ -55,6 +57,7 @@ __all__ = [
     "class_epsilon",
     "draft_policy",
     "even_knots",
+    "guess_domain",
     "neighbor_classes",
     "number_columns",
     "policy_blocks",

@@ -1,0 +1,67 @@
+"""``corrdp studio``: a local page that leads from a table to a certificate."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corrdp.cli._options import DataArgument, LedgerEpsilonOption, LedgerOption
+from corrdp.exceptions import BudgetError, CorrDPError
+
+
+def studio(
+    data: DataArgument,
+    out: Annotated[
+        Path, typer.Option(help="Directory for the policy and all results.")
+    ] = Path("studio"),
+    ledger: LedgerOption = None,
+    ledger_epsilon: LedgerEpsilonOption = None,
+    port: Annotated[
+        int, typer.Option(help="Port on this machine; 0 takes any free one.", min=0)
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option(help="Open the page in the default browser.")
+    ] = True,
+) -> None:
+    """Lead from a table to a policy, a plan, a model and its certificate, by click.
+
+    The page is served on this machine alone, behind a token that works once; nothing
+    leaves the machine. Drafts stay in memory until every value is confirmed. The page
+    runs the same commands as this command line, and shows them.
+
+    Example: corrdp studio data.csv --ledger budget.ledger --ledger-epsilon 3
+    """
+    try:
+        from corrdp.studio import Session, serve
+    except ImportError:
+        raise CorrDPError(
+            "the studio needs starlette, uvicorn and jinja2, which are not installed. "
+            "Install them with pip install 'corrdp[studio]'."
+        ) from None
+    if ledger is None and ledger_epsilon is not None:
+        raise BudgetError(
+            "--ledger-epsilon was given without --ledger, so nothing would be charged. "
+            "Name the ledger, or leave --ledger-epsilon out."
+        )
+    where = data if "://" in data else str(Path(data).absolute())
+    out.mkdir(parents=True, exist_ok=True)
+    session = Session(
+        where,
+        out.absolute(),
+        ledger=None if ledger is None else ledger.absolute(),
+        ledger_epsilon=ledger_epsilon,
+    )
+    serve(session, port=port, tell=_teller(browser))
+
+
+def _teller(browser: bool) -> Callable[[str], None]:
+    def tell(address: str) -> None:
+        print(f"The studio listens on this machine alone. Open:\n\n  {address}\n")
+        print("Stop it with Ctrl-C.", flush=True)
+        if browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    return tell

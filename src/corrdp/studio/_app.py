@@ -1,0 +1,349 @@
+"""The pages of the studio and what their forms do."""
+
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qsl
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
+from starlette.routing import Route
+
+from corrdp._json import read_json
+from corrdp.certificate import Certificate
+from corrdp.exceptions import CorrDPError
+from corrdp.mechanisms import LeakageTable
+from corrdp.policy import Policy
+from corrdp.studio._plans import ESTIMATORS, budget_words, planned
+from corrdp.studio._security import FORM_FIELD, REPORT_POLICY, Gate, Keys
+from corrdp.studio._session import LEAKAGE_FILE, MODEL_FOLDER, ROLES, Session
+
+STEPS = {
+    "columns": "Columns",
+    "domains": "Confirm",
+    "leakage": "Leakage",
+    "budget": "Budget",
+    "plan": "Plan",
+    "run": "Train",
+}
+LARGEST_FORM = 4_000_000
+Form = dict[str, str]
+
+
+def make_app(session: Session, keys: Keys, *, port: int) -> Starlette:
+    """Return the studio of one session as an application.
+
+    Parameters
+    ----------
+    session : Session
+        The table and what was said of it.
+    keys : Keys
+        Token, cookie and form key of this start.
+    port : int
+        Where it listens: requests for another host are refused.
+    """
+    pages = _Pages(session, keys)
+    hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
+    routes = [Route("/", pages.start)]
+    routes += [Route(f"/{name}", partial(pages.show, name)) for name in STEPS]
+    routes += [
+        Route(f"/{name}", partial(pages.take, name), methods=["POST"])
+        for name in ("columns", "domains", "leakage", "budget", "run")
+    ]
+    routes += [
+        Route("/words", pages.words),
+        Route("/job/{key}", pages.job),
+        Route("/report", pages.report),
+        Route("/certificate", pages.certificate),
+        Route("/asset/{name}", _asset),
+    ]
+    gate = Middleware(Gate, keys=keys, hosts=hosts)
+    return Starlette(routes=routes, middleware=[gate])
+
+
+class _Pages:
+    def __init__(self, session: Session, keys: Keys) -> None:
+        self._session, self._keys = session, keys
+        self._lock = threading.Lock()
+        self._environment = Environment(
+            loader=PackageLoader("corrdp.studio"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    async def start(self, _: Request) -> Response:
+        return _see("/columns")
+
+    async def show(self, name: str, request: Request) -> Response:
+        return await run_in_threadpool(self._page, name, dict(request.query_params))
+
+    async def take(self, name: str, request: Request) -> Response:
+        form = await _form(request)
+        if form is None or not self._keys.knows_form(form.get(FORM_FIELD, "")):
+            return PlainTextResponse(
+                "Refused: the form is not one of this studio.\n",
+                status_code=HTTPStatus.FORBIDDEN,
+            )
+        return await run_in_threadpool(self._taken, name, form)
+
+    def _taken(self, name: str, form: Form) -> Response:
+        actions: dict[str, Callable[[Form], str]] = {
+            "columns": self._take_columns,
+            "domains": self._take_domains,
+            "leakage": self._take_leakage,
+            "budget": self._take_budget,
+            "run": self._take_run,
+        }
+        try:
+            with self._lock:
+                return _see(actions[name](form))
+        except (CorrDPError, ValueError) as error:
+            return self._page(name, {}, problem=str(error))
+
+    def _take_columns(self, form: Form) -> str:
+        names = [column.name for column in self._session.columns]
+        roles = {n: form.get(f"role-{i}", "leave") for i, n in enumerate(names)}
+        if any(role not in ROLES for role in roles.values()):
+            raise CorrDPError("a role is not one of those offered. Choose again.")
+        if not form.get("target", "").isdecimal() or int(form["target"]) >= len(names):
+            raise CorrDPError("no column to predict was chosen. Choose one.")
+        self._session.draft(roles, names[int(form["target"])], form.get("label", ""))
+        return "/domains"
+
+    def _take_domains(self, form: Form) -> str:
+        values: dict[str, Any] = {}
+        confirmed = set()
+        everything = "all" in form
+        fields = self._session.fields()
+        for place, field in enumerate(fields):
+            text = form.get(f"value-{place}")
+            if text is not None and text.strip() != _shown(field["value"]):
+                values[field["path"]] = _read(field, text)
+        ticked = {
+            f["path"].rpartition(".")[0]
+            for place, f in enumerate(fields)
+            if f"confirm-{place}" in form
+        }
+        document = self._session.document or {}
+        for path in document.get("unconfirmed", ()):
+            if everything or path.rpartition(".")[0] in ticked:
+                confirmed.add(path)
+        self._session.confirm(values, confirmed)
+        return "/leakage" if self._session.ready else "/domains"
+
+    def _take_leakage(self, form: Form) -> str:
+        session = self._session
+        session.policy()
+        if form.get("source") == "paid":
+            session.choices.leakage_epsilon = _number("epsilon", form)
+            session.write_policy()
+            session.choices.leakage = "paid"
+            key, _ = session.jobs.start(
+                session.leakage_words(),
+                "Estimate the leakage",
+                extra=session.creating_words(),
+            )
+            return f"/job/{key}"
+        names = session.policy().insensitive
+        values = {n: _number(f"leakage-{i}", form) for i, n in enumerate(names)}
+        session.declare_leakage(values)
+        return "/budget"
+
+    def _take_budget(self, form: Form) -> str:
+        choices = self._session.choices
+        epsilon, delta = _number("epsilon", form), _number("delta", form)
+        budget_words(epsilon, delta)
+        if form.get("model") not in ESTIMATORS:
+            raise CorrDPError("the model is not one of those offered. Choose again.")
+        choices.epsilon, choices.delta = epsilon, delta
+        choices.model = form["model"]
+        return "/plan"
+
+    def _take_run(self, _: Form) -> str:
+        session = self._session
+        session.write_policy()
+        key, _job = session.jobs.start(
+            session.train_words(), "Train the model", extra=session.creating_words()
+        )
+        return f"/job/{key}"
+
+    async def words(self, request: Request) -> Response:
+        try:
+            epsilon = float(request.query_params.get("epsilon", ""))
+            delta = float(request.query_params.get("delta", ""))
+            return JSONResponse({"words": budget_words(epsilon, delta)})
+        except (CorrDPError, ValueError) as error:
+            return JSONResponse({"words": str(error)})
+
+    async def job(self, request: Request) -> Response:
+        job = self._session.jobs.get(request.path_params["key"])
+        if job is None:
+            return _see("/columns")
+        after = "/budget" if job.words[0] == "leakage" else "/run"
+        response = self._rendered("job", "run", job=job, after=after)
+        if job.running:
+            response.headers["Refresh"] = "1"
+        return response
+
+    async def report(self, _: Request) -> Response:
+        path = self._session.folder / MODEL_FOLDER / "report.html"
+        if not self._trained() or not path.is_file():
+            return _see("/run")
+        page = HTMLResponse(path.read_text(encoding="utf-8"))
+        page.headers["Content-Security-Policy"] = REPORT_POLICY
+        return page
+
+    async def certificate(self, _: Request) -> Response:
+        if not self._trained():
+            return _see("/run")
+        path = self._session.folder / MODEL_FOLDER / "certificate.json"
+        text = await run_in_threadpool(lambda: Certificate.from_file(path).to_text())
+        return self._rendered("certificate", "run", text=text)
+
+    def _trained(self) -> bool:
+        return self._session.jobs.finished(self._session.train_words())
+
+    def _page(self, name: str, query: Form, problem: str = "") -> Response:
+        del query
+        session = self._session
+        if name != "columns" and session.document is None:
+            return _see("/columns")
+        if name not in ("columns", "domains") and not session.ready:
+            return _see("/domains")
+        try:
+            content = getattr(self, f"_show_{name}")()
+        except CorrDPError as error:
+            content, problem = {"failed": True}, problem or str(error)
+        return self._rendered(name, name, problem=problem, **content)
+
+    def _show_columns(self) -> dict[str, Any]:
+        return {"columns": self._session.columns, "roles": ROLES}
+
+    def _show_domains(self) -> dict[str, Any]:
+        fields = [f | {"shown": _shown(f["value"])} for f in self._session.fields()]
+        return {"fields": fields, "waiting": self._session.waiting}
+
+    def _show_leakage(self) -> dict[str, Any]:
+        policy = self._session.policy()
+        known = {f.name: f.leakage for f in policy.features}
+        return {"insensitive": [(n, known[n]) for n in policy.insensitive]}
+
+    def _show_budget(self) -> dict[str, Any]:
+        choices = self._session.choices
+        return {"words": budget_words(choices.epsilon, choices.delta)}
+
+    def _show_plan(self) -> dict[str, Any]:
+        session = self._session
+        choices = session.choices
+        policy = session.policy()
+        return {
+            "failed": False,
+            "plan": planned(
+                policy,
+                session.n_rows,
+                epsilon=choices.epsilon,
+                delta=choices.delta,
+                model=choices.model,
+                leakage=self._paid_leakage(policy),
+            ),
+        }
+
+    def _paid_leakage(self, policy: Policy) -> LeakageTable | None:
+        if self._session.choices.leakage != "paid":
+            return None
+        path = self._session.folder / LEAKAGE_FILE
+        table = LeakageTable.from_dict(
+            read_json(path, "leakage table", "corrdp leakage --out")
+        )
+        table.require_policy(policy)
+        return table
+
+    def _show_run(self) -> dict[str, Any]:
+        session = self._session
+        return {
+            "commands": session.commands(),
+            "python": session.python(),
+            "trained": self._trained(),
+        }
+
+    def _rendered(self, template: str, step: str, **content: Any) -> Response:
+        values = {
+            "session": self._session,
+            "choices": self._session.choices,
+            "steps": STEPS,
+            "step": step,
+            "form_field": FORM_FIELD,
+            "form_key": self._keys.form,
+            "problem": "",
+            "failed": False,
+        }
+        page = self._environment.get_template(f"{template}.html.j2")
+        return HTMLResponse(page.render(values | content))
+
+
+async def _form(request: Request) -> Form | None:
+    """Return the fields of an ordinary form of reasonable size, or None."""
+    kind = request.headers.get("content-type", "").split(";")[0].strip()
+    if kind != "application/x-www-form-urlencoded":
+        return None
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LARGEST_FORM:
+            return None
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _see(address: str) -> Response:
+    return RedirectResponse(address, status_code=HTTPStatus.SEE_OTHER)
+
+
+def _number(name: str, form: Form) -> float:
+    try:
+        return float(form.get(name, ""))
+    except ValueError:
+        raise CorrDPError(f"{name} must be a number. Write for example 0.5.") from None
+
+
+def _shown(value: Any) -> str:
+    """Return bounds or categories as a person edits them: one per line."""
+    return "\n".join(str(entry) for entry in value)
+
+
+def _read(field: dict[str, Any], text: str) -> list[Any]:
+    entries = [line.strip() for line in text.splitlines() if line.strip()]
+    if field["key"] == "categories":
+        return entries
+    try:
+        return [float(entry) for entry in entries]
+    except ValueError:
+        raise CorrDPError(
+            f"the bounds of {field['name']!r} must be two numbers, one per line."
+        ) from None
+
+
+Handler = Callable[[Request], Awaitable[Response]]
+_ASSETS = {"studio.css": "text/css", "studio.js": "text/javascript"}
+
+
+async def _asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _ASSETS:
+        return PlainTextResponse("Not found.\n", status_code=HTTPStatus.NOT_FOUND)
+    text = (files("corrdp.studio") / "templates" / name).read_text(encoding="utf-8")
+    return Response(text, media_type=_ASSETS[name])

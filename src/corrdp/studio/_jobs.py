@@ -1,0 +1,114 @@
+"""Commands that the studio runs: each at most once, however often it is asked for."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corrdp._json import digest
+
+_RUN = "from corrdp.cli import main; main()"
+
+
+@dataclass(eq=False)
+class Job:
+    """One run of the command line.
+
+    Parameters
+    ----------
+    words : tuple of str
+        Arguments of ``corrdp``.
+    what : str
+        What it does, for people.
+    """
+
+    words: tuple[str, ...]
+    what: str
+    output: str = ""
+    code: int | None = None
+    _process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.code is None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended well."""
+        return self.code == 0
+
+    def run(self, folder: Path) -> None:
+        """Run the command to its end and keep what it says."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", _RUN, *self.words],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+        self._process = process
+        self.output = process.communicate()[0]
+        self.code = process.returncode
+
+    def stop(self) -> None:
+        """End the command; what it has paid stays paid."""
+        if self._process is not None and self.running:
+            self._process.terminate()
+
+
+class Jobs:
+    """All runs of a session, one per command: asking again returns the first.
+
+    A double click, a reload and a second tab send the same command, and the same
+    command is the same job. A run that failed may be asked for again: every command
+    charges a ledger before it reads a row, and says so if it was charged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(
+        self, words: Sequence[str], what: str, *, extra: Sequence[str] = ()
+    ) -> tuple[str, Job]:
+        """Return the key and the job of a command, started if it is new.
+
+        Parameters
+        ----------
+        words : sequence of str
+            Arguments of ``corrdp``: what the command is.
+        what : str
+            What it does, for people.
+        extra : sequence of str
+            Further arguments that do not make it another command: a ledger is
+            created by the first run that it pays for.
+        """
+        key = digest({"words": list(words)})[:16]
+        with self._lock:
+            known = self._jobs.get(key)
+            if known is not None and (known.running or known.succeeded):
+                return key, known
+            job = Job((*words, *extra), what)
+            self._jobs[key] = job
+        threading.Thread(target=job.run, args=(self._folder,), daemon=True).start()
+        return key, job
+
+    def get(self, key: str) -> Job | None:
+        """Return a job by its key."""
+        return self._jobs.get(key)
+
+    def finished(self, words: Sequence[str]) -> bool:
+        """Return whether a command has ended well."""
+        job = self._jobs.get(digest({"words": list(words)})[:16])
+        return job is not None and job.succeeded
+
+    def stop(self) -> None:
+        """End everything that runs."""
+        for job in self._jobs.values():
+            job.stop()

@@ -1,0 +1,265 @@
+"""What one session of the studio knows: a draft in memory, and what was confirmed.
+
+Nothing of the draft is written anywhere before every value in it has been confirmed;
+the policy file is the first thing that leaves memory.
+"""
+
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corrdp._files import write_text
+from corrdp._tables import read_table
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import DraftWishes, Policy, draft_policy, guess_domain
+from corrdp.studio._jobs import Jobs
+
+POLICY_FILE, LEAKAGE_FILE, MODEL_FOLDER = "policy.toml", "leakage.json", "model"
+ROLES = {
+    "sensitive": "sensitive",
+    "insensitive": "by leakage",
+    "public": "public",
+    "leave": "leave out",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as drafted: what it seems to hold, and what speaks against it."""
+
+    name: str
+    kind: str
+    doubt: str
+
+
+@dataclass
+class Choices:
+    """What the person has said so far."""
+
+    roles: dict[str, str] = field(default_factory=dict)
+    target: str | None = None
+    label: str | None = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    model: str = "logistic"
+    leakage: str = "declared"
+    leakage_epsilon: float = 0.3
+
+
+class Session:
+    """One table, one draft, one policy, at most one paid leakage and one model.
+
+    Parameters
+    ----------
+    data : str
+        Table, as every command reads it.
+    folder : Path
+        Where the policy and all results go.
+    ledger, ledger_epsilon : optional
+        Ledger that every paid command is charged to.
+    """
+
+    def __init__(
+        self,
+        data: str,
+        folder: Path,
+        *,
+        ledger: Path | None = None,
+        ledger_epsilon: float | None = None,
+    ) -> None:
+        self.data, self.folder = data, folder
+        self._ledger, self._ledger_epsilon = ledger, ledger_epsilon
+        self._table: Any = read_table(data, number_columns=())
+        self.n_rows = int(self._table.num_rows)
+        self.columns = [self._column(name) for name in self._table.column_names]
+        self.choices = Choices(
+            roles={c.name: "leave" if c.doubt else "insensitive" for c in self.columns}
+        )
+        self.document: dict[str, Any] | None = None
+        self._written: str | None = None
+        self.jobs = Jobs(folder)
+
+    def _column(self, name: str) -> Column:
+        guess = guess_domain(name, self._table[name], as_category=False, is_label=False)
+        return Column(name, guess.domain.get("type", "left out"), guess.reason)
+
+    def draft(self, roles: dict[str, str], target: str, label: str) -> None:
+        """Draft a policy for these roles; a refusal leaves the earlier draft."""
+        if label not in ("public", "protected"):
+            raise PolicyError(
+                "it was not said whether labels are protected. Choose public or "
+                "protected."
+            )
+        chosen = {
+            role: tuple(n for n, r in roles.items() if r == role) for role in ROLES
+        }
+        without = {
+            role: tuple(n for n in names if n != target)
+            for role, names in chosen.items()
+        }
+        text, _ = draft_policy(
+            self._table,
+            DraftWishes(
+                target=target,
+                sensitive=without["sensitive"],
+                public=without["public"],
+                left_out=without["leave"],
+                category=(),
+                label_protected=label == "protected",
+            ),
+        )
+        policy = Policy.from_toml(text)
+        if not policy.sensitive and not policy.label_is_protected:
+            raise PolicyError("nothing is sensitive. Choose at least one column.")
+        self.choices.roles, self.choices.target = roles, target
+        self.choices.label = label
+        self.document = policy.to_dict()
+
+    def fields(self) -> list[dict[str, Any]]:
+        """Return every bound and list of categories, with what awaits confirmation."""
+        if self.document is None:
+            return []
+        waiting = set(self.document.get("unconfirmed", ()))
+        owners = [(f"features.{n}", t, n) for n, t in self.document["features"].items()]
+        owners.append(("label", self.document["label"], self.document["target"]))
+        return [
+            {
+                "path": f"{path}.{key}",
+                "name": name,
+                "key": key,
+                "value": table[key],
+                "waits": f"{path}.{key}" in waiting,
+            }
+            for path, table, name in owners
+            for key in ("bounds", "categories")
+            if key in table
+        ]
+
+    def confirm(self, values: dict[str, Any], confirmed: set[str]) -> None:
+        """Take edited values, and responsibility for those that were ticked."""
+        document = self._drafted()
+        for place in self.fields():
+            path = place["path"]
+            if path in values:
+                self._owner(document, path)[place["key"]] = values[path]
+        waiting = [p for p in document.get("unconfirmed", ()) if p not in confirmed]
+        document["unconfirmed"] = waiting
+        Policy.from_dict(document)
+        self.document = document
+
+    def declare_leakage(self, values: dict[str, float]) -> None:
+        """Declare the leakage of insensitive features."""
+        document = self._drafted()
+        for name, value in values.items():
+            document["features"][name]["leakage"] = value
+        Policy.from_dict(document)
+        self.document = document
+        self.choices.leakage = "declared"
+
+    @property
+    def waiting(self) -> int:
+        """Number of values that were read from the table and not confirmed."""
+        return 0 if self.document is None else len(self.document.get("unconfirmed", ()))
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a policy without unconfirmed values."""
+        return self.document is not None and self.waiting == 0
+
+    def policy(self) -> Policy:
+        """Return the policy; refuses a draft with unconfirmed values."""
+        policy = Policy.from_dict(self._drafted())
+        policy.require_confirmed()
+        return policy
+
+    def write_policy(self) -> Path:
+        """Write the policy file; a file of somebody else is never replaced."""
+        text = self.policy().to_toml()
+        path = self.folder / POLICY_FILE
+        if path.exists() and path.read_text(encoding="utf-8") not in (
+            text,
+            self._written,
+        ):
+            raise CorrDPError(
+                f"there is a file {str(path)!r} already, not of this session. "
+                "Move it away, or start the studio with another --out."
+            )
+        write_text(path, text)
+        self._written = text
+        return path
+
+    def leakage_words(self) -> list[str]:
+        """Return the paid estimate of leakage as arguments of the command line."""
+        choices = self.choices
+        return [
+            *("leakage", self.data, "--policy", POLICY_FILE, "--source", "private"),
+            *("--epsilon", repr(choices.leakage_epsilon)),
+            *("--delta", repr(choices.delta / 2)),
+            *("--out", LEAKAGE_FILE, *self._ledger_words()),
+        ]
+
+    def train_words(self) -> list[str]:
+        """Return the training as arguments of the command line."""
+        choices = self.choices
+        leakage = ("--leakage", LEAKAGE_FILE) if choices.leakage == "paid" else ()
+        return [
+            *("train", self.data, "--policy", POLICY_FILE, *leakage),
+            *("--epsilon", repr(choices.epsilon), "--delta", repr(choices.delta)),
+            *("--model", choices.model, "--out", MODEL_FOLDER),
+            *self._ledger_words(),
+        ]
+
+    def commands(self) -> str:
+        """Return the same work as commands to copy."""
+        words = [self.train_words()]
+        if self.choices.leakage == "paid":
+            words.insert(0, self.leakage_words())
+        words[0] += self.creating_words()
+        lines = ["corrdp " + shlex.join(line) for line in words]
+        return "\n".join([f"cd {shlex.quote(str(self.folder))}", *lines])
+
+    def python(self) -> str:
+        """Return the same training as Python to copy."""
+        name = (
+            "LinearRegression"
+            if self.choices.model == "linear"
+            else "LogisticRegression"
+        )
+        leakage = ", leakage=leakage" if self.choices.leakage == "paid" else ""
+        lines = [
+            "import corrdp",
+            f"policy = corrdp.Policy.from_file({POLICY_FILE!r})",
+            f"model = corrdp.{name}(",
+            f"    policy=policy, epsilon={self.choices.epsilon!r}, "
+            f"delta={self.choices.delta!r}{leakage}",
+            ").fit(frame, frame[policy.label.name])",
+            "print(model.certificate_.to_text())",
+        ]
+        return "\n".join(lines)
+
+    def creating_words(self) -> tuple[str, ...]:
+        """Return the options that create the ledger, as long as there is none."""
+        if self._ledger is None or self._ledger_epsilon is None:
+            return ()
+        if self._ledger.exists():
+            return ()
+        total = ("--ledger-epsilon", repr(self._ledger_epsilon))
+        return (*total, "--ledger-delta", repr(10 * self.choices.delta))
+
+    def _ledger_words(self) -> tuple[str, ...]:
+        return () if self._ledger is None else ("--ledger", str(self._ledger))
+
+    def _drafted(self) -> dict[str, Any]:
+        if self.document is None:
+            raise PolicyError("there is no draft yet. Choose roles first.")
+        copy = Policy.from_dict(self.document).to_dict()
+        copy.setdefault("unconfirmed", list(self.document.get("unconfirmed", ())))
+        return copy
+
+    @staticmethod
+    def _owner(document: dict[str, Any], path: str) -> dict[str, Any]:
+        owner = path.rpartition(".")[0]
+        if owner == "label":
+            return dict.__getitem__(document, "label")
+        return document["features"][owner.removeprefix("features.")]

@@ -1,0 +1,171 @@
+"""A session: nothing unconfirmed leaves memory, nothing is paid twice or replaced."""
+
+import threading
+import time
+
+import pytest
+
+from corrdp.datasets import hospital_policy_text, hospital_table
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import Policy
+from corrdp.studio import Session
+from corrdp.studio._jobs import Jobs
+from corrdp.studio._plans import budget_words, planned
+
+N_ROWS = 400
+
+
+@pytest.fixture
+def session(tmp_path):
+    table = hospital_table(N_ROWS).assign(patient_id=range(N_ROWS))
+    table.to_csv(tmp_path / "data.csv", index=False)
+    return Session(str(tmp_path / "data.csv"), tmp_path / "out")
+
+
+def drafted(session):
+    roles = dict(session.choices.roles) | {"diagnosis": "sensitive"}
+    session.draft(roles, "readmitted", "public")
+    return session
+
+
+def confirmed(session):
+    drafted(session)
+    session.confirm({}, set(session.document["unconfirmed"]))
+    session.declare_leakage(dict.fromkeys(session.policy().insensitive, 0.5))
+    return session
+
+
+def test_identifiers_are_flagged_and_left_out_unless_wanted(session):
+    column = {c.name: c for c in session.columns}["patient_id"]
+    assert column.doubt
+    assert session.choices.roles["patient_id"] == "leave"
+
+
+def test_an_unconfirmed_draft_is_never_written(session, tmp_path):
+    drafted(session)
+    assert session.waiting > 0
+    with pytest.raises(PolicyError, match="confirm"):
+        session.write_policy()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_confirmed_draft_is_a_policy_that_commands_read(session, tmp_path):
+    path = confirmed(session).write_policy()
+    policy = Policy.from_file(path)
+    assert policy.sensitive == ("diagnosis",)
+    assert policy.feature("age").leakage == 0.5
+    assert "patient_id" not in [f.name for f in policy.features]
+
+
+def test_a_file_of_somebody_else_is_not_replaced(session, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "policy.toml").write_text(hospital_policy_text())
+    with pytest.raises(CorrDPError, match="already"):
+        confirmed(session).write_policy()
+    assert (tmp_path / "out" / "policy.toml").read_text() == hospital_policy_text()
+
+
+def test_its_own_file_may_be_written_again(session):
+    confirmed(session).write_policy()
+    session.declare_leakage(dict.fromkeys(session.policy().insensitive, 0.25))
+    session.write_policy()
+
+
+@pytest.mark.parametrize(("label", "sensitive"), [("", "diagnosis"), ("public", None)])
+def test_what_was_not_said_is_asked_for(session, label, sensitive):
+    roles = dict(session.choices.roles)
+    if sensitive:
+        roles[sensitive] = "sensitive"
+    with pytest.raises(PolicyError):
+        session.draft(roles, "readmitted", label)
+
+
+def test_the_same_command_is_one_job_for_all_who_ask(tmp_path, monkeypatch):
+    started = []
+
+    def run(job, folder):
+        started.append(job.words)
+        time.sleep(0.05)
+        job.output, job.code = "done", 0
+
+    monkeypatch.setattr("corrdp.studio._jobs.Job.run", run)
+    jobs = Jobs(tmp_path)
+    asking = [
+        threading.Thread(target=jobs.start, args=(["train", "x"], "Train"))
+        for _ in range(8)
+    ]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    key, job = jobs.start(["train", "x"], "Train")
+    assert started == [("train", "x")]
+    assert jobs.get(key) is job
+    jobs.start(["train", "y"], "Train")
+    assert len(started) >= 1
+
+
+def test_a_ledger_that_came_to_be_makes_no_second_command(
+    session, tmp_path, monkeypatch
+):
+    ledger = tmp_path / "budget.ledger"
+    paying = Session(session.data, session.folder, ledger=ledger, ledger_epsilon=3.0)
+    started = []
+    monkeypatch.setattr(
+        "corrdp.studio._jobs.Job.run", lambda job, folder: started.append(job.words)
+    )
+    confirmed(paying)
+    first, _ = paying.jobs.start(
+        paying.train_words(), "Train", extra=paying.creating_words()
+    )
+    ledger.touch()
+    second, _ = paying.jobs.start(
+        paying.train_words(), "Train", extra=paying.creating_words()
+    )
+    assert first == second
+    assert len(started) == 1
+    assert "--ledger-epsilon" in started[0]
+    assert paying.creating_words() == ()
+
+
+def test_a_failed_run_may_be_asked_for_again(tmp_path, monkeypatch):
+    codes = iter([3, 0])
+    done = threading.Event()
+
+    def run(job, folder):
+        job.code = next(codes)
+        done.set()
+
+    monkeypatch.setattr("corrdp.studio._jobs.Job.run", run)
+    jobs = Jobs(tmp_path)
+    _, first = jobs.start(["train", "x"], "Train")
+    done.wait()
+    _, second = jobs.start(["train", "x"], "Train")
+    assert first is not second
+
+
+def test_commands_to_copy_are_those_that_are_run(session):
+    confirmed(session)
+    assert session.commands().splitlines()[-1].startswith("corrdp train ")
+    assert "--ledger" not in session.commands()
+    assert "LogisticRegression" in session.python()
+
+
+def test_a_budget_has_words_and_a_bad_one_is_refused():
+    assert "advantage of any attack at most" in budget_words(1.0, 1e-6)
+    with pytest.raises(CorrDPError):
+        budget_words(-1.0, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "epsilon", "words"),
+    [(100, 0.05, "too few"), (50_000, 0.5, "here")],
+)
+def test_the_verdict_is_honest_about_rows(session, n_rows, epsilon, words):
+    policy = confirmed(session).policy()
+    told = planned(
+        policy, n_rows, epsilon=epsilon, delta=1e-6, model="logistic", leakage=None
+    )
+    assert words in told["verdict"]
+    if n_rows > 1_000:
+        assert told["whole_record"] >= epsilon * (1 - 1e-9)
