@@ -260,6 +260,7 @@ class Session:
     @staticmethod
     def _owner(document: dict[str, Any], path: str) -> dict[str, Any]:
         owner = path.rpartition(".")[0]
-        if owner == "label":
-            return dict.__getitem__(document, "label")
-        return document["features"][owner.removeprefix("features.")]
+        table: dict[str, Any] = document["label"]
+        if owner != "label":
+            table = document["features"][owner.removeprefix("features.")]
+        return table
