@@ -167,7 +167,7 @@ def test_by_mouse_a_double_click_a_reload_and_a_second_tab_pay_once(driver, stud
     process.terminate()
     process.wait()
     with pytest.raises(URLError):
-        urllib.request.urlopen(address.split("?")[0], timeout=PATIENCE)
+        urllib.request.urlopen(address.split("?")[0])
 
 
 def test_by_keyboard_on_a_phone_the_path_is_the_same(driver, studio):
@@ -179,7 +179,7 @@ def test_a_wrong_token_and_a_foreign_page_get_nothing(driver, studio, tmp_path):
     address, folder, _ = studio
     base = address.split("?")[0]
     with pytest.raises(HTTPError, match="403"):
-        urllib.request.urlopen(base + "?token=wrong", timeout=PATIENCE)
+        urllib.request.urlopen(base + "?token=wrong")
     driver.delete_all_cookies()
     driver.get(address)
     title_is(driver, "Columns")
