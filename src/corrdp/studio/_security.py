@@ -110,10 +110,15 @@ class Gate:
 
 def _same_origin(headers: Headers, hosts: frozenset[str]) -> bool:
     """Return whether a browser says that a request comes from the studio itself."""
-    origin = headers.get("origin")
-    if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if site not in (None, "none", "same-origin"):
         return False
-    return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+    # Pages that send no referrer send the origin "null" with their forms; only the
+    # browser itself can say that such a request is of the same origin.
+    own = {f"http://{host}" for host in hosts}
+    return (
+        origin is None or origin in own or (origin == "null" and site == "same-origin")
+    )
 
 
 def _refused(status: HTTPStatus, why: str) -> Response:
