@@ -20,6 +20,7 @@ TESTS = (
 PICTURES = {
     "report-wide-1280.png": "report-verdict.png",
     "studio-columns-1280.png": "studio-columns.png",
+    "studio-plan-1280.png": "studio-plan.png",
 }
 
 
