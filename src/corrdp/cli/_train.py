@@ -102,6 +102,7 @@ def train(
     table = None if buys else read_leakage(leakage, declared)
     declared = policy_with(table, declared)
     refuse_unstamped(table, research=research)
+    _refuse_needless(method, table)
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )
@@ -202,6 +203,15 @@ def train(
 
 def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> None:
     payment.charge(certificate, estimator.policy_)
+
+
+def _refuse_needless(method: MethodChoice, table: Any) -> None:
+    if method is MethodChoice.STANDARD and table is not None:
+        raise CorrDPError(
+            "--method standard protects every column fully and has no use for a "
+            "leakage table. Leave --leakage out: the model gets the whole epsilon, "
+            "and what the table has cost is added up by a ledger, if there is one."
+        )
 
 
 def _refuse_unpriced(method: MethodChoice) -> None:
