@@ -124,8 +124,12 @@ def training_plan(
         "noise_to_signal": planned.noise_to_signal,
         "certificate": certificate.to_dict(),
     }
+    joined = {} if leakage is None else leakage.joined_text(policy)
+    if joined:
+        document["joined"] = joined
     lines = [
         *noise_lines("gradient noise", noise),
+        *(f"joined levels of {name}: {told}" for name, told in joined.items()),
         "",
         planned.to_text(),
         "",

@@ -21,6 +21,7 @@ from corrdp.leakage import (
     FeatureLeakage,
     count_layout,
     joined_policy,
+    joined_words,
     leakage_targets,
     telling_shapes,
 )
@@ -257,6 +258,13 @@ class LeakageTable:
         if not self.joined or policy.fingerprint() != self.declared_fingerprint:
             return policy
         return joined_policy(policy, self.joined)
+
+    def joined_text(self, policy: Policy) -> dict[str, str]:
+        """Return what is joined, in words; `policy` is that of `policy_for`."""
+        return {
+            name: joined_words(fields, policy.feature(name).domain)
+            for name, fields in self.joined.items()
+        }
 
     def to_text(self) -> str:
         """Return the table in plain words."""

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from corrdp.cli._plan import Planned, training_plan
 from corrdp.estimators import LogisticRegression, sweep
 from corrdp.exceptions import PolicyError
 from corrdp.leakage import (
@@ -252,6 +253,21 @@ def test_a_joined_table_survives_json_and_an_edited_joining_is_found(leakage):
     document["features"]["u"]["joined"]["groups"] = {}
     with pytest.raises(GuaranteeVoidError, match="digest"):
         LeakageTable.from_dict(document)
+
+
+def test_plans_tell_what_is_joined(leakage):
+    told = leakage.joined_text(leakage.policy_for(policy_of_frame()))
+    assert told["u"] == "c, d, e"
+    assert told["hours"].startswith("0 to ")
+    document, text = training_plan(
+        Planned.LOGISTIC,
+        leakage.policy_for(policy_of_frame()),
+        Budget(epsilon=1.0, delta=1e-6),
+        12_000,
+        leakage,
+    )
+    assert document["joined"] == told
+    assert "joined levels of u: c, d, e" in text
 
 
 def test_tables_without_joined_levels_are_written_as_before(frame):
