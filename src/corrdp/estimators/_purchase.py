@@ -31,7 +31,7 @@ AUTO = "auto"
 SHARES = (0.05, 0.1, 0.2, 0.3)
 """Parts of epsilon that are tried."""
 
-WORTH_BUYING = 0.9
+WORTH_BUYING = 0.7
 """A purchase must lower the predicted loss at least to this part of it."""
 
 # Before anything is released: what a feature tells, and its thinnest levels.

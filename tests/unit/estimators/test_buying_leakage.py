@@ -8,11 +8,18 @@ import pytest
 
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.estimators import _buying as buying
+from corrdp.estimators import _purchase as purchase
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 
 N_ROWS = 20_000
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """Buy for a tenth: the rule asks for more, and tables for which it does are wide."""
+    monkeypatch.setattr(purchase, "WORTH_BUYING", 0.9)
 
 
 def policy_with(n_insensitive=12):
@@ -55,6 +62,17 @@ def test_the_decision_is_a_function_of_public_numbers():
     assert few.loss == few.loss_without
     assert "not bought" in few.reason
     assert few.to_json()["epsilon"] == 0.0
+
+
+def test_a_gain_below_the_rule_is_not_bought(monkeypatch):
+    ratio = model_of().plan_leakage(N_ROWS)
+    monkeypatch.setattr(
+        purchase, "WORTH_BUYING", 0.99 * ratio.loss / ratio.loss_without
+    )
+    found = model_of().plan_leakage(N_ROWS)
+    assert not found.buys
+    assert "too little to pay for" in found.reason
+    assert found.distances == dict.fromkeys(policy_with().insensitive, 1.0)
 
 
 def test_nothing_is_bought_where_nothing_can_be_had():
