@@ -18,7 +18,7 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch):
-    """Buy for a tenth: the rule asks for more, and tables for which it does are wide."""
+    """Buy for a tenth; the rule asks for more, which only wide tables offer."""
     monkeypatch.setattr(purchase, "WORTH_BUYING", 0.9)
 
 
