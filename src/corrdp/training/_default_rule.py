@@ -277,7 +277,9 @@ def _evaluated(
     if flat and not facts.bounds_residuals:
         error *= CLIPPING_COST
     prediction = Prediction(facts.nominal.noise_cost * error, facts.gain)
-    travel, damping = AVERAGED_DISTANCE * facts.nominal.travel, DAMPING
+    travel, damping = facts.nominal.travel, DAMPING
+    if flat or not facts.bounds_residuals:
+        travel *= AVERAGED_DISTANCE
     if flat and not facts.bounds_residuals:
         # One norm cuts long gradients: what is left leads less far, and gains less.
         travel, damping = CLIPPED_DISTANCE * travel, 1.0
