@@ -95,10 +95,11 @@ class PublicModel:
         """Return what a private model weighs beside this one.
 
         Two models whose errors are independent are best averaged in inverse
-        proportion to their excess risks (`docs/theory/public_rows.md`, section 2).
+        proportion to their excess risks; squares lean to the better one, since
+        neither risk is known exactly (`docs/theory/public_rows.md`, section 2).
         """
-        total = self.excess + private_excess
-        return self.excess / total if total > 0 else 1.0
+        own, other = self.excess**2, private_excess**2
+        return own / (own + other) if own + other > 0 else 1.0
 
     def mixed(
         self, coef: FloatArray, intercept: Any, share: float
