@@ -4,11 +4,12 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
 
-from command_runner import COMMAND, INIT, TRAIN, hospital_folder, run
+from command_runner import INIT, TRAIN, hospital_folder, run
 from corrdp.datasets import hospital_policy_text, hospital_table
 
 
@@ -218,6 +219,15 @@ def test_a_ledger_needs_a_budget_once(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+WITHOUT_NOISE = """
+import time
+import corrdp._random
+corrdp._random.noise_generator = lambda *_, **__: time.sleep(3600)
+from corrdp.cli import main
+main()
+"""
+
+
 @pytest.mark.parametrize(
     ("command", "stop", "code"),
     [
@@ -230,8 +240,16 @@ def test_a_ledger_needs_a_budget_once(folder, tmp_path):
 def test_an_interrupted_run_leaves_nothing(command, stop, code, folder, tmp_path):
     name, *options = command
     words = (name, folder / "data.csv", "--policy", folder / "policy.toml", *options)
+    # The run waits for its noise, so that the signal never comes too late.
     process = subprocess.Popen(
-        [COMMAND, *map(str, words), "--out", tmp_path / "model"],
+        [
+            sys.executable,
+            "-c",
+            WITHOUT_NOISE,
+            *map(str, words),
+            "--out",
+            tmp_path / "model",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
