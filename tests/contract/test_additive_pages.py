@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["bench_additive"])
+@pytest.mark.parametrize("name", ["bench_additive", "bench_public_rows"])
 def test_tables_are_rendered_from_the_saved_runs(name, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
     tools = import_module(name)
