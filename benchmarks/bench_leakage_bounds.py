@@ -101,7 +101,7 @@ def foreign() -> list[dict[str, Any]]:
         frame, policy = foreign_parts(name)
         public = frame[: len(frame) // 5]
         before = estimate_leakage(public, policy, source="public", join_levels=False)
-        after = estimate_leakage(public, policy, source="public")
+        after = estimate_leakage(public, policy, source="public", join_levels=True)
         rows += [
             {
                 "table": name,

@@ -60,6 +60,13 @@ def leakage(
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some upper bound is too small.")
     ] = 1e-3,
+    join_levels: Annotated[
+        bool,
+        typer.Option(
+            "--join-levels",
+            help="Join thin levels of a public table too; private ones are joined.",
+        ),
+    ] = False,
     keep_levels: Annotated[
         str,
         typer.Option(help="Features whose thin levels are not joined, as a,b; or all."),
@@ -123,7 +130,7 @@ def leakage(
             failure_probability=failure_probability,
             research=research,
             random_state=seed,
-            join_levels=keep_levels != "all",
+            join_levels=_is_joining(join_levels, keep_levels),
             keep_levels=() if keep_levels == "all" else names(keep_levels),
             charge=charge,
         )
@@ -133,6 +140,13 @@ def leakage(
         text = json.dumps(table.to_dict(), indent=2, allow_nan=False)
         write_text(out, text, private=research)
     show(table.to_dict(), as_json=as_json, text=table.to_text())
+
+
+def _is_joining(join_levels: bool, keep_levels: str) -> bool | None:
+    """Return whether thin levels are joined; None for what the source suggests."""
+    if keep_levels == "all":
+        return False
+    return True if join_levels or keep_levels else None
 
 
 def _refuse_without_use(

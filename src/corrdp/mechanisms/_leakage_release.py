@@ -63,7 +63,7 @@ def estimate_leakage(
     random_state: int | None = None,
     max_cells: int = MAX_CELLS,
     n_threads: int = 2,
-    join_levels: bool = True,
+    join_levels: bool | None = None,
     keep_levels: Collection[str] = (),
     charge: Callable[[NoisePlan], None] | None = None,
 ) -> LeakageTable:
@@ -99,10 +99,12 @@ def estimate_leakage(
         Largest number of joint cells of all tables.
     n_threads : int
         Tables counted at the same time.
-    join_levels : bool
+    join_levels : bool, optional
         Whether thin levels of insensitive features are joined, where the sizes that
         are released anyway (or public counts) say that it pays. The table is then
         about the joined levels, and whatever uses it reads `LeakageTable.policy_for`.
+        By default for ``private`` alone, whose noise drowns thin levels: a model that
+        reads joined levels knows less.
     keep_levels : collection of str
         Features whose levels are never joined.
     charge : callable, optional
@@ -141,6 +143,7 @@ def estimate_leakage(
     for name in keep_levels:
         policy.feature(name)
     targets = leakage_targets(policy)
+    join = source == "private" if join_levels is None else join_levels
     request = LeakageRequest(
         data=data,
         policy=policy.leakage_view(),  # a sensitive label is leaked about too
@@ -151,7 +154,7 @@ def estimate_leakage(
         n_threads=n_threads,
         random_state=random_state,
         joinable=frozenset(policy.insensitive) - set(keep_levels)
-        if join_levels and source != "in_sample"
+        if join and source != "in_sample"
         else frozenset(),
     )
     components: tuple[Component, ...] = ()

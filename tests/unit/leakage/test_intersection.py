@@ -30,7 +30,8 @@ def policy_with(u=0.9, v=0.01):
 
 def test_the_least_bound_of_each_feature_is_taken(frame):
     policy = policy_with()
-    public = estimate_leakage(frame, policy, source="public", failure_probability=0.01)
+    options = {"join_levels": True, "failure_probability": 0.01}
+    public = estimate_leakage(frame, policy, source="public", **options)
     both = intersect_leakage(public, declared_table(policy))
     assert public.joined
     joined = both.policy_for(policy)
@@ -70,7 +71,8 @@ def test_costs_and_failure_probabilities_add(frame):
 
 def test_tables_that_mean_different_things_are_refused(frame):
     policy = policy_with()
-    public = estimate_leakage(frame, policy, source="public")
+    options = {"source": "public", "join_levels": True}
+    public = estimate_leakage(frame, policy, **options)
     other = policy_with(u=0.8)
     with pytest.raises(PolicyError, match="declared fingerprint"):
         intersect_leakage(public, declared_table(other))

@@ -301,13 +301,14 @@ def test_features_can_keep_their_levels(frame):
         )
 
 
-def test_public_rows_join_too(frame):
-    found = estimate_leakage(frame[:800], policy_of_frame(), source="public")
+def test_public_rows_join_if_asked(frame):
+    options = {"source": "public", "join_levels": True}
+    found = estimate_leakage(frame[:800], policy_of_frame(), **options)
     assert "u" in found.joined
     assert found.features["u"].upper < 0.5
-    apart = estimate_leakage(
-        frame[:800], policy_of_frame(), source="public", join_levels=False
-    )
+    apart = estimate_leakage(frame[:800], policy_of_frame(), source="public")
+    assert apart.joined == {}
+    assert apart.distances()["u"] == apart.features["u"].upper
     assert apart.features["u"].upper > found.features["u"].upper
 
 
@@ -386,7 +387,7 @@ def test_a_bound_near_one_leaves_levels_apart():
             Feature("u", "insensitive", CategoryDomain(LEVELS[:3])),
         )
     )
-    found = estimate_leakage(frame, policy, source="public")
+    found = estimate_leakage(frame, policy, source="public", join_levels=True)
     assert found.joined == {}
     assert found.features["u"].upper == 1.0
     assert "levels stay apart" in found.features["u"].reason
