@@ -170,7 +170,10 @@ def test_training_prints_no_time_that_depends_on_rows(files):
     result = release(files, "train")
     assert result.code == 0, result.stderr
     last = result.stdout.strip().splitlines()[-1]
-    assert last == "Saved in model; report: model/report.html"
+    assert last == (
+        "Saved in model. Report: model/report.html; every claim in words: corrdp "
+        "certificate show model"
+    )
     assert not re.search(r"\d s\b|second", result.stdout)
 
 

@@ -12,7 +12,11 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_delta, check_real
-from corrdp.accounting._events import GaussianEvent, PrivacyEvent
+from corrdp.accounting._events import (
+    ApproximateEvent,
+    GaussianEvent,
+    PrivacyEvent,
+)
 from corrdp.accounting._gaussian import gaussian_delta, gaussian_epsilon
 from corrdp.accounting._loss_distribution import PrivacyLossDistribution
 from corrdp.accounting._profiles import Profile, event_profile, single_release
@@ -29,6 +33,8 @@ _MOST_GRIDS = 6
 _WORTH_REFINING = 1.2
 _TRUNCATION = 1e-6  # share of delta that all cut-off tails together may take
 _SMALLEST_TAIL = 1e-290
+_LARGEST_LOSS = 100.0  # beyond which a curve is that of its basic composition
+_CURVE_POINTS = 400
 _FIRST_EXPECTATION = 1e-6
 _CURVE_CELLS = 2.0**15  # of the composed loss, for a curve
 
@@ -161,14 +167,27 @@ def compose_curve(
             "the events are all Gaussian, and their curve is known exactly. Use "
             "gaussian_delta."
         )
+    basic_epsilon, basic_delta = _basic_composition(mu, profiles)
+    if mu == 0.0 and sum(profile.count for profile in profiles) == 1:
+        return _known_curve(profiles[0], smallest_delta)
+    if _LARGEST_LOSS < basic_epsilon < math.inf:  # no grid reaches, and none is needed
+        pair = ApproximateEvent(epsilon=basic_epsilon, delta=basic_delta)
+        return _known_curve(event_profile(pair, 1), smallest_delta)
     grids = _Grids(mu, profiles, delta=smallest_delta, grid=math.inf)
     loss = grids.distribution(grids.coarse)
     reach = max(loss.curve_end(smallest_delta), grids.coarse)
     epsilons, deltas = grids.distribution(grids.for_curve(reach)).curve(reach)
-    basic_epsilon, basic_delta = _basic_composition(mu, profiles)
     if math.isinf(basic_epsilon):
         return epsilons, deltas
     return np.append(epsilons, basic_epsilon), np.append(deltas, basic_delta)
+
+
+def _known_curve(
+    profile: Profile, smallest_delta: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return points of the curve of one release, which needs no composition."""
+    epsilons = np.linspace(0.0, profile.loss_bound(smallest_delta), _CURVE_POINTS)
+    return epsilons, profile.delta(epsilons)
 
 
 def gaussian_part(events: Iterable[PrivacyEvent]) -> tuple[float, bool]:

@@ -46,9 +46,9 @@ def predicted_excess(
     ...         noise_scale=40.0,
     ...         failure_probability=1e-4,
     ...     ),
-    ...     2,
+    ...     1,
     ... )
-    0.25
+    0.2
     """
     thinnest = np.sort(np.asarray(sizes, dtype=np.float64))[:2]
     if thinnest.size < 2:

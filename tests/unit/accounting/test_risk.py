@@ -208,3 +208,17 @@ def test_risk_is_json():
     assert set(document["true_positive_rate"]) == {"0.01", "0.001"}
     assert set(document["guess"]) == {"0.01", "0.1", "0.5"}
     assert document["even_odds"] == pytest.approx(0.5 + document["advantage"] / 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 30.0, 500.0])
+def test_one_pair_of_numbers_has_the_curve_of_its_worst_release(epsilon):
+    """At most delta + (1 - delta) (e^epsilon - 1) / (e^epsilon + 1) apart."""
+    risk = attack_risk([ApproximateEvent(epsilon=epsilon, delta=1e-6)])
+    worst = 1e-6 + (1 - 1e-6) * math.tanh(epsilon / 2)
+    assert risk.advantage == pytest.approx(worst, rel=1e-9)
+
+
+def test_very_large_losses_are_bounded_by_their_sums():
+    events = [ApproximateEvent(epsilon=80.0, delta=1e-6, count=3)]
+    risk = attack_risk(events)
+    assert 1 - 1e-5 < risk.advantage <= 1.0

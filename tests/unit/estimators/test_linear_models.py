@@ -189,10 +189,10 @@ class Table:
             ),
         )
 
-    def distances(self, calibration):
+    def distances(self, calibration, policy=None):
         return {"sex": 0.1, "city": 0.3}
 
-    def claim(self, calibration):
+    def claim(self, calibration, policy=None):
         return Claim("private", self.distances(calibration), failure_probability=0.01)
 
     def require_policy(self, policy):
