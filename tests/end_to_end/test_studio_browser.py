@@ -1,11 +1,16 @@
 """The studio in a real browser: the whole path, by mouse and by keyboard, paid once."""
 
+import contextlib
 import subprocess
 import sys
 import urllib.request
 from urllib.error import HTTPError, URLError
 
 import pytest
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    StaleElementReferenceException,
+)
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -53,10 +58,17 @@ def studio(tmp_path):
     process.stdout.close()
 
 
-def find(driver, selector):
-    return WebDriverWait(driver, PATIENCE).until(
-        lambda d: d.find_element(By.CSS_SELECTOR, selector)
+def waiting(driver):
+    """Wait for a page that reloads itself: what was just found may be gone again."""
+    return WebDriverWait(
+        driver,
+        PATIENCE,
+        ignored_exceptions=[NoSuchElementException, StaleElementReferenceException],
     )
+
+
+def find(driver, selector):
+    return waiting(driver).until(lambda d: d.find_element(By.CSS_SELECTOR, selector))
 
 
 def by_mouse(element, key):
@@ -84,7 +96,7 @@ def looked_at(driver, name):
 
 
 def title_is(driver, words):
-    WebDriverWait(driver, PATIENCE).until(lambda d: words in d.title)
+    waiting(driver).until(lambda d: words in d.title)
 
 
 def to_training(driver, address, act, width):
@@ -110,9 +122,7 @@ def to_training(driver, address, act, width):
     title_is(driver, "Budget")
     before = find(driver, "#words").text
     find(driver, "#slider").send_keys(*[Keys.ARROW_RIGHT] * 6)
-    WebDriverWait(driver, PATIENCE).until(
-        lambda d: d.find_element(By.ID, "words").text != before
-    )
+    waiting(driver).until(lambda d: d.find_element(By.ID, "words").text != before)
     assert float(find(driver, "#epsilon").get_attribute("value")) == 2.0
     assert axe_findings(driver) == []
     looked_at(driver, f"budget-{width}")
@@ -144,12 +154,12 @@ def test_by_mouse_a_double_click_a_reload_and_a_second_tab_pay_once(driver, stud
     first = driver.current_window_handle
     driver.switch_to.new_window("tab")
     driver.get(address.split("?")[0] + "run")
-    for button in driver.find_elements(By.CSS_SELECTOR, "form button"):
-        button.click()
-        break
+    with contextlib.suppress(StaleElementReferenceException):
+        for button in driver.find_elements(By.CSS_SELECTOR, "form button")[:1]:
+            button.click()
     driver.close()
     driver.switch_to.window(first)
-    WebDriverWait(driver, PATIENCE).until(
+    waiting(driver).until(
         lambda d: "Running" not in d.find_element(By.CSS_SELECTOR, "[role=status]").text
     )
     assert find(driver, "[role=status]").text == "Done."
@@ -189,5 +199,5 @@ def test_a_wrong_token_and_a_foreign_page_get_nothing(driver, studio, tmp_path):
     )
     driver.get(foreign.as_uri())
     find(driver, "button").click()
-    WebDriverWait(driver, PATIENCE).until(lambda d: "Refused" in d.page_source)
+    waiting(driver).until(lambda d: "Refused" in d.page_source)
     assert not (folder / "out" / "policy.toml").exists()
