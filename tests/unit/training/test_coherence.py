@@ -33,6 +33,7 @@ from corrdp.training import (
     default_plan,
     plan_spending,
 )
+from corrdp.training._default_rule import _group_layout
 from corrdp.training._records import record_gradients
 
 POLICY = Policy(
@@ -49,12 +50,16 @@ RNG = np.random.default_rng(5)
 WEIGHTS = RNG.dirichlet(np.full(len(ROWS), 0.3))
 
 
-def plan_of(loss, epsilon):
+def facts_of(loss, epsilon):
     spending = plan_spending(
         POLICY, neighbor_classes(POLICY), budget=Budget(epsilon=epsilon, delta=1e-6)
     )
     blocks = PolicyEncoder(POLICY).blocks_
-    return default_plan(PublicFacts(blocks, spending, 4000, loss))
+    return PublicFacts(blocks, spending, 4000, loss)
+
+
+def plan_of(loss, epsilon):
+    return default_plan(facts_of(loss, epsilon))
 
 
 def expected_step(loss, layout):
@@ -146,11 +151,11 @@ def test_rules_have_no_norm_per_group():
 
 
 def test_influence_is_bounded_in_units_of_the_residual():
-    layout = plan_of(LogisticLoss(), 0.01).layout
-    bounds = {
-        g.influence_bound for g in layout.groups if np.isfinite(g.influence_bound)
-    }
-    assert len(bounds) <= 1  # one residual, so one bound, whatever the group's norm
+    facts = facts_of(LogisticLoss(), 0.3)
+    layout = _group_layout(facts, 0.5, joint=False)
+    bounds = {group.name: group.influence_bound for group in layout.groups}
+    # One residual, so one bound, whatever a group holds.
+    assert bounds["city"] == bounds["paid"] == 0.5 * facts.nominal.residual
 
 
 def test_a_boolean_is_a_category_of_two():
