@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from corrdp._random import noise_generator
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -22,7 +23,7 @@ from corrdp.policy import (
     CategoryDomain,
     Feature,
 )
-from corrdp.synthesis import Synthesizer
+from corrdp.synthesis import Synthesizer, _synthesizer
 from synthesis_examples import POLICY, patients
 
 
@@ -95,6 +96,19 @@ def test_a_seed_fixes_the_result_and_without_one_no_two_fits_agree():
         for _ in range(2)
     ]
     assert not free[0].equals(free[1])
+
+
+def test_without_a_seed_noise_has_none(monkeypatch):
+    """Choices are drawn too, so two tables that differ do not show fresh noise."""
+    seeds = []
+
+    def recorded(random_state=None, *, purpose=""):
+        seeds.append(random_state)
+        return noise_generator(random_state, purpose=purpose)
+
+    monkeypatch.setattr(_synthesizer, "noise_generator", recorded)
+    maker(random_state=None).fit(patients(100))
+    assert seeds == [None]
 
 
 def test_declared_zeros_are_never_violated():
