@@ -23,6 +23,11 @@ from corrdp.mechanisms import (
     plan_leakage_release,
 )
 from corrdp.mechanisms._leakage_noise import release_tables
+from corrdp.mechanisms._leakage_request import (
+    WORTH_JOINING,
+    JoinedTable,
+    shares_of_cells,
+)
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -391,3 +396,16 @@ def test_a_bound_near_one_leaves_levels_apart():
     assert found.joined == {}
     assert found.features["u"].upper == 1.0
     assert "levels stay apart" in found.features["u"].reason
+
+    near = dataclasses.replace(found.features["u"], upper=0.5 * (1 + WORTH_JOINING))
+    assert JoinedTable(None, {}, "v1 and v2").of(near).upper == 1.0
+
+
+def test_small_cells_are_chosen_from_the_noise_of_other_tables():
+    own, other = np.array([[9.0, 1.0], [5.0, 5.0]]), np.array([[4.0, 6.0]])
+    shares = [
+        shares_of_cells({"own": (cells, 2.0), "other": (other, 3.0)})["own"]
+        for cells in (own, own[:, ::-1])
+    ]
+    np.testing.assert_allclose(shares[0], [0.4, 0.6])
+    np.testing.assert_array_equal(*shares)
