@@ -18,7 +18,7 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto $(PYTEST_OPTIONS)
 
-# Branch coverage takes a third more time than the tests.
+# Branch coverage is slower than the tests alone.
 coverage: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --cov=corrdp --cov-report=term
 

@@ -1,4 +1,4 @@
-"""How far default rules are from the limit, on tables they were not made on.
+"""How far default rules are from the limit, on public tables.
 
 ``python benchmarks/bench_foreign.py --save FILE [--tables ...] [--methods ...]`` trains
 every method at every epsilon with paired seeds and saves one row per model. Excess is

@@ -211,10 +211,10 @@ def _row(
 
 
 def render() -> str:
-    """Return the table of the documentation from the saved results."""
-    speed = json.loads((RESULTS / "networks_speed.json").read_text())
+    """Return the table of the documentation from the run that run_all.py saved."""
+    saved = json.loads((RESULTS / "benchmarks.json").read_text())
     lines = ["| measure | value | target |", "|---|---|---|"]
-    for row in speed:
+    for row in saved["networks"]["rows"]:
         target = "" if row["target"] is None else f"{row['target']:g}"
         lines.append(f"| {row['name']} | {row['value']:.3g} {row['unit']} | {target} |")
     return "\n".join(lines) + "\n"
@@ -230,8 +230,6 @@ def main() -> None:
     for row in rows:
         target = "" if row["target"] is None else f"target {row['target']:g}"
         print(f"{row['name']:<42} {row['value']:10.4g} {row['unit']:<6} {target}")
-    saved = json.dumps(rows, indent=1) + "\n"
-    (RESULTS / "networks_speed.json").write_text(saved, encoding="utf-8")
 
 
 if __name__ == "__main__":

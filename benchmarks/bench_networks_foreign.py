@@ -1,4 +1,4 @@
-"""Networks on tables that their defaults were not made on.
+"""Networks on public tables.
 
 ``python benchmarks/bench_networks_foreign.py --measure`` trains classifiers with their
 defaults on every table and saves one row per model in

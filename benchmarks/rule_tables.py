@@ -1,9 +1,10 @@
 """Tables on which default rules are measured: private rows, test rows, a policy.
 
-Seven public tables that no rule was made on, the paper's own, and two with more than
-two labels. Foreign tables are split by position (their rows are shuffled): a fifth
-declared public, from which upper bounds on leakage come, three fifths private, a fifth
-for tests. Read from CORRDP_DATA_DIR, or the parent's shared/data; never committed.
+Seven public tables (docs/defaults.md lists the looks at them), the paper's own, and two
+with more than two labels. Foreign tables are split by position (their rows are
+shuffled): a fifth declared public, from which upper bounds on leakage come, three
+fifths private, a fifth for tests. Read from CORRDP_DATA_DIR, or the parent's
+shared/data; never committed.
 """
 
 import json

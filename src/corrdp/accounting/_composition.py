@@ -171,6 +171,8 @@ def compose_curve(
     if mu == 0.0 and sum(profile.count for profile in profiles) == 1:
         return _known_curve(profiles[0], smallest_delta)
     if _LARGEST_LOSS < basic_epsilon < math.inf:  # no grid reaches, and none is needed
+        if basic_delta >= 1.0:
+            return np.zeros(1), np.ones(1)
         pair = ApproximateEvent(epsilon=basic_epsilon, delta=basic_delta)
         return _known_curve(event_profile(pair, 1), smallest_delta)
     grids = _Grids(mu, profiles, delta=smallest_delta, grid=math.inf)

@@ -187,8 +187,10 @@ def _lookup(domain: CategoryDomain | BooleanDomain) -> _Lookup:
         return _Lookup(_BOOLEANS, _BOOLEANS)
     index = {level: code for code, level in enumerate(domain.levels)}
     exact = {category: index[level] for category, level in domain.merged.items()}
+    # Tables that were made with the policy hold names of groups.
+    exact |= {group: index[group] for group, _ in domain.groups}
     loose: dict[str, int] = {}
-    for category in domain.categories:
+    for category in exact:
         loose.setdefault(loose_text(category), exact[category])
     return _Lookup(exact, loose | {c: exact[c] for c in exact if loose_text(c) == c})
 

@@ -121,14 +121,17 @@ def plan_streams(
     guarded = [r for r in candidates if guarded_columns.intersection(r)]
     opened = [r for r in candidates if not guarded_columns.intersection(r)]
     streams = []
-    for regions, reserved in ((guarded, 0.0), (opened, least if guarded else 0.0)):
+    reserved = 0.0  # for the guarded stream, by every class
+    for regions in (guarded, opened):
         touching = [
             limit
             for name, limit in limits.items()
             if any(changed[name].intersection(r) for r in regions)
         ]
         if regions and touching:
-            rho = (min(touching) - reserved) * (1.0 - 1e-9) / n_rounds
+            whole = min(touching) - reserved
+            reserved = whole
+            rho = whole * (1.0 - 1e-9) / n_rounds
             streams.append(
                 Stream(
                     tuple(regions),
@@ -162,7 +165,7 @@ def measure_adaptively(
     codes: IntArray,
     streams: Sequence[Stream],
     shape: TableShape,
-    singles: Sequence[NoisyTable],
+    known: Sequence[NoisyTable],
     *,
     noise: np.random.Generator,
     choices: np.random.Generator,
@@ -177,8 +180,8 @@ def measure_adaptively(
         Candidates, looks and noise.
     shape : TableShape
         Public facts.
-    singles : sequence of NoisyTable
-        Noisy tables of single columns, released before.
+    known : sequence of NoisyTable
+        What was released before: noisy single columns, exact tables of public ones.
     noise : numpy Generator
         Draws choices and noise.
     choices : numpy Generator
@@ -195,10 +198,10 @@ def measure_adaptively(
         for region in stream.regions
     }
     tables: list[NoisyTable] = []
-    held: tuple[Region, ...] = ()
+    held = tuple(table.region for table in known)
     theta: Mapping[Region, np.ndarray] = {}
     for turn in range(max((s.n_rounds for s in streams), default=0)):
-        model, theta = fitted_model(shape, combined([*singles, *tables]), theta)
+        model, theta = fitted_model(shape, combined([*known, *tables]), theta)
         drawn = model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
         for stream in streams:
             share = min(1.0, 2 * (turn + 1) / stream.n_rounds)

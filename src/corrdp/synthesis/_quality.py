@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corrdp._typing import IntArray
-from corrdp.certificate import Certificate
-from corrdp.exceptions import CorrDPError
-from corrdp.ledger import Ledger, Receipt
+from corrdp.certificate import Certificate, LeakageClaim
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.ledger import Ledger, Receipt, require_recorded
 from corrdp.queries import Answer, Count, answer_queries
 
 if TYPE_CHECKING:
@@ -108,12 +108,16 @@ def measure_quality(
     if not columns:
         raise CorrDPError("columns is empty. Name at least one table of counts.")
     questions = [Count(by=tuple(own)) for own in columns]
+    leakage = maker.certificate_.leakage if maker.policy_.insensitive else None
+    if ledger is not None:
+        _introduce(ledger, maker, leakage)
     released = answer_queries(
         table,
         maker.policy_,
         questions,
         epsilon=epsilon,
         delta=delta,
+        leakage=leakage,
         ledger=ledger,
         accept_new_data=accept_new_data,
         random_state=random_state,
@@ -130,6 +134,23 @@ def measure_quality(
         released.answers[0].probability,
         released.certificate,
         released.receipt,
+    )
+
+
+def _introduce(
+    ledger: Ledger, maker: "Synthesizer", leakage: LeakageClaim | None
+) -> None:
+    """Let a ledger know the policy, if it has paid for what its distances cost."""
+    if leakage is not None and leakage.source == "private":
+        if maker.leakage is None:
+            raise GuaranteeVoidError(
+                "the leakage of the synthesizer was released from private rows, and "
+                "the ledger cannot see by which release. Set its `leakage` to the "
+                "leakage table."
+            )
+        require_recorded(ledger, maker.leakage)
+    ledger.add_policy(
+        maker.policy_, leakage=None if leakage is None else leakage.distances()
     )
 
 

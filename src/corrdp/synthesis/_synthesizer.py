@@ -392,6 +392,8 @@ class Synthesizer:
             for name, own in events.items():
                 for part in spent:
                     own.extend(part.events_of(name) or ())
+        # Joined levels make a policy that nobody could have registered before.
+        ledger.add_policy(plan.policy, leakage=plan.leakage.distances)
         ledger.require(events, policy=plan.policy)  # before the fingerprint reads rows
         ledger.charge(
             events,

@@ -222,3 +222,11 @@ def test_very_large_losses_are_bounded_by_their_sums():
     events = [ApproximateEvent(epsilon=80.0, delta=1e-6, count=3)]
     risk = attack_risk(events)
     assert 1 - 1e-5 < risk.advantage <= 1.0
+    certain = [ApproximateEvent(epsilon=80.0, delta=0.5, count=3)]
+    assert attack_risk(certain).advantage == 1.0
+
+
+def test_the_curve_of_one_pair_is_the_closed_form():
+    epsilons, deltas = compose_curve([ApproximateEvent(epsilon=2.0, delta=1e-3)])
+    worst = 1e-3 + (1 - 1e-3) * -np.expm1(epsilons - 2.0) / (1 + math.exp(-2.0))
+    np.testing.assert_allclose(deltas, worst, rtol=1e-12)

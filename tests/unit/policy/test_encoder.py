@@ -280,6 +280,12 @@ def test_merged_categories_share_a_column():
     assert encoded(domain, ["a", "b", "c"]).tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
+def test_the_name_of_a_group_stands_for_its_members():
+    """As synthetic tables and predictions write it."""
+    domain = CategoryDomain(("a", "b", "c"), groups={"ac": ["a", "c"]})
+    assert encoded(domain, ["ac", "b", "a"]).tolist() == [[1, 0], [0, 1], [1, 0]]
+
+
 def test_booleans_may_be_words_or_numbers():
     values = [True, "True", "TRUE", "true", 1, 1.0, np.bool_(True)]
     assert encoded(BooleanDomain(), values)[:, 0].tolist() == [0.5] * 7

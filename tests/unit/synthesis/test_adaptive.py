@@ -154,3 +154,49 @@ def test_without_guarded_or_open_candidates_there_is_one_stream():
 def test_an_unknown_selection_is_refused():
     with pytest.raises(CorrDPError, match="screen, adaptive"):
         Synthesizer(POLICY, epsilon=1.0, delta=1e-6, selection="both").plan(10)
+
+
+def test_a_guarded_column_that_is_too_large_leaves_its_budget_to_others():
+    """Then the guarded stream costs more than the least class could pay."""
+    changed = {
+        "sensitive": frozenset({0}),
+        "insensitive:a": frozenset({1}),
+        "insensitive:b": frozenset({2}),
+        "insensitive:c": frozenset({3}),
+        WHOLE_RECORD: frozenset({0, 1, 2, 3}),
+    }
+    limits = {"sensitive": 0.01, "insensitive:a": 0.03}
+    limits |= {"insensitive:b": 0.1, "insensitive:c": 0.1}
+    opened, guarded = adaptive.plan_streams(
+        [(1, 2), (2, 3)], changed=changed, limits=limits, n_rounds=3
+    )
+    assert float(guarded.cost("insensitive:a")) == pytest.approx(0.03, rel=1e-2)
+    both = opened.cost("insensitive:b") + guarded.cost("insensitive:b")
+    assert both <= Fraction(0.1)
+
+
+def test_exact_tables_of_public_columns_count_among_the_cells(monkeypatch):
+    asked = []
+
+    class Shape:
+        sizes, n_rows, label, zeros, required = (2, 2, 2, 2), 4, None, (), []
+
+        def fits(self, regions, share=1.0):
+            asked.append(tuple(regions))
+            return False
+
+    monkeypatch.setattr(adaptive, "fitted_model", lambda *_: (SampledOnce(), {}))
+    stream = adaptive.Stream(((0, 1),), 1, grid_rate(0.1), Fraction(2), {})
+    known = [adaptive.NoisyTable((2, 3), np.zeros((2, 2)), 0.0)]
+    rng = np.random.default_rng(0)
+    codes = np.zeros((4, 4), dtype=np.int64)
+    found = adaptive.measure_adaptively(
+        codes, [stream], Shape(), known, noise=rng, choices=rng
+    )
+    assert found == ()
+    assert asked == [((2, 3), (0, 1))]
+
+
+class SampledOnce:
+    def sample(self, n_rows, generator):
+        return np.zeros((n_rows, 4), dtype=np.int64)

@@ -298,10 +298,15 @@ def test_a_ledger_that_cannot_pay_stops_the_fit(tmp_path):
         maker().fit(patients(200), ledger=ledger)
 
 
-def test_a_ledger_wants_private_leakage_that_it_has_paid(tmp_path):
-    """And does not charge it again."""
+@pytest.mark.parametrize("joins", [False, True])
+def test_a_ledger_wants_private_leakage_that_it_has_paid(tmp_path, joins):
+    """And does not charge it again, nor refuse a policy whose levels it joined."""
     rows = patients(3000)
-    leakage = estimate_leakage(rows, POLICY, epsilon=1.0, delta=1e-6)
+    rows["town"] = np.where(rows.index < 6, "B", np.where(rows.town == "B", "P", "L"))
+    leakage = estimate_leakage(
+        rows, POLICY, epsilon=3.0, delta=1e-6, join_levels=joins, random_state=0
+    )
+    assert bool(leakage.joined) is joins
     ones = dict.fromkeys(POLICY.insensitive, 1.0)
     ledger = Ledger.create(
         tmp_path / "l.db",
@@ -309,7 +314,7 @@ def test_a_ledger_wants_private_leakage_that_it_has_paid(tmp_path):
         budget=Budget(epsilon=50.0, delta=1e-5),
         leakage=ones,
     )
-    made = maker(leakage=leakage)
+    made = maker(epsilon=6.0, leakage=leakage)
     with pytest.raises(GuaranteeVoidError, match="has not paid for the leakage table"):
         made.fit(rows, ledger=ledger)
     receipt = ledger.charge(leakage.spent, policy=POLICY, purpose="leakage")
@@ -318,3 +323,8 @@ def test_a_ledger_wants_private_leakage_that_it_has_paid(tmp_path):
     last = ledger.entries()[-1]["price"]["classes"][0]
     owed = {str(e.to_json()) for e in leakage.spent[last["name"]]}
     assert not owed & {str(event) for event in last["events"]}
+    asked = {"epsilon": 0.5, "delta": 1e-6, "ledger": ledger}
+    assert made.quality(rows, [("town",)], **asked).receipt is not None
+    made.save(tmp_path / "made")
+    with pytest.raises(GuaranteeVoidError, match="by which release"):
+        Synthesizer.load(tmp_path / "made").quality(rows, [("town",)], **asked)
