@@ -13,6 +13,11 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Tests run beside each other; threads of matrix products would wait for each other.
+# Before numpy and torch are imported, which read it once; for processes of tests too.
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
+
 _CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 settings.register_profile("fixed", derandomize=True, database=None, **_CALM)
