@@ -9,7 +9,7 @@ TORCH := $(shell grep '^torch==' $(LOCK))
 RUN_EXTRAS := fast,files,report,reproduce,sql,studio,test,torch
 EXTRAS := docs,lint,$(RUN_EXTRAS)
 
-.PHONY: demo test coverage quick load mutants mutants-sample lint types layers docs bench check
+.PHONY: demo test coverage quick load mutants mutants-sample freeze lint types layers docs bench check
 .PHONY: lock oldest test-oldest test-newest clean
 
 demo: $(VENV)/.demo
@@ -38,6 +38,10 @@ mutants: $(VENV)/.dev
 # The fixed set, and some more that change whenever the source does.
 mutants-sample: $(VENV)/.dev
 	$(BIN)/python tests/mutants/run.py --quick --sample 8
+
+# Values that moved because they were meant to; say why in the commit.
+freeze: $(VENV)/.dev
+	$(BIN)/python tests/golden/test_frozen_values.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
