@@ -65,7 +65,7 @@ def init(
     of very few rows are not written down. The draft shows something of the table all
     the same: it is readable for its owner alone. With --epsilon the bounds of numbers
     are drawn with noise instead, charged to the ledger, and need no confirmation;
-    public columns cost nothing.
+    types still do. Public columns cost nothing.
 
     Example: corrdp init data.csv --target readmitted --sensitive diagnosis,income
     --label public

@@ -21,6 +21,9 @@ def paid_bounds(
 ) -> "tuple[str, Certificate]":
     """Return the draft with bounds that need no confirmation, and what they cost.
 
+    That a column holds numbers, and whether some are missing, was still read from the
+    rows: both await confirmation in place of the bounds (docs/theory/queries.md).
+
     Parameters
     ----------
     rows : pyarrow.Table
@@ -37,7 +40,7 @@ def paid_bounds(
         For research: the bounds are then not protected from whoever knows it.
     """
     from corrdp.cli._paying import open_ledger
-    from corrdp.policy import Budget, NumberDomain, Policy
+    from corrdp.policy import READ_MARK, Budget, NumberDomain, Policy
     from corrdp.queries import (
         answer_plan,
         bounds_from,
@@ -88,9 +91,14 @@ def paid_bounds(
         table = document["label"] if is_label else document["features"][name]
         table["bounds"] = [drawn.lower, drawn.upper]
         table["bounds"].comment(note)
-        if "missing_value" in table:
+        table["type"].comment(READ_MARK)
+        guessed = [f"{places[name]}.type"]
+        if "missing_value" in table:  # where no cell is missing
             table["missing_value"] = (drawn.lower + drawn.upper) / 2
-        draft.unconfirmed.remove(f"{places[name]}.bounds")
+            table["missing_value"].comment(READ_MARK)
+            guessed.append(f"{places[name]}.missing_value")
+        place = draft.unconfirmed.index(f"{places[name]}.bounds")
+        draft.unconfirmed[place : place + 1] = guessed
     # What was read from public columns needs no confirmation either.
     draft.unconfirmed[:] = [
         field for field in draft.unconfirmed if not _reads_public(drafted, field)
@@ -108,6 +116,7 @@ def _is_public(policy: Any, name: str) -> bool:
 
 
 def _reads_public(policy: Any, field: str) -> bool:
-    if field.startswith("label."):
+    owner = field.rpartition(".")[0]  # a column's name may have dots of its own
+    if owner == "label":
         return _is_public(policy, policy.label.name)
-    return any(field.startswith(f"features.{name}.") for name in policy.public)
+    return owner.removeprefix("features.") in policy.public

@@ -11,7 +11,7 @@ from corrdp.policy._domains import (
     Replace,
     Slot,
 )
-from corrdp.policy._draft import Draft, DraftWishes, draft_policy
+from corrdp.policy._draft import READ_MARK, Draft, DraftWishes, draft_policy
 from corrdp.policy._encoder import Block, BlockKind, PolicyEncoder, policy_blocks
 from corrdp.policy._features import (
     ColumnRole,
@@ -31,6 +31,7 @@ from corrdp.policy._neighbors import (
 from corrdp.policy._policy import Policy
 
 __all__ = [
+    "READ_MARK",
     "Block",
     "BlockKind",
     "BooleanDomain",

@@ -11,7 +11,8 @@ from corrdp._cells import MISSING_TEXTS
 from corrdp.exceptions import PolicyError
 from corrdp.policy._guess import FEWEST_ROWS, Guess, guess_domain
 
-_MARK = "read from data: confirm"
+READ_MARK = "read from data: confirm"
+"""Comment beside every field that awaits confirmation."""
 
 
 @dataclass
@@ -180,7 +181,7 @@ def _write_domain(table: Any, guess: Guess) -> None:
     for key, value in guess.domain.items():
         item = tomlkit.item(value)
         if key in guess.read:
-            item.comment(_MARK)
+            item.comment(READ_MARK)
         table[key] = item
 
 

@@ -132,19 +132,23 @@ def test_the_command_draws_pays_and_confirms(tmp_path):
     result = run(*INIT, *paid, "--json", cwd=tmp_path)
     assert result.code == 0, result.stderr
     document = json.loads(result.stdout)
-    assert document["unconfirmed"] == []
+    # Bounds are paid for; that these are numbers, all there, was read.
+    guessed = [f"features.{n}.{p}" for n in ("income", "age")
+               for p in ("type", "missing_value")]  # fmt: skip
+    assert document["unconfirmed"] == guessed
     assert document["certificate"]["epsilon"] <= 1.0
     text = (tmp_path / "policy.toml").read_text(encoding="utf-8")
     policy = tomllib.loads(text)
-    assert policy["unconfirmed"] == []
+    assert policy["unconfirmed"] == guessed
     for name in ("income", "age"):
         assert set(policy["features"][name]["bounds"]) <= set(GRID.tolist())
     assert "drawn with noise" in text
     spent = Ledger.open(tmp_path / "l.ledger").remaining()["sensitive"].spent
     assert spent > 0
-    # The policy serves without confirmation, and the same account pays.
+    # Once types are confirmed the policy serves, and the same account pays.
     text = text.replace("# leakage = 1.0", "leakage = 1.0")
     (tmp_path / "policy.toml").write_text(text, encoding="utf-8")
+    assert run("confirm", "policy.toml", "--all", cwd=tmp_path).code == 0
     ask = ("--ask", "mean(income)", "--epsilon", 1, "--ledger", "l.ledger")
     asked = run("query", "data.csv", "--policy", "policy.toml", *ask, cwd=tmp_path)
     assert asked.code == 0, asked.stderr
@@ -152,6 +156,34 @@ def test_the_command_draws_pays_and_confirms(tmp_path):
     more = run("query", "data.csv", "--policy", "policy.toml", *ask[:2], "--epsilon",
                1.5, *ask[4:], cwd=tmp_path)  # fmt: skip
     assert more.code == 3
+
+
+ROWS = [f"{20 + i % 60},{i % 3},{'ab'[i % 2]},{'no' if i % 4 else 'yes'}"
+        for i in range(400)]  # fmt: skip
+NEIGHBORS = {"missing": ",1,a,no", "a word": "old,1,a,no"}
+
+
+@pytest.mark.parametrize("changed", NEIGHBORS)
+def test_what_one_record_changes_in_a_paid_draft_awaits_confirmation(tmp_path, changed):
+    drafts = []
+    for first in ("30,1,a,no", NEIGHBORS[changed]):
+        text = "\n".join(["age,ward,ward.name,ill", first, *ROWS])
+        (tmp_path / "data.csv").write_text(text, encoding="utf-8")
+        result = run("init", "data.csv", "--target", "ill", "--sensitive", "ward.name",
+                     "--public", "ward", "--label", "public", "--epsilon", 1,
+                     "--seed", 1, "--out", "p.toml", cwd=tmp_path)  # fmt: skip
+        assert result.code == 0, result.stderr
+        drafts.append(tomllib.loads((tmp_path / "p.toml").read_text(encoding="utf-8")))
+        (tmp_path / "p.toml").unlink()
+    one, other = (draft["features"] for draft in drafts)
+    differing = [n for n in one if one[n] != other.get(n)]
+    assert differing == ["age"]
+    for draft in drafts:
+        waiting = {f.rpartition(".")[0] for f in draft["unconfirmed"]}
+        assert {f"features.{n}" for n in differing} <= waiting
+        # a public column is not every column whose name begins like it
+        assert "features.ward.name" in waiting
+        assert "features.ward" not in waiting
 
 
 @pytest.mark.parametrize("extra", [("--seed", 3), ("--ledger", "l.ledger")])
