@@ -146,7 +146,8 @@ def evaluate_model(
     if account is not None and not isinstance(account, Ledger):
         account = Ledger.open(account)
     if account is not None:
-        require_paid_leakage(account, plan, leakage if leakage else model.leakage)
+        given = _known_leakage(model) if leakage is None else leakage
+        require_paid_leakage(account, plan, given)
         account.add_policy(plan.policy, leakage=_distances(plan))
     return answer_plan(
         table,
@@ -179,10 +180,16 @@ def _distances(plan: QueryPlan) -> Any:
     return plan.leakage.distances() if plan.policy.insensitive else None
 
 
+def _known_leakage(model: Any) -> Any:
+    """Return what the model was given, or what it bought in its fit."""
+    return vars(model).get("leakage_", model.leakage)
+
+
 def _leakage_of(model: Any) -> Any:
     """Return the leakage that the model was trained with."""
-    if model.leakage is not None:
-        return model.leakage
+    given = _known_leakage(model)
+    if given is not None:
+        return given
     declared = model.policy if isinstance(model.policy, Policy) else model.policy_
     claim = model.certificate_.leakage
     known = set(claim.values)

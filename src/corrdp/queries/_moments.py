@@ -78,6 +78,11 @@ class Moment:
         return {0: 1, 1: RESOLUTION // 2, 2: RESOLUTION // 4}[len(self.factors)]
 
     @property
+    def most_rows(self) -> float:
+        """Rows up to which `movement` holds: any number, one row moves by itself."""
+        return math.inf
+
+    @property
     def columns(self) -> frozenset[str]:
         """Every column that the sums read."""
         filtered = self.where.columns if self.where is not None else frozenset()

@@ -44,6 +44,11 @@ class PairMoment(Moment):
         )
 
     @property
+    def most_rows(self) -> float:
+        """Rows up to which `movement` holds: each is in a pair with the others."""
+        return self.n_rows
+
+    @property
     def columns(self) -> frozenset[str]:
         """Score, label and what splits the rows."""
         return frozenset({self.score, self.label, *self.by})

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from corrdp._typing import JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Certificate, Component, LeakageClaim, certify
-from corrdp.exceptions import CorrDPError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.mechanisms._leakage_table import LeakageTable
 from corrdp.mechanisms.noise import (
     NoiseKind,
@@ -180,6 +180,7 @@ def plan_queries(
     for query in asked:
         for moment in query.moments(view):
             weights[moment] = weights.get(moment, 0.0) + query.weight(moment)
+    _refuse_fewer_rows(weights, n_rows)
     _rehearse(asked, view, n_rows, weights)
     movement = moment_movement(
         weights, view, neighbor_classes(policy, claim.distances()), derived
@@ -210,6 +211,16 @@ def plan_queries(
         names,
         derived,
     )
+
+
+def _refuse_fewer_rows(moments: Mapping[Moment, float], n_rows: int) -> None:
+    """Raise if a moment bounds its movement by fewer rows than there are."""
+    for moment in moments:
+        if moment.most_rows < n_rows:
+            raise GuaranteeVoidError(
+                f"the noise of {moment.name!r} would be that of {moment.most_rows:g} "
+                f"rows, the table has n_rows={n_rows}. Ask with the rows of the table."
+            )
 
 
 def _rehearse(

@@ -33,6 +33,7 @@ from corrdp.policy import (
     NumberDomain,
     Policy,
 )
+from corrdp.queries import DerivedColumns, metric_query, plan_queries
 from corrdp.queries._pairs import PairMoment
 
 N_ROWS = 4_000
@@ -221,6 +222,43 @@ def test_the_area_moves_as_far_as_stated_and_no_farther():
         reached[by, frozenset(changed)] = (largest, bound)
     for place in (((), frozenset({"score"})), ((), frozenset({"label"}))):
         assert reached[place][0] == reached[place][1]
+
+
+def test_pairs_of_another_number_of_rows_are_refused():
+    """A question that names fewer rows than there are would get too little noise."""
+    derived = DerivedColumns(
+        {"(probability)": NumberDomain(0.0, 1.0)},
+        {"(probability)": frozenset({"income"})},
+        lambda table: {"(probability)": np.zeros(len(table))},
+    )
+
+    def planned(n_rows):
+        return plan_queries(
+            policy_of(),
+            [metric_query("auc", "ill", n_rows, None)],
+            budget=Budget(epsilon=1.0, delta=0.0),
+            n_rows=100,
+            derived=derived,
+        )
+
+    enough = planned(100).noise.movement
+    assert enough.absolute[enough.row("sensitive")][0] == 2 * 99
+    with pytest.raises(GuaranteeVoidError, match="n_rows=100"):
+        planned(99)
+
+
+def test_a_model_that_bought_its_leakage_is_evaluated_with_it(monkeypatch):
+    monkeypatch.setattr("corrdp.estimators._purchase.WORTH_BUYING", 1.0)
+    policy = policy_of(label_score=0.0).with_leakage({"age": None})
+    model = LogisticRegression(
+        policy, epsilon=4.0, delta=1e-6, leakage="auto", random_state=0
+    ).fit(table_of())
+    assert model.leakage_plan_.buys
+    bought = model.leakage_.distances(policy=policy)["age"]
+    assert bought < 1.0
+    result = model.evaluate(table_of(), epsilon=1.0, random_state=0)
+    assert result.plan.leakage.source == "private"
+    assert result.certificate.classes["insensitive:age"].distance == bought
 
 
 def moved(model, metric, table):
