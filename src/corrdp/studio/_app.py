@@ -156,6 +156,7 @@ class _Pages:
             key, _ = session.jobs.start(
                 session.leakage_words(),
                 "Estimate the leakage",
+                about=session.policy().fingerprint(),
                 extra=session.creating_words(),
             )
             return f"/job/{key}"
@@ -178,7 +179,10 @@ class _Pages:
         session = self._session
         session.write_policy()
         key, _job = session.jobs.start(
-            session.train_words(), "Train the model", extra=session.creating_words()
+            session.train_words(),
+            "Train the model",
+            about=session.policy().fingerprint(),
+            extra=session.creating_words(),
         )
         return f"/job/{key}"
 
@@ -216,7 +220,11 @@ class _Pages:
         return self._rendered("certificate", "run", text=text)
 
     def _trained(self) -> bool:
-        return self._session.jobs.finished(self._session.train_words())
+        """Return whether there is a model of the policy that is shown."""
+        session = self._session
+        return session.ready and session.jobs.finished(
+            session.train_words(), session.policy().fingerprint()
+        )
 
     def _page(self, name: str, query: Form, problem: str = "") -> Response:
         del query

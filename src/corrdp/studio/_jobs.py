@@ -75,7 +75,12 @@ class Jobs:
         self._lock = threading.Lock()
 
     def start(
-        self, words: Sequence[str], what: str, *, extra: Sequence[str] = ()
+        self,
+        words: Sequence[str],
+        what: str,
+        *,
+        about: str = "",
+        extra: Sequence[str] = (),
     ) -> tuple[str, Job]:
         """Return the key and the job of a command, started if it is new.
 
@@ -85,11 +90,13 @@ class Jobs:
             Arguments of ``corrdp``: what the command is.
         what : str
             What it does, for people.
+        about : str
+            What else makes it another command: the policy in the file that it reads.
         extra : sequence of str
             Further arguments that do not make it another command: a ledger is
             created by the first run that it pays for.
         """
-        key = digest({"words": list(words)})[:16]
+        key = _key(words, about)
         with self._lock:
             known = self._jobs.get(key)
             if known is not None and (known.running or known.succeeded):
@@ -103,12 +110,16 @@ class Jobs:
         """Return a job by its key."""
         return self._jobs.get(key)
 
-    def finished(self, words: Sequence[str]) -> bool:
+    def finished(self, words: Sequence[str], about: str = "") -> bool:
         """Return whether a command has ended well."""
-        job = self._jobs.get(digest({"words": list(words)})[:16])
+        job = self._jobs.get(_key(words, about))
         return job is not None and job.succeeded
 
     def stop(self) -> None:
         """End everything that runs."""
         for job in self._jobs.values():
             job.stop()
+
+
+def _key(words: Sequence[str], about: str) -> str:
+    return digest({"words": list(words), "about": about})[:16]

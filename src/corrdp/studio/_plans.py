@@ -44,6 +44,8 @@ def planned(
     leakage : LeakageTable or None
         A released table; None means what the policy declares.
     """
+    if leakage is not None:
+        policy = leakage.policy_for(policy)  # as training reads it
     kind = ESTIMATORS[model]
     options: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     plan = kind(policy, leakage=leakage, **options).plan(n_rows)
@@ -53,7 +55,9 @@ def planned(
         policy,
         [*paid, *plan.components(plan.spending.means_cost)],
         budget=Budget(epsilon=epsilon, delta=delta),
-        leakage=LeakageClaim.declared(policy) if leakage is None else leakage.claim(),
+        leakage=LeakageClaim.declared(policy)
+        if leakage is None
+        else leakage.claim(policy=policy),
     )
     here, there = gradient_noise(plan), gradient_noise(ordinary)
     low, high = (edge / plan.prediction.gain for edge in plan.prediction.band)

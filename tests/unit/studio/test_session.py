@@ -2,14 +2,19 @@
 
 import threading
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from corrdp import estimate_leakage
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import Policy
+from corrdp.policy import BooleanDomain, CategoryDomain, Feature, Label, Policy
 from corrdp.studio import Session
+from corrdp.studio._app import _Pages
 from corrdp.studio._jobs import Jobs
 from corrdp.studio._plans import budget_words, planned
+from corrdp.studio._security import Keys
 
 N_ROWS = 400
 
@@ -124,6 +129,48 @@ def test_a_ledger_that_came_to_be_makes_no_second_command(
     assert len(started) == 1
     assert "--ledger-epsilon" in started[0]
     assert paying.creating_words() == ()
+
+
+def test_another_policy_is_another_command(session, monkeypatch):
+    """What was trained for one policy is not shown as trained for the next."""
+
+    def run(job, folder):
+        job.code = 0
+
+    monkeypatch.setattr("corrdp.studio._jobs.Job.run", run)
+    monkeypatch.setattr("threading.Thread.start", lambda thread: thread.run())
+    pages = _Pages(confirmed(session), Keys())
+    pages._take_run({})
+    assert pages._trained()
+    session.declare_leakage(dict.fromkeys(session.policy().insensitive, 0.25))
+    assert not pages._trained()
+    first, again = pages._take_run({}), pages._take_run({})
+    assert pages._trained()
+    assert first == again
+
+
+def test_the_plan_of_joined_levels_is_that_of_training():
+    generator = np.random.default_rng(0)
+    shares = [0.3, 0.3, 0.34, 0.03, 0.02, 0.01]
+    table = pd.DataFrame(
+        {
+            "s": generator.random(20_000) < 0.5,
+            "u": generator.choice(list("abcdef"), 20_000, p=shares),
+        }
+    )
+    policy = Policy(
+        (
+            Feature("s", "sensitive", BooleanDomain()),
+            Feature("u", "insensitive", CategoryDomain(tuple("abcdef"))),
+        ),
+        Label("y", BooleanDomain(), 0.0),
+    )
+    leakage = estimate_leakage(table, policy, epsilon=0.3, delta=1e-6, random_state=1)
+    assert leakage.joined
+    shown = planned(
+        policy, 20_000, epsilon=1.0, delta=1e-6, model="logistic", leakage=leakage
+    )
+    assert shown["whole_record"] > 1.0
 
 
 def test_a_failed_run_may_be_asked_for_again(tmp_path, monkeypatch):
