@@ -108,7 +108,7 @@ def write_parquet(path, n_rows, columns):
 
 def case_parquet(path, n_columns):
     """Estimate leakage from a Parquet file that is never held whole."""
-    from corrdp.mechanisms import estimate_leakage
+    from corrdp.leakage import estimate_leakage
 
     columns = [f"c{i}" for i in range(int(n_columns))]
     policy = numbered_policy(columns[:2], columns[2:])

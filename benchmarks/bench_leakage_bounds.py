@@ -14,11 +14,16 @@ from typing import Any
 import numpy as np
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, folder, foreign_parts
 
-from corrdp.leakage import count_layout, leakage_targets, metric_named
-from corrdp.mechanisms import estimate_leakage, plan_leakage_release
-from corrdp.mechanisms._leakage_noise import release_tables
-from corrdp.mechanisms._leakage_noisy import noisy_leakages
-from corrdp.mechanisms._leakage_request import LeakageRequest
+from corrdp.leakage import (
+    count_layout,
+    estimate_leakage,
+    leakage_targets,
+    metric_named,
+    plan_leakage_release,
+)
+from corrdp.leakage.release._noise import release_tables
+from corrdp.leakage.release._noisy import noisy_leakages
+from corrdp.leakage.release._request import LeakageRequest
 from corrdp.policy import CategoryDomain, Feature, NumberDomain, Policy
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

@@ -17,7 +17,7 @@ from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, foreign_parts
 from sklearn.metrics import roc_auc_score
 
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.mechanisms import estimate_leakage
+from corrdp.leakage import estimate_leakage
 from corrdp.policy import NumberDomain
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"

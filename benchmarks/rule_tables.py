@@ -25,7 +25,7 @@ from corrdp.datasets._paper import (
     load_sepsis,
 )
 from corrdp.datasets._synthetic import paper_synthetic
-from corrdp.mechanisms import estimate_leakage
+from corrdp.leakage import estimate_leakage
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 
 ROOT = Path(__file__).parents[1]

@@ -8,7 +8,7 @@ from corrdp.auditing import AuditReport, AuditResult, Verdict
 from corrdp.certificate import LeakageClaim, certify
 from corrdp.datasets import hospital_policy
 from corrdp.estimators import LogisticRegression
-from corrdp.mechanisms import declared_table
+from corrdp.leakage import declared_table
 from corrdp.policy import Budget, Policy, PolicyEncoder
 from corrdp.report import Measured, summarize, with_audit, with_sweep
 

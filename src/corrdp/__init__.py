@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         MLPRegressor,
         sweep,
     )
+    from corrdp.leakage import LeakageTable, estimate_leakage
     from corrdp.ledger import Ledger
-    from corrdp.mechanisms import LeakageTable, estimate_leakage
     from corrdp.policy import Budget, Policy, PolicyEncoder
     from corrdp.synthesis import Synthesizer
 
@@ -48,7 +48,7 @@ _HOME = {
     "AdditiveRegressor": "corrdp.estimators",
     "Budget": "corrdp.policy",
     "Certificate": "corrdp.certificate",
-    "LeakageTable": "corrdp.mechanisms",
+    "LeakageTable": "corrdp.leakage",
     "Ledger": "corrdp.ledger",
     "LinearRegression": "corrdp.estimators",
     "LogisticRegression": "corrdp.estimators",
@@ -59,7 +59,7 @@ _HOME = {
     "Synthesizer": "corrdp.synthesis",
     "audit": "corrdp.auditing",
     "certify": "corrdp.certificate",
-    "estimate_leakage": "corrdp.mechanisms",
+    "estimate_leakage": "corrdp.leakage",
     "sweep": "corrdp.estimators",
 }
 

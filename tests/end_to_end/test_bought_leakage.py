@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from command_runner import run
+from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger
-from corrdp.mechanisms import LeakageTable
 from corrdp.policy import Policy
 
 POLICY = """

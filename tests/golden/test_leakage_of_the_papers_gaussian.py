@@ -8,8 +8,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from corrdp.leakage import estimate_leakage
 from corrdp.leakage.estimators import gaussian_leakage
-from corrdp.mechanisms import estimate_leakage
 from corrdp.policy import Feature, NumberDomain, Policy
 
 COLUMNS, SENSITIVE, DELTA = 100, 10, 1e-4

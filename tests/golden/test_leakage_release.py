@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from corrdp._random import noise_generator
-from corrdp.leakage import noisy_total_variation_upper
-from corrdp.mechanisms import estimate_leakage
+from corrdp.leakage import estimate_leakage, noisy_total_variation_upper
 from corrdp.mechanisms.noise import discrete_gaussian, grid_scale
 from corrdp.policy import CategoryDomain, Feature, NumberDomain, Policy
 from leakage_models import policy_of, table_of

@@ -10,13 +10,15 @@ from hypothesis.extra import numpy as hnp
 from corrdp.leakage import (
     METRICS,
     CountLayout,
+    LeakageTable,
     count_codes,
+    estimate_leakage,
     exact_leakage,
     metric_named,
     noisy_total_variation_upper,
+    plan_leakage_release,
     sampling_margin,
 )
-from corrdp.mechanisms import LeakageTable, estimate_leakage, plan_leakage_release
 from leakage_models import policy_of
 
 SLACK = 1e-9

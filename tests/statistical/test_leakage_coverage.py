@@ -14,14 +14,14 @@ from scipy.stats import binom, kstest, norm
 from corrdp.leakage import (
     NOISE_LATTICE,
     definition_leakage,
+    estimate_leakage,
     exact_leakage,
     hotelling_upper,
     noisy_total_variation_upper,
     sampling_margin,
 )
 from corrdp.leakage._gaussians import mahalanobis_total_variation
-from corrdp.mechanisms import estimate_leakage
-from corrdp.mechanisms._leakage_noise import noisy_counts
+from corrdp.leakage.release._noise import noisy_counts
 from leakage_models import (
     CONDITIONALS,
     LARGEST,

@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
-from corrdp.mechanisms import _leakage_noisy, answer_queries, estimate_leakage
+from corrdp.leakage import estimate_leakage
+from corrdp.leakage.release import _noisy
+from corrdp.mechanisms import answer_queries
 from corrdp.mechanisms.noise import Movement, plan_vector
 from corrdp.policy import (
     Budget,
@@ -71,13 +73,13 @@ def rows():
 def recorded_release(rows, policy, monkeypatch, seed):
     """Run a release and return what left it, table by table, in order."""
     left = []
-    release = _leakage_noisy.noisy_leakage
+    release = _noisy.noisy_leakage
 
     def recording(cells, sizes, words, **options):
         left.append((cells, sizes))
         return release(cells, sizes, words, **options)
 
-    monkeypatch.setattr(_leakage_noisy, "noisy_leakage", recording)
+    monkeypatch.setattr(_noisy, "noisy_leakage", recording)
     table = estimate_leakage(
         rows, policy, epsilon=0.5, delta=1e-6, join_levels=False, random_state=seed
     )

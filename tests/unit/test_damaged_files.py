@@ -14,8 +14,8 @@ from corrdp.cli._describe import describe
 from corrdp.cli._models import load_estimator, read_leakage
 from corrdp.estimators import LogisticRegression, sweep
 from corrdp.exceptions import CorrDPError
+from corrdp.leakage import LeakageTable, estimate_leakage
 from corrdp.ledger import Ledger
-from corrdp.mechanisms import LeakageTable, estimate_leakage
 from corrdp.policy import Budget, Policy
 from corrdp.report import render_html, render_markdown, with_audit, with_sweep
 

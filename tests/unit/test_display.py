@@ -5,7 +5,8 @@ import pandas as pd
 from corrdp._display import MOST_ROWS, html_card
 from corrdp.datasets import hospital_policy, hospital_table
 from corrdp.estimators import LogisticRegression
-from corrdp.mechanisms import declared_table, plan_means
+from corrdp.leakage import declared_table
+from corrdp.mechanisms import plan_means
 from corrdp.policy import Budget, Policy
 from report_fixtures import planned_certificate, training_plan
 

@@ -33,7 +33,7 @@ def buy_leakage(
     """
     from corrdp.cli._paying import LeakagePayment, pay_for_leakage
     from corrdp.estimators._purchase import declared_or_one
-    from corrdp.mechanisms import estimate_leakage
+    from corrdp.leakage import estimate_leakage
 
     if not hasattr(estimator, "plan_leakage"):
         raise CorrDPError(

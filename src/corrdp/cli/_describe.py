@@ -10,7 +10,7 @@ from corrdp._json import read_json
 from corrdp.exceptions import CorrDPError
 
 if TYPE_CHECKING:
-    from corrdp.mechanisms import LeakageTable
+    from corrdp.leakage import LeakageTable
     from corrdp.report import Measured
 
 SUMMARY_FILE = "summary.json"

@@ -8,7 +8,7 @@ from corrdp._json import check_shape, read_json
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
-    from corrdp.mechanisms import LeakageTable
+    from corrdp.leakage import LeakageTable
     from corrdp.policy import Policy
 
 
@@ -90,7 +90,7 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
     """Return a leakage table that was saved for this policy."""
     if path is None:
         return None
-    from corrdp.mechanisms import LeakageTable
+    from corrdp.leakage import LeakageTable
 
     document = read_json(path, "leakage table", "corrdp leakage --out")
     table = LeakageTable.from_dict(document)

@@ -11,8 +11,8 @@ from corrdp.exceptions import BudgetError, GuaranteeVoidError
 if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan, PrivacyEvent
     from corrdp.certificate import Certificate
+    from corrdp.leakage import LeakageTable
     from corrdp.ledger import Ledger, Receipt
-    from corrdp.mechanisms import LeakageTable
     from corrdp.policy import Budget, Policy
 
 

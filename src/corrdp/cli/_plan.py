@@ -14,7 +14,8 @@ from corrdp.cli._options import (
 from corrdp.cli._output import JsonOption, show
 
 if TYPE_CHECKING:
-    from corrdp.mechanisms import LeakageTable, MeanPlan
+    from corrdp.leakage import LeakageTable
+    from corrdp.mechanisms import MeanPlan
     from corrdp.policy import Budget, Policy
 
 

@@ -91,7 +91,7 @@ def train(
         refuse_unstamped,
     )
     from corrdp.cli._paying import Payment, ledger_choice, refuse_unrecorded
-    from corrdp.mechanisms import LeakageTable
+    from corrdp.leakage import LeakageTable
     from corrdp.policy import Policy
     from corrdp.report import with_ledger
 

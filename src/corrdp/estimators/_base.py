@@ -46,8 +46,8 @@ from corrdp.exceptions import (
     PolicyError,
     UtilityWarning,
 )
+from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger
-from corrdp.mechanisms import estimate_leakage
 from corrdp.policy import (
     Budget,
     Policy,

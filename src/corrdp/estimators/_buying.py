@@ -15,8 +15,7 @@ from corrdp.estimators._purchase import (
     plan_purchase,
 )
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
-from corrdp.leakage import BLOCK
-from corrdp.mechanisms import estimate_leakage
+from corrdp.leakage import BLOCK, estimate_leakage
 from corrdp.policy import Budget, NeighborRelation, Policy, without_knots
 from corrdp.training import TrainingPlan
 

@@ -14,8 +14,8 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
+from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, require_recorded
-from corrdp.mechanisms import LeakageTable
 from corrdp.policy import (
     Budget,
     CategoryDomain,

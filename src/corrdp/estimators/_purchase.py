@@ -14,10 +14,10 @@ from corrdp.leakage import (
     BLOCK,
     count_layout,
     leakage_targets,
+    plan_leakage_release,
     predicted_excess,
     telling_shapes,
 )
-from corrdp.mechanisms import plan_leakage_release
 from corrdp.policy import (
     Budget,
     Conditioning,

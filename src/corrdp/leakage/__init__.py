@@ -53,6 +53,13 @@ from corrdp.leakage._targets import (
     table_words,
     telling_shapes,
 )
+from corrdp.leakage.release import (
+    LeakageTable,
+    declared_table,
+    estimate_leakage,
+    intersect_leakage,
+    plan_leakage_release,
+)
 
 __all__ = [
     "BLOCK",
@@ -66,6 +73,7 @@ __all__ = [
     "FeatureLeakage",
     "Groups",
     "Hellinger",
+    "LeakageTable",
     "Metric",
     "NoisyBounds",
     "PaperConstants",
@@ -80,11 +88,14 @@ __all__ = [
     "combine_parts",
     "count_codes",
     "count_layout",
+    "declared_table",
     "definition_leakage",
+    "estimate_leakage",
     "exact_leakage",
     "ground_distances",
     "hotelling_upper",
     "independence_p_value",
+    "intersect_leakage",
     "iter_codes",
     "joined_fields",
     "joined_policy",
@@ -95,6 +106,7 @@ __all__ = [
     "metric_named",
     "noisy_leakage",
     "noisy_total_variation_upper",
+    "plan_leakage_release",
     "plug_in_leakage",
     "predicted_excess",
     "release_targets",

@@ -9,7 +9,7 @@ from corrdp._typing import JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Certificate, Component, LeakageClaim, certify
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.mechanisms._leakage_table import LeakageTable
+from corrdp.leakage import LeakageTable
 from corrdp.mechanisms.noise import (
     NoiseKind,
     Objective,

@@ -8,8 +8,8 @@ import numpy as np
 from corrdp._typing import IntArray
 from corrdp.accounting import PrivacyEvent
 from corrdp.exceptions import GuaranteeVoidError
+from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, Receipt, require_recorded
-from corrdp.mechanisms._leakage_table import LeakageTable
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.policy import Budget, Policy
 from corrdp.queries._ask import ask_text

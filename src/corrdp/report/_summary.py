@@ -14,8 +14,8 @@ from corrdp._json import check_shape, decoding
 from corrdp._typing import JSONObject
 from corrdp.certificate import Certificate, LeakageClaim
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger
-from corrdp.mechanisms import LeakageTable
 from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
 from corrdp.report._noise import coefficient_deviation, gradient_noise
 from corrdp.report._promise import promise_section

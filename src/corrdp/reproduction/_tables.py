@@ -13,9 +13,8 @@ from corrdp.datasets import (
     load_sepsis,
 )
 from corrdp.exceptions import PolicyError
-from corrdp.leakage import FeatureLeakage
+from corrdp.leakage import FeatureLeakage, estimate_leakage
 from corrdp.leakage.estimators import histogram_bins
-from corrdp.mechanisms import estimate_leakage
 from corrdp.policy import NumberDomain, Policy
 
 FAILURE_PROBABILITY = 1e-3

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from corrdp._json import read_json
 from corrdp.certificate import Certificate
 from corrdp.exceptions import CorrDPError
-from corrdp.mechanisms import LeakageTable
+from corrdp.leakage import LeakageTable
 from corrdp.policy import Policy
 from corrdp.studio._plans import ESTIMATORS, budget_words, planned
 from corrdp.studio._security import FORM_FIELD, REPORT_POLICY, Gate, Keys

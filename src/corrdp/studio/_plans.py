@@ -6,7 +6,7 @@ from corrdp._typing import JSONObject
 from corrdp.accounting import GaussianEvent, attack_risk, gaussian_mu
 from corrdp.certificate import LeakageClaim, certify, percent, risk_words
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.mechanisms import LeakageTable
+from corrdp.leakage import LeakageTable
 from corrdp.policy import Budget, Policy
 from corrdp.report import gradient_noise
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from corrdp.auditing import audit, leakage_challenges, vector_challenges
-from corrdp.mechanisms import _leakage_noise, plan_leakage_release
+from corrdp.leakage import plan_leakage_release
+from corrdp.leakage.release import _noise
 from corrdp.mechanisms.noise import Movement, _vector, plan_vector
 from corrdp.policy import (
     Budget,
@@ -58,8 +59,8 @@ def test_a_leakage_release_is_within_its_claim_and_at_half_scale_it_is_not(
     monkeypatch,
 ):
     assert broken(leakage_report()) == []
-    draw = too_small(_leakage_noise.discrete_gaussian)
-    monkeypatch.setattr(_leakage_noise, "discrete_gaussian", draw)
+    draw = too_small(_noise.discrete_gaussian)
+    monkeypatch.setattr(_noise, "discrete_gaussian", draw)
     assert "sensitive" in broken(leakage_report())
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-import corrdp.mechanisms._leakage_release as release
+import corrdp.leakage.release._release as release
 from corrdp.cli._leakage import Source, leakage
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.ledger import Ledger

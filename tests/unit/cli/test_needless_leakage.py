@@ -6,7 +6,7 @@ from corrdp.cli._models import MethodChoice
 from corrdp.cli._train import _refuse_needless
 from corrdp.datasets import hospital_policy
 from corrdp.exceptions import CorrDPError
-from corrdp.mechanisms import declared_table
+from corrdp.leakage import declared_table
 
 
 def test_standard_with_a_leakage_table_is_refused_in_its_own_words():

@@ -25,7 +25,7 @@ from corrdp.exceptions import (
     PolicyError,
     UtilityWarning,
 )
-from corrdp.mechanisms import estimate_leakage
+from corrdp.leakage import estimate_leakage
 from corrdp.policy import Conditioning, Policy
 from linear_model_examples import (
     N_ROWS,

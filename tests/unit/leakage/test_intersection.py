@@ -7,7 +7,7 @@ import pytest
 
 from corrdp.estimators import LinearRegression
 from corrdp.exceptions import MissingBoundError, PolicyError
-from corrdp.mechanisms import declared_table, estimate_leakage, intersect_leakage
+from corrdp.leakage import declared_table, estimate_leakage, intersect_leakage
 from corrdp.policy import Label, NumberDomain
 from leakage_models import joint_of, policy_of, table_of
 

@@ -11,19 +11,17 @@ from corrdp.cli._plan import Planned, training_plan
 from corrdp.estimators import LogisticRegression, sweep
 from corrdp.exceptions import PolicyError
 from corrdp.leakage import (
+    LeakageTable,
     TableShape,
     choose_groups,
+    estimate_leakage,
     joined_fields,
     joined_policy,
+    plan_leakage_release,
     predicted_excess,
 )
-from corrdp.mechanisms import (
-    LeakageTable,
-    estimate_leakage,
-    plan_leakage_release,
-)
-from corrdp.mechanisms._leakage_noise import release_tables
-from corrdp.mechanisms._leakage_request import (
+from corrdp.leakage.release._noise import release_tables
+from corrdp.leakage.release._request import (
     WORTH_JOINING,
     JoinedTable,
     shares_of_cells,

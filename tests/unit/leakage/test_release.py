@@ -19,11 +19,11 @@ from corrdp.exceptions import (
     MissingBoundError,
     PolicyError,
 )
-from corrdp.leakage import exact_leakage
-from corrdp.mechanisms import (
+from corrdp.leakage import (
     LeakageTable,
     declared_table,
     estimate_leakage,
+    exact_leakage,
     plan_leakage_release,
 )
 from corrdp.policy import (

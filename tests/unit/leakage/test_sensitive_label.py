@@ -6,7 +6,7 @@ import pytest
 
 from corrdp import estimate_leakage
 from corrdp.exceptions import PolicyError
-from corrdp.mechanisms import plan_leakage_release
+from corrdp.leakage import plan_leakage_release
 from corrdp.policy import (
     BooleanDomain,
     CategoryDomain,

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from corrdp.leakage import count_codes, count_layout, leakage_targets
-from corrdp.mechanisms import plan_leakage_release
-from corrdp.mechanisms._leakage_noise import SIZES
+from corrdp.leakage import (
+    count_codes,
+    count_layout,
+    leakage_targets,
+    plan_leakage_release,
+)
+from corrdp.leakage.release._noise import SIZES
 from corrdp.policy import neighbor_classes
 from leakage_models import policy_of
 

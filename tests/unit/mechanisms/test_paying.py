@@ -7,11 +7,9 @@ import pytest
 
 from corrdp.certificate import certify
 from corrdp.exceptions import GuaranteeVoidError
+from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger, charge_certificate, require_recorded, unpaid_events
-from corrdp.mechanisms import (
-    answer_queries,
-    estimate_leakage,
-)
+from corrdp.mechanisms import answer_queries
 from corrdp.policy import Budget
 from leakage_models import joint_of, policy_of, table_of
 

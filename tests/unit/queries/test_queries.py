@@ -15,12 +15,12 @@ from corrdp.exceptions import (
     MissingBoundError,
     PolicyError,
 )
+from corrdp.leakage import declared_table
 from corrdp.mechanisms import (
     Mean,
     Quantiles,
     Query,
     answer_queries,
-    declared_table,
     parse_ask,
     plan_queries,
 )

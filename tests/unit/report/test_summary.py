@@ -8,8 +8,8 @@ import pytest
 from corrdp.accounting import GaussianEvent
 from corrdp.datasets import hospital_policy
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.leakage import declared_table
 from corrdp.ledger import Ledger
-from corrdp.mechanisms import declared_table
 from corrdp.policy import Budget
 from corrdp.report import Measured, summarize, with_ledger, with_sweep
 from report_fixtures import full_summary, planned_certificate

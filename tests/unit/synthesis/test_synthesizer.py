@@ -16,8 +16,8 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
+from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger
-from corrdp.mechanisms import estimate_leakage
 from corrdp.policy import (
     Budget,
     CategoryDomain,

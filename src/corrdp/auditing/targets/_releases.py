@@ -12,7 +12,7 @@ from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import craft_pair
 from corrdp.leakage import CountLayout, count_codes, count_layout, leakage_targets
-from corrdp.mechanisms._leakage_noise import SIZES, release_tables
+from corrdp.leakage.release import SIZES, release_tables
 from corrdp.mechanisms.noise import VectorPlan, round_to_grid
 from corrdp.policy import Block, NeighborClass, Policy, PolicyEncoder
 

@@ -10,16 +10,10 @@ import numpy as np
 from corrdp._tables import read_table
 from corrdp.accounting import in_sample_leakage_upper
 from corrdp.exceptions import PolicyError
-from corrdp.leakage import (
-    FeatureLeakage,
-    PaperConstants,
-    PaperInputs,
-    count_layout,
-    definition_leakage,
-    joint_layout,
-    plug_in_leakage,
-    table_words,
-)
+from corrdp.leakage._definition import definition_leakage
+from corrdp.leakage._plug_in import plug_in_leakage
+from corrdp.leakage._result import FeatureLeakage, PaperConstants, PaperInputs
+from corrdp.leakage._targets import count_layout, joint_layout, table_words
 from corrdp.leakage.estimators import (
     EstimationContext,
     Estimator,
@@ -27,8 +21,8 @@ from corrdp.leakage.estimators import (
     choose_estimator,
     read_sample,
 )
-from corrdp.mechanisms._leakage_noise import grouped
-from corrdp.mechanisms._leakage_request import LeakageRequest, counted_tables
+from corrdp.leakage.release._noise import grouped
+from corrdp.leakage.release._request import LeakageRequest, counted_tables
 from corrdp.policy import Conditioning, number_columns
 from corrdp.theory import (
     discrete_estimation_constants,

@@ -6,22 +6,24 @@ from typing import Any
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.leakage import (
+from corrdp.leakage._coding import iter_codes
+from corrdp.leakage._counts import (
     ContingencyCounts,
     CountLayout,
-    FeatureLeakage,
-    Groups,
-    Metric,
     TableShape,
-    TableWords,
-    choose_groups,
     count_codes,
-    iter_codes,
+)
+from corrdp.leakage._joining import (
+    Groups,
+    choose_groups,
     joined_fields,
     joined_policy,
     joined_words,
-    table_words,
 )
+from corrdp.leakage._metrics import Metric
+from corrdp.leakage._plug_in import TableWords
+from corrdp.leakage._result import FeatureLeakage
+from corrdp.leakage._targets import table_words
 from corrdp.leakage.estimators import Estimator
 from corrdp.policy import NeighborRelation, Policy
 

@@ -16,16 +16,15 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
-from corrdp.leakage import (
+from corrdp.leakage._bounds import check_failure_probability
+from corrdp.leakage._counts import MAX_CELLS
+from corrdp.leakage._joining import joined_policy
+from corrdp.leakage._metrics import Metric, metric_named
+from corrdp.leakage._result import FeatureLeakage
+from corrdp.leakage._targets import (
     BLOCK,
-    MAX_CELLS,
-    FeatureLeakage,
-    Metric,
-    check_failure_probability,
     count_layout,
-    joined_policy,
     leakage_targets,
-    metric_named,
     release_targets,
     telling_shapes,
 )
@@ -34,11 +33,11 @@ from corrdp.leakage.estimators import (
     PlugIn,
     estimator_named,
 )
-from corrdp.mechanisms._leakage_exact import exact_leakages, with_paper_upper
-from corrdp.mechanisms._leakage_noise import SIZES, check_covered, release_tables
-from corrdp.mechanisms._leakage_noisy import noisy_leakages
-from corrdp.mechanisms._leakage_request import LeakageRequest, counted_tables
-from corrdp.mechanisms._leakage_table import LeakageTable, declared_table
+from corrdp.leakage.release._exact import exact_leakages, with_paper_upper
+from corrdp.leakage.release._noise import SIZES, check_covered, release_tables
+from corrdp.leakage.release._noisy import noisy_leakages
+from corrdp.leakage.release._request import LeakageRequest, counted_tables
+from corrdp.leakage.release._table import LeakageTable, declared_table
 from corrdp.policy import (
     NeighborRelation,
     Policy,

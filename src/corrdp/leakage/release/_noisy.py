@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from corrdp.leakage import CountLayout, FeatureLeakage, noisy_leakage
-from corrdp.mechanisms._leakage_noise import NoisyTable, grouped
-from corrdp.mechanisms._leakage_request import LeakageRequest, shares_of_cells
+from corrdp.leakage._counts import CountLayout
+from corrdp.leakage._plug_in import noisy_leakage
+from corrdp.leakage._result import FeatureLeakage
+from corrdp.leakage.release._noise import NoisyTable, grouped
+from corrdp.leakage.release._request import LeakageRequest, shares_of_cells
 
 
 def noisy_leakages(

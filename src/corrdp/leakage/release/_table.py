@@ -16,15 +16,9 @@ from corrdp.exceptions import (
     MissingBoundError,
     PolicyError,
 )
-from corrdp.leakage import (
-    BLOCK,
-    FeatureLeakage,
-    count_layout,
-    joined_policy,
-    joined_words,
-    leakage_targets,
-    telling_shapes,
-)
+from corrdp.leakage._joining import joined_policy, joined_words
+from corrdp.leakage._result import FeatureLeakage
+from corrdp.leakage._targets import BLOCK, count_layout, leakage_targets, telling_shapes
 from corrdp.policy import Conditioning, NeighborRelation, Policy
 
 SCHEMA = "corrdp.leakage/2"

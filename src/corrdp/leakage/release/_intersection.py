@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from corrdp.exceptions import MissingBoundError, PolicyError
-from corrdp.leakage import FeatureLeakage
-from corrdp.mechanisms._leakage_table import LeakageTable
+from corrdp.leakage._result import FeatureLeakage
+from corrdp.leakage.release._table import LeakageTable
 
 _SOURCES = ("private", "public", "declared")
 

@@ -9,7 +9,9 @@ import numpy as np
 from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import NoisePlan
 from corrdp.exceptions import BudgetError
-from corrdp.leakage import NOISE_LATTICE, Groups, TableShape
+from corrdp.leakage._bounds import NOISE_LATTICE
+from corrdp.leakage._counts import TableShape
+from corrdp.leakage._joining import Groups
 from corrdp.mechanisms.noise import (
     LARGEST_MU,
     covering_scale,
