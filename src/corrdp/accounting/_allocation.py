@@ -20,7 +20,7 @@ from corrdp.accounting._allocation_problem import (
     check_length,
     check_problem,
 )
-from corrdp.accounting._interior_point import minimize_cost
+from corrdp.accounting._interior_point import least_cost, minimize_cost
 from corrdp.exceptions import BudgetError, UtilityWarning
 
 _GAP_ACCEPTED = 1e-6
@@ -174,11 +174,7 @@ def allocate_noise(
     multipliers = np.zeros(rows.size)
     gap, iterations = 0.0, 0
     if rows.any():
-        scaled = problem.in_budget_units()
-        peak = scaled.max(axis=0)
-        root_cost = np.sqrt(problem.cost[groups] / problem.cost.max())
-        root_cost *= peak / peak.max()
-        load = (scaled / peak) ** 2
+        load, root_cost, peak = _normalized(problem)
         precision, dual, iterations = minimize_cost(
             load, np.maximum(root_cost, root_cost.max() * SMALLEST_COST_RATIO)
         )
@@ -200,6 +196,43 @@ def allocate_noise(
             stacklevel=2,
         )
     return _summarize(problem, noise_scale, multipliers, gap, iterations)
+
+
+def least_variance(
+    sensitivity: FloatArray,
+    *,
+    budget_mu: FloatArray,
+    sizes: FloatArray,
+    weights: FloatArray | None = None,
+) -> float:
+    """Return a number that the objective of `allocate_noise` cannot be below.
+
+    Found in a small part of its time, from the multipliers it starts with. Parameters
+    and errors are those of `allocate_noise`.
+
+    Guarantee
+    ---------
+    None on privacy: no noise is chosen. A lower bound by weak duality, rounding apart
+    (`docs/theory/allocation.md`, section 3).
+    """
+    problem = check_problem(sensitivity, budget_mu, sizes, weights)
+    if not problem.binding_rows.any():
+        return 0.0
+    load, root_cost, peak = _normalized(problem)
+    with np.errstate(over="ignore", under="ignore"):
+        unit = float(peak.max()) ** 2 * float(problem.cost.max())
+    return least_cost(load, root_cost) * unit
+
+
+def _normalized(
+    problem: AllocationProblem,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return loads with column maxima 1, roots of the costs, and those maxima."""
+    scaled = problem.in_budget_units()
+    peak = scaled.max(axis=0)
+    root_cost = np.sqrt(problem.cost[problem.moving_groups] / problem.cost.max())
+    root_cost *= peak / peak.max()
+    return (scaled / peak) ** 2, root_cost, peak
 
 
 def isotropic_noise(

@@ -34,6 +34,17 @@ def minimize_cost(
         return _minimize_cost(load, root_cost)
 
 
+def least_cost(load: FloatArray, root_cost: FloatArray) -> float:
+    """Return a number that no feasible precision's cost is below.
+
+    The value of the dual where `minimize_cost` starts, some matrix products in all
+    (`docs/theory/allocation.md`, 4).
+    """
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        dual = _first_dual(load, root_cost)
+        return float((root_cost @ np.sqrt(dual @ load)) ** 2 / dual.sum())
+
+
 @cache
 def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
@@ -66,16 +77,21 @@ def _minimize_cost(
 def _warm_start(
     load: FloatArray, root_cost: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    dual = np.ones(load.shape[0])
-    for _ in range(WARM_START_ITERATIONS):
-        dual *= (load @ (root_cost / np.sqrt(dual @ load))) ** 2
-        dual = np.maximum(dual / dual.max(), 1e-8)
+    dual = _first_dual(load, root_cost)
     precision = root_cost / np.sqrt(dual @ load)
     precision *= 0.9 / (load @ precision).max()
     slack = 1.0 - load @ precision
     objective = np.sum(root_cost**2 / precision)
     centered = 0.1 * objective / (dual.size * slack)
     return precision, slack, np.maximum(dual * objective / dual.sum(), centered)
+
+
+def _first_dual(load: FloatArray, root_cost: FloatArray) -> FloatArray:
+    dual = np.ones(load.shape[0])
+    for _ in range(WARM_START_ITERATIONS):
+        dual *= (load @ (root_cost / np.sqrt(dual @ load))) ** 2
+        dual = np.maximum(dual / dual.max(), 1e-8)
+    return dual
 
 
 class _NewtonSystem:

@@ -1,5 +1,6 @@
 """Sums of encoded columns: the linear query that reads each feature by itself."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -31,15 +32,14 @@ def column_sum_sensitivity(
     block's domain if the class may change its feature, else not at all
     (`docs/theory/encoder.md`): the encoder keeps every row inside the domain.
     """
-    bounds = np.array(
-        [
-            [
-                block.diameter if block.feature in neighbor.features else 0.0
-                for block in blocks
-            ]
-            for neighbor in classes
-        ]
-    )
+    bounds = np.zeros((len(classes), len(blocks)))
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, block in enumerate(blocks):
+        places[block.feature].append(place)
+    diameters = np.array([block.diameter for block in blocks])
+    for row, neighbor in enumerate(classes):
+        own = [place for name in neighbor.features for place in places.get(name, ())]
+        bounds[row, own] = diameters[own]
     return SensitivityTable(
         groups=tuple(
             Group(block.name, block.stop - block.start, (block.feature,))

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
-from corrdp.accounting._allocation import allocate_noise
+from corrdp.accounting._allocation import allocate_noise, least_variance
 from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.training._layout import (
     INTERCEPT,
@@ -48,6 +48,7 @@ FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
+BOUND_ROUNDING = 1e-9  # far above the rounding of a lower bound on the noise
 _CLIP_RANGE = (0.5, 2.0)
 _NUMBER_VARIANCE = 1.0 / 3.0
 _ONE_HOT_VARIANCE = 2.0 / 3.0
@@ -154,6 +155,28 @@ class PublicFacts:
         ]
         return math.sqrt(sum(squares))
 
+    def group_radii(self, *, joint: bool) -> Mapping[str, float]:
+        """Return the radius of every group of features, by role, by name."""
+        return self._group_radii[joint]
+
+    @cached_property
+    def _group_radii(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        layouts = (
+            GradientLayout.by_role(
+                self.blocks, joint_insensitive=joint, joint_public=joint
+            )
+            for joint in (False, True)
+        )
+        apart, together = (
+            {
+                group.name: self.radius(group.features)
+                for group in layout.groups
+                if group.name != INTERCEPT
+            }
+            for layout in layouts
+        )
+        return apart, together
+
     @property
     def bounds_residuals(self) -> bool:
         """Whether residuals need a bound: those of probabilities have one."""
@@ -195,15 +218,37 @@ def default_plan(facts: PublicFacts, ordinary: Spending | None = None) -> Traini
     A function of public numbers: choosing costs no privacy. Whatever is chosen,
     training holds every class to its `Spending` (`docs/theory/default_rule.md`).
     """
-    plans = [
-        _evaluated(facts, layout, influence)
+    candidates = [
+        _Candidate(facts, _group_layout(facts, influence, joint=joint), influence)
         for joint in (False, True)
         for influence in INFLUENCE_CHOICES
-        for layout in [_group_layout(facts, influence, joint=joint)]
     ]
     if ordinary is not None:
-        plans.append(standard_plan(_with_spending(facts, ordinary)))
-    return min(plans, key=lambda plan: plan.predicted_error)
+        candidates.append(_flat_candidate(_with_spending(facts, ordinary)))
+    first = candidates[0]
+    others = [replace(other, like=first.sensitivity) for other in candidates[1:]]
+    return _least_error([first, *others])
+
+
+def _least_error(candidates: Sequence["_Candidate"]) -> TrainingPlan:
+    """Return the plan of least predicted error, the first of several.
+
+    Noise of a wide layout takes long to allocate, and a lower bound on it does not.
+    A candidate whose bound is above the best error so far cannot be the best, so its
+    noise is not allocated: the answer is that of allocating all.
+    """
+    least = [candidate.least_error for candidate in candidates]
+    best: tuple[float, int] = (math.inf, len(candidates))
+    chosen = None
+    for place in np.argsort(least, kind="stable").tolist():
+        if least[place] * (1.0 - BOUND_ROUNDING) > best[0]:
+            continue
+        plan = candidates[place].plan()
+        rank = (plan.predicted_error, place)
+        if chosen is None or rank < best:
+            best, chosen = rank, plan
+    assert chosen is not None  # there are candidates
+    return chosen
 
 
 def standard_plan(facts: PublicFacts) -> TrainingPlan:
@@ -214,6 +259,10 @@ def standard_plan(facts: PublicFacts) -> TrainingPlan:
     As `default_plan`; every class is held to its `Spending`
     (`docs/theory/default_rule.md`).
     """
+    return _flat_candidate(facts).plan()
+
+
+def _flat_candidate(facts: PublicFacts) -> "_Candidate":
     features = (*facts.variance, INTERCEPT)
     layout = GradientLayout.flat(
         facts.blocks,
@@ -222,7 +271,7 @@ def standard_plan(facts: PublicFacts) -> TrainingPlan:
         column_scale=standardizing_scale(facts.blocks),
         column_offset=_central_offset(facts.blocks),
     )
-    return _evaluated(facts, layout, math.inf, noise="standard")
+    return _Candidate(facts, layout, math.inf, noise="standard")
 
 
 def or_constant(plan: TrainingPlan) -> TrainingPlan:
@@ -245,63 +294,115 @@ def _group_layout(
     every group, and the fixed point of such steps minimizes no loss at all. Influence
     is bounded in units of the residual.
     """
-    bare = GradientLayout.by_role(
-        facts.blocks, joint_insensitive=joint, joint_public=joint
-    )
-    names = [group.name for group in bare.groups if group.name != INTERCEPT]
+    radii = facts.group_radii(joint=joint)
     bound = influence * facts.nominal.residual
     return GradientLayout.by_role(
         facts.blocks,
         joint_insensitive=joint,
         joint_public=joint,
         influence_bounds={
-            name: bound for name in names if name != ColumnRole.SENSITIVE.value
+            name: bound for name in radii if name != ColumnRole.SENSITIVE.value
         },
-        feature_radii={
-            group.name: facts.radius(group.features)
-            for group in bare.groups
-            if group.name != INTERCEPT
-        },
+        feature_radii=radii,
         column_scale=standardizing_scale(facts.blocks),
         column_offset=_central_offset(facts.blocks),
     )
 
 
-def _evaluated(
-    facts: PublicFacts, layout: GradientLayout, influence: float, noise: str = "corr"
-) -> TrainingPlan:
-    flat = noise == "standard"  # one norm for the whole gradient bounds residuals, too
-    loss = facts.loss if flat else facts.bounded_loss
-    deviation = _noise_deviation(facts, layout, loss)
-    error = facts.nominal.travel * deviation / 2 + _influence_bias(facts, influence)
-    if flat and not facts.bounds_residuals:
-        error *= CLIPPING_COST
-    prediction = Prediction(facts.nominal.noise_cost * error, facts.gain)
-    travel, damping = facts.nominal.travel, DAMPING
-    if flat or not facts.bounds_residuals:
-        travel *= AVERAGED_DISTANCE
-    if flat and not facts.bounds_residuals:
-        # One norm cuts long gradients: what is left leads less far, and gains less.
-        travel, damping = CLIPPED_DISTANCE * travel, 1.0
-    if deviation > 0:
-        travel = min(travel, damping * 2 * facts.gain / deviation)
-    reach = travel / deviation if deviation > 0 else math.inf
-    wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])
-    return TrainingPlan(
-        noise=noise,
-        layout=layout,
-        loss=loss,
-        spending=facts.spending,
-        n_rows=facts.n_rows,
-        n_steps=max(STEPS[0], math.ceil(wanted)),
-        momentum=MOMENTUM,
-        travel=travel,
-        smoothness=facts.smoothness,
-        noise_deviation=deviation,
-        prediction=prediction,
-        averaged_part=AVERAGED_PART,
-        bound_growth=_growth(facts, loss, flat=flat),
-    )
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A layout that a plan may choose, with what choosing it would mean."""
+
+    facts: PublicFacts
+    layout: GradientLayout
+    influence: float
+    noise: str = "corr"
+    like: GradientSensitivity | None = None
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether one norm clips the whole gradient, which bounds residuals too."""
+        return self.noise == "standard"
+
+    @property
+    def loss(self) -> Loss:
+        return self.facts.loss if self.is_flat else self.facts.bounded_loss
+
+    @cached_property
+    def least_error(self) -> float:
+        """A number below the predicted error, found without allocating noise.
+
+        What means cost is not asked where it would have to be found for this
+        candidate alone: all that a class may spend is more than gradients may.
+        """
+        spending = self.facts.spending
+        allowed = spending.total_mu if self.is_flat else spending.gradient_mu
+        variance = least_variance(self._bounds, **self._terms(allowed))
+        return self._predicted(self._deviation(variance)).excess
+
+    def plan(self) -> TrainingPlan:
+        facts, flat = self.facts, self.is_flat
+        terms = self._terms(facts.spending.gradient_mu)
+        deviation = self._deviation(allocate_noise(self._bounds, **terms).objective)
+        prediction = self._predicted(deviation)
+        travel, damping = facts.nominal.travel, DAMPING
+        if flat or not facts.bounds_residuals:
+            travel *= AVERAGED_DISTANCE
+        if flat and not facts.bounds_residuals:
+            # One norm cuts long gradients: what is left leads less far, gains less.
+            travel, damping = CLIPPED_DISTANCE * travel, 1.0
+        if deviation > 0:
+            travel = min(travel, damping * 2 * facts.gain / deviation)
+        reach = travel / deviation if deviation > 0 else math.inf
+        wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])
+        return TrainingPlan(
+            noise=self.noise,
+            layout=self.layout,
+            loss=self.loss,
+            spending=facts.spending,
+            n_rows=facts.n_rows,
+            n_steps=max(STEPS[0], math.ceil(wanted)),
+            momentum=MOMENTUM,
+            travel=travel,
+            smoothness=facts.smoothness,
+            noise_deviation=deviation,
+            prediction=prediction,
+            averaged_part=AVERAGED_PART,
+            bound_growth=_growth(facts, self.loss, flat=flat),
+        )
+
+    def _predicted(self, deviation: float) -> Prediction:
+        """Return what a deviation of the noise costs: the more noise, the more."""
+        facts = self.facts
+        error = facts.nominal.travel * deviation / 2
+        error += _influence_bias(facts, self.influence)
+        if self.is_flat and not facts.bounds_residuals:
+            error *= CLIPPING_COST
+        return Prediction(facts.nominal.noise_cost * error, facts.gain)
+
+    def _deviation(self, variance: float) -> float:
+        """Return the deviation of the noise on one mean gradient, from its variance."""
+        free = self.facts.loss.n_free_outputs / self.facts.loss.n_outputs
+        return math.sqrt(free * variance) / self.facts.n_rows
+
+    @cached_property
+    def sensitivity(self) -> GradientSensitivity:
+        """How far one record moves a gradient under the layout."""
+        classes = self.facts.spending.classes
+        return GradientSensitivity(self.loss, self.layout, classes, like=self.like)
+
+    @cached_property
+    def _bounds(self) -> FloatArray:
+        facts = self.facts
+        return self.sensitivity.bounds(nominal_coef(facts.blocks, facts.loss))
+
+    def _terms(self, allowed: Mapping[str, float]) -> dict[str, FloatArray]:
+        """Return what noise is allocated by, besides the bounds."""
+        rows, groups = self.sensitivity.row_classes, self.sensitivity.groups
+        return {
+            "budget_mu": np.array([allowed[name] for name in rows]),
+            "sizes": np.array([group.size for group in groups], dtype=float),
+        }
 
 
 def _growth(facts: PublicFacts, loss: Loss, *, flat: bool) -> float:
@@ -309,19 +410,6 @@ def _growth(facts: PublicFacts, loss: Loss, *, flat: bool) -> float:
     if flat or not isinstance(loss, SquaredLoss):
         return FREE_GROWTH
     return max(1.0, facts.largest_residual / loss.residual_bound)
-
-
-def _noise_deviation(facts: PublicFacts, layout: GradientLayout, loss: Loss) -> float:
-    """Return the deviation of the noise on one mean gradient, at nominal parameters."""
-    sensitivity = GradientSensitivity(loss, layout, facts.spending.classes)
-    allowed = facts.spending.gradient_mu
-    allocation = allocate_noise(
-        np.array(sensitivity.bounds(nominal_coef(facts.blocks, facts.loss))),
-        budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
-        sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
-    )
-    free = facts.loss.n_free_outputs / facts.loss.n_outputs
-    return math.sqrt(free * allocation.objective) / facts.n_rows
 
 
 def _influence_bias(facts: PublicFacts, influence: float) -> float:

@@ -148,10 +148,9 @@ class GradientLayout:
         with knots counts as a feature here. The mappings give numbers by group name;
         groups left out have none.
         """
-        by_role: dict[ColumnRole, list[str]] = {role: [] for role in ColumnRole}
+        by_role: dict[ColumnRole, dict[str, None]] = {role: {} for role in ColumnRole}
         for block in blocks:
-            if block.part not in by_role[block.role]:
-                by_role[block.role].append(block.part)
+            by_role[block.role][block.part] = None
         members: dict[str, tuple[str, ...]] = {}
         separate = {
             ColumnRole.SENSITIVE: not joint_sensitive,
@@ -268,11 +267,20 @@ class GradientLayout:
         return rows
 
     def _raw_features(self, group: GradientGroup) -> tuple[str, ...]:
-        own = [b.feature for b in self.blocks if b.part in group.features]
-        return tuple(dict.fromkeys(own))
+        own = sorted(self._places[f] for f in group.features if f in self._places)
+        return tuple(dict.fromkeys(self.blocks[i].feature for i in own))
 
     def _roles(self, group: GradientGroup) -> set[ColumnRole]:
-        return {b.role for b in self.blocks if b.part in group.features}
+        own = (self._places[f] for f in group.features if f in self._places)
+        return {self.blocks[i].role for i in own}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """First block of every part; a part has one feature and one role."""
+        places: dict[str, int] = {}
+        for place, block in enumerate(self.blocks):
+            places.setdefault(block.part, place)
+        return places
 
 
 def standardizing_scale(blocks: Sequence[Block]) -> FloatArray:

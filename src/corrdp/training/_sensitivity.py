@@ -20,7 +20,7 @@ from corrdp.training._losses import (
     SquaredLoss,
     UnclippedSquaredLoss,
 )
-from corrdp.training._sensitivity_geometry import feature_geometries
+from corrdp.training._sensitivity_geometry import feature_geometries, regrouped
 from corrdp.training._sensitivity_moves import group_moves
 from corrdp.training._sensitivity_residuals import (
     ResidualPairs,
@@ -51,6 +51,9 @@ class GradientSensitivity:
         The public row of `record_gradients`, if it is not the default.
     compiled : bool
         Whether to use numba where it is installed; the bounds are the same.
+    like : GradientSensitivity, optional
+        Of a layout that differs in its groups alone, under the same classes and the
+        same reference: what does not depend on groups is taken from there.
 
     Attributes
     ----------
@@ -58,6 +61,10 @@ class GradientSensitivity:
         Columns of the bounds.
     row_classes : tuple of str
         Neighbor class of every row; a class has several.
+    geometries : tuple of FeatureGeometry
+        Corners of every feature.
+    scores : ScoreRanges
+        How far scores reach, and how far classes move them.
 
     Guarantee
     ---------
@@ -79,18 +86,28 @@ class GradientSensitivity:
         label_bounds: tuple[float, float] = (-0.5, 0.5),
         reference: FloatArray | None = None,
         compiled: bool = True,
+        like: "GradientSensitivity | None" = None,
     ) -> None:
         self.loss = loss
         self.layout = layout
         self.classes = tuple(classes)
         self.label_bounds = _checked_label_bounds(label_bounds)
-        geometries = feature_geometries(layout)
+        geometries = (
+            feature_geometries(layout)
+            if like is None
+            else regrouped(like.geometries, layout)
+        )
+        self.geometries = geometries
         chains = tuple(chains_of(loss, layout, geometries, self.classes))
         self.groups: tuple[Group, ...] = layout.table_groups(loss.n_outputs)
         self.row_classes: tuple[str, ...] = tuple(
             chain.neighbor.name for chain in chains for _ in chain.corners
         )
-        self._scores = ScoreRanges(layout, geometries, self.classes, reference)
+        self.scores = (
+            ScoreRanges(layout, geometries, self.classes, reference)
+            if like is None
+            else like.scores
+        )
         self._table = move_table(layout, geometries, self.classes, chains)
         self._compiled = _compiled_function() if compiled else None
         if loss.n_outputs > 1:
@@ -131,7 +148,7 @@ class GradientSensitivity:
         if anchor is None and self._compiled is not None:
             return self._compiled_bounds(coef, loss)
         if anchor is None:
-            return self._moves(self._pairs_of(loss, self._scores.at(coef)))
+            return self._moves(self._pairs_of(loss, self.scores.at(coef)))
         return self._moves(self._difference_pairs(loss, coef, anchor))
 
     def worst_case_bounds(self, parameter_radius: float | None = None) -> FloatArray:
@@ -146,7 +163,7 @@ class GradientSensitivity:
                 f"{type(self.loss).__name__} grows with the parameters. "
                 "Pass the radius they are projected on, or clip the residual."
             )
-        scores = self._scores.up_to(radius)
+        scores = self.scores.up_to(radius)
         return self._moves(self._pairs_of(self.loss, scores))
 
     def contribution(self) -> FloatArray:
@@ -173,7 +190,7 @@ class GradientSensitivity:
         assert self._compiled is not None
         bounds: FloatArray = self._compiled(
             np.asarray(coef, dtype=np.float64),
-            self._scores.corners,
+            self.scores.corners,
             self._table,
             isinstance(loss, LogisticLoss),
             loss.residual_limit,
@@ -200,7 +217,7 @@ class GradientSensitivity:
         A difference is at most what the residual can move over the step, and moves
         with the record at most as both residuals do.
         """
-        step = self._scores.at(coef - anchor)
+        step = self.scores.at(coef - anchor)
         if isinstance(loss, UnclippedSquaredLoss):
             peak = max(step.high, -step.low)
             return box_pairs(peak, step.change, step.reference_change)
@@ -210,8 +227,8 @@ class GradientSensitivity:
             peak = math.tanh(max(step.high, -step.low) / 4.0)
         else:
             peak = min(2.0 * loss.residual_limit, max(step.high, -step.low))
-        here = self._gaps(loss, self._scores.at(coef), cancels=True)
-        there = self._gaps(loss, self._scores.at(anchor), cancels=True)
+        here = self._gaps(loss, self.scores.at(coef), cancels=True)
+        there = self._gaps(loss, self.scores.at(anchor), cancels=True)
         return box_pairs(peak, here[0] + there[0], here[1] + there[1])
 
     def _largest_residual(self, loss: Loss, scores: Scores) -> float:

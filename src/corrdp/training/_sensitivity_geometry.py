@@ -6,13 +6,15 @@ All suprema that a bound needs are attained at corners.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.policy import BlockKind, ColumnRole
+from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.training._layout import INTERCEPT, GradientLayout
 
 _MOST_CORNERS_IN_PAIRS = 64
@@ -56,11 +58,13 @@ class FeatureGeometry:
 def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
     """Return the geometry of every feature in column order, the intercept last."""
     group_of = {f: i for i, g in enumerate(layout.groups) for f in g.features}
+    parts: dict[str, list[Block]] = defaultdict(list)
+    for block in layout.blocks:
+        parts[block.part].append(block)
     geometries = []
-    for name in dict.fromkeys(block.part for block in layout.blocks):
+    for name, blocks in parts.items():
         columns: list[int] = []
         codes: list[float] = []
-        blocks = [block for block in layout.blocks if block.part == name]
         for block in blocks:
             ends = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (1.0,)
             for column in range(block.start, block.stop):
@@ -68,22 +72,25 @@ def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
                 codes += ends
         values = np.array(codes) * layout.column_scale[columns]
         offset = layout.column_offset[blocks[0].start : blocks[-1].stop]
-        corners = np.zeros((len(columns), offset.size))
-        corners[np.arange(len(columns)), np.array(columns) - blocks[0].start] = values
+        places = np.array(columns, dtype=np.int64)
         geometries.append(
             FeatureGeometry(
                 name,
                 blocks[0].feature,
                 group_of[name],
                 blocks[0].role is ColumnRole.SENSITIVE,
-                np.array(columns, dtype=np.int64),
+                places,
                 values,
-                *_extent(corners - offset),
+                *_extent(
+                    (places - blocks[0].start).tobytes(),
+                    values.tobytes(),
+                    offset.tobytes(),
+                ),
             )
         )
     if layout.has_intercept:
         last = np.array([layout.n_columns - 1], dtype=np.int64)
-        one = np.ones((1, 1))
+        one = np.ones(1)
         geometries.append(
             FeatureGeometry(
                 INTERCEPT,
@@ -91,11 +98,51 @@ def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
                 group_of[INTERCEPT],
                 False,
                 last,
-                one[0],
-                *_extent(one),
+                one,
+                *_extent(
+                    np.zeros_like(last).tobytes(), one.tobytes(), np.zeros(1).tobytes()
+                ),
             )
         )
     return tuple(geometries)
+
+
+def regrouped(
+    geometries: Sequence[FeatureGeometry], layout: GradientLayout
+) -> tuple[FeatureGeometry, ...]:
+    """Return geometries under a layout that differs from theirs in groups alone."""
+    group_of = {f: i for i, g in enumerate(layout.groups) for f in g.features}
+    return tuple(
+        geometry
+        if geometry.group == group_of[geometry.name]
+        else replace(geometry, group=group_of[geometry.name])
+        for geometry in geometries
+    )
+
+
+class ChangedFeatures:
+    """Which geometries a class of neighbors changes, looked up by feature.
+
+    Parameters
+    ----------
+    geometries : sequence of FeatureGeometry
+        All of a layout, in column order.
+    """
+
+    def __init__(self, geometries: Sequence[FeatureGeometry]) -> None:
+        self._geometries = geometries
+        self._places: dict[str, list[int]] = defaultdict(list)
+        for place, geometry in enumerate(geometries):
+            self._places[geometry.feature].append(place)
+
+    def places(self, features: Iterable[str]) -> list[int]:
+        """Return the places of the geometries of some features, rising."""
+        named = dict.fromkeys(features)
+        return sorted(i for name in named for i in self._places.get(name, ()))
+
+    def of(self, features: Iterable[str]) -> list[FeatureGeometry]:
+        """Return the geometries of some features, in column order."""
+        return [self._geometries[place] for place in self.places(features)]
 
 
 def group_radius(
@@ -109,11 +156,30 @@ def group_radius(
     return np.asarray(np.minimum(np.sqrt(squares), ball))
 
 
-def _extent(corners: FloatArray) -> tuple[float, float, FloatArray]:
-    """Return radius, diameter and pairs of corners after centering."""
+@lru_cache(maxsize=4096)
+def _extent(
+    places: bytes, values: bytes, offset: bytes
+) -> tuple[float, float, FloatArray]:
+    """Return radius, diameter and pairs of corners after centering.
+
+    Most features of a wide table have the same corners, and the candidates of a plan
+    differ in groups only: what was found once is shared. Offsets are public.
+
+    Parameters
+    ----------
+    places : bytes of int64
+        Column of the non-zero code of every corner, counted within the feature.
+    values, offset : bytes of float64
+        That code, scaled; what centering takes off every column of the feature.
+    """
+    at, center = np.frombuffer(places, np.int64), np.frombuffer(offset)
+    corners = np.zeros((at.size, center.size))
+    corners[np.arange(at.size), at] = np.frombuffer(values)
+    corners -= center
     squares = (corners**2).sum(axis=1)
     radius = math.sqrt(squares.max())
     same = np.array([[0.0, 4.0 * squares.max(), 0.0]])
+    same.flags.writeable = False  # shared by all who ask
     if len(corners) == 1:
         return radius, 0.0, same
     first, second = np.triu_indices(len(corners), k=1)
@@ -128,7 +194,9 @@ def _extent(corners: FloatArray) -> tuple[float, float, FloatArray]:
     )
     if len(corners) > _MOST_CORNERS_IN_PAIRS:
         pairs = pairs.max(axis=0, keepdims=True)  # one entry above them all
-    return radius, math.sqrt(pairs[:, 0].max()), _undominated(np.vstack([same, pairs]))
+    worst = _undominated(np.vstack([same, pairs]))
+    worst.flags.writeable = False
+    return radius, math.sqrt(pairs[:, 0].max()), worst
 
 
 def _undominated(pairs: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import LogisticLoss, Loss
-from corrdp.training._sensitivity_geometry import FeatureGeometry
+from corrdp.training._sensitivity_geometry import ChangedFeatures, FeatureGeometry
 
 
 class Corner(IntEnum):
@@ -80,8 +80,9 @@ def chains_of(
         if math.isfinite(group.influence_bound)
     }
     signed = isinstance(loss, LogisticLoss)
+    all_changed = ChangedFeatures(geometries)
     for neighbor in classes:
-        changed = [g for g in geometries if g.feature in neighbor.features]
+        changed = all_changed.of(neighbor.features)
         flips = signed and neighbor.label_changes
         fixed = all(g.sensitive for g in changed)
         if changed or not flips:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
-from corrdp.training._sensitivity_geometry import FeatureGeometry
+from corrdp.training._sensitivity_geometry import ChangedFeatures, FeatureGeometry
 
 
 class Scores(NamedTuple):
@@ -92,10 +93,10 @@ class ScoreRanges:
         if reference is not None:
             hidden = np.append(layout.sensitive_columns, intercept > 0.0)
             at[hidden] = layout.features(np.asarray(reference)[None])[0, hidden]
-        changed = np.array(
-            [[g.feature in c.features for g in geometries] for c in classes],
-            dtype=float,
-        )
+        lookup = ChangedFeatures(geometries)
+        changed = np.zeros((len(classes), len(geometries)))
+        for row, neighbor in enumerate(classes):
+            changed[row, lookup.places(neighbor.features)] = 1.0
         sensitive = np.array([g.sensitive for g in geometries])
         self.corners = CornerScores(
             columns=np.concatenate([g.columns for g in geometries]),
@@ -108,8 +109,8 @@ class ScoreRanges:
             reference=at,
         )
         self._n_classes = len(classes)
+        self._sizes = sizes
         self._set_reach_per_radius(geometries)
-        self._set_pairs(sizes)
 
     def at(self, coef: FloatArray) -> Scores:
         """Return the reach of ``features @ coef``."""
@@ -165,26 +166,28 @@ class ScoreRanges:
         diameters = np.array([g.diameter for g in geometries])
         self._change_per_radius = np.sqrt(self.corners.changed @ diameters**2)
 
-    def _set_pairs(self, sizes: Sequence[int]) -> None:
-        pairs = [np.triu_indices(size, k=1) for size in sizes]
+    @cached_property
+    def _pairs(self) -> "_CornerPairs":
+        """Pairs of corners of a feature, which several outputs need."""
+        pairs = [np.triu_indices(size, k=1) for size in self._sizes]
         moving = [index for index, (first, _) in enumerate(pairs) if first.size]
-        self._first = np.concatenate(
-            [pairs[i][0] + self.corners.starts[i] for i in moving]
-        )
-        self._second = np.concatenate(
-            [pairs[i][1] + self.corners.starts[i] for i in moving]
-        )
+        starts = self.corners.starts
         counts = [pairs[i][0].size for i in moving]
-        self._pair_starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-        self._pair_changed = self.corners.changed[:, moving]
+        return _CornerPairs(
+            first=np.concatenate([pairs[i][0] + starts[i] for i in moving]),
+            second=np.concatenate([pairs[i][1] + starts[i] for i in moving]),
+            starts=np.concatenate([[0], np.cumsum(counts)[:-1]]),
+            changed=self.corners.changed[:, moving],
+        )
 
     def _at_matrix(self, coef: FloatArray) -> Scores:
         corner = coef[self.corners.columns] * self.corners.values[:, None]
+        pairs = self._pairs
         farthest = np.maximum.reduceat(
-            _norm_and_spread(corner[self._first] - corner[self._second]),
-            self._pair_starts,
+            _norm_and_spread(corner[pairs.first] - corner[pairs.second]),
+            pairs.starts,
         )
-        change, spread = (self._pair_changed @ farthest).T
+        change, spread = (pairs.changed @ farthest).T
         shift = np.add.reduceat(
             coef * self.corners.offset[:, None], self.corners.first_columns
         )
@@ -205,6 +208,13 @@ class ScoreRanges:
             spread=spread[:n],
             reference_spread=spread[n:],
         )
+
+
+class _CornerPairs(NamedTuple):
+    first: IntArray
+    second: IntArray
+    starts: IntArray
+    changed: FloatArray
 
 
 def _norm_and_spread(rows: FloatArray) -> FloatArray:

@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
-from corrdp.training._sensitivity_geometry import FeatureGeometry, group_radius
+from corrdp.training._sensitivity_geometry import (
+    ChangedFeatures,
+    FeatureGeometry,
+    group_radius,
+)
 from corrdp.training._sensitivity_rows import Chain, Corner
 
 BoolArray = NDArray[np.bool_]
@@ -134,11 +138,11 @@ def move_table(
     clip_norm = np.array([group.clip_norm for group in layout.groups])
     reach = _influence_reach(layout, radius)
     bounded = np.flatnonzero(np.isfinite(reach))
-    changed = [
-        [g for g in geometries if g.feature in chain.neighbor.features]
-        for chain in chains
-    ]
-    loose = [sorted({g.group for g in own} & set(bounded.tolist())) for own in changed]
+    lookup = ChangedFeatures(geometries)
+    places = [lookup.places(chain.neighbor.features) for chain in chains]
+    changed = [[geometries[place] for place in own] for own in places]
+    bound = set(bounded.tolist())
+    loose = [sorted({g.group for g in own} & bound) for own in changed]
 
     row_chain = [i for i, chain in enumerate(chains) for _ in chain.corners]
     n_rows = len(row_chain)
@@ -156,9 +160,7 @@ def move_table(
     fixed = np.array([chains[i].reference_fixed for i in row_chain])
     indices = {neighbor.name: i for i, neighbor in enumerate(classes)}
     owner = np.array([indices[chains[i].neighbor.name] for i in all_chain])
-    still, diameter, pairs = _changes(
-        layout, geometries, [changed[i] for i in all_chain]
-    )
+    still, diameter, pairs = _changes(layout, geometries, places, all_chain)
     return MoveTable(
         n_rows=n_rows,
         owner=owner,
@@ -221,33 +223,57 @@ def _is_projected(
 def _changes(
     layout: GradientLayout,
     geometries: Sequence[FeatureGeometry],
-    changed_by_row: Sequence[Sequence[FeatureGeometry]],
+    places: Sequence[Sequence[int]],
+    row_chain: Sequence[int],
 ) -> tuple[FloatArray, FloatArray, ChangedPairs]:
-    """Return what stays, how far the rest moves, and the pairs it moves between."""
-    projected = _is_projected(layout, geometries)
-    n_groups = projected.size
-    still = np.zeros((len(changed_by_row), n_groups))
+    """Return what stays, how far the rest moves, and the pairs it moves between.
+
+    Parameters
+    ----------
+    places : sequence of sequence of int
+        Per chain, the geometries that change: all rows of a chain share the answer.
+    row_chain : sequence of int
+        Chain of every row, probes included.
+    """
+    projected = _is_projected(layout, geometries).tolist()
+    n_groups = len(projected)
+    group = np.array([geometry.group for geometry in geometries])
+    square = np.array([geometry.radius**2 for geometry in geometries])
+    spread = np.array([geometry.diameter**2 for geometry in geometries])
+    members = [np.flatnonzero(group == index) for index in range(n_groups)]
+    # bincount and accumulate add in column order, as one would by hand.
+    still = np.tile(np.bincount(group, square, n_groups), (len(places), 1))
     diameter = np.zeros(still.shape)
+    keeps = np.ones(group.size, dtype=bool)
+    for chain, own in enumerate(places):
+        keeps[own] = False
+        np.add.at(diameter[chain], group[own], spread[own])
+        for index in dict.fromkeys(group[own].tolist()):
+            rest = square[members[index][keeps[members[index]]]]
+            still[chain, index] = np.add.accumulate(rest)[-1] if rest.size else 0.0
+        keeps[own] = True
+    own_pairs = [
+        [
+            (geometries[i].group, geometries[i].pairs)
+            for i in sorted(own, key=lambda i: geometries[i].group)
+            if not projected[geometries[i].group]
+        ]
+        for own in places
+    ]
     rows: list[int] = []
     pairs: list[FloatArray] = [np.empty((0, 3))]
     features: list[int] = []
     cell_starts: list[int] = []
     cells: list[int] = []
-    for row, changed in enumerate(changed_by_row):
-        names = {geometry.name for geometry in changed}
-        for geometry in geometries:
-            if geometry.name not in names:
-                still[row, geometry.group] += geometry.radius**2
-        for geometry in sorted(changed, key=lambda geometry: geometry.group):
-            diameter[row, geometry.group] += geometry.diameter**2
-            if not projected[geometry.group]:
-                cell = row * n_groups + geometry.group
-                if cells[-1:] != [cell]:
-                    cells.append(cell)
-                    cell_starts.append(len(features))
-                features.append(len(rows))
-                rows += [row] * len(geometry.pairs)
-                pairs.append(geometry.pairs)
+    for row, chain in enumerate(row_chain):
+        for index, corners in own_pairs[chain]:
+            cell = row * n_groups + index
+            if cells[-1:] != [cell]:
+                cells.append(cell)
+                cell_starts.append(len(features))
+            features.append(len(rows))
+            rows += [row] * len(corners)
+            pairs.append(corners)
     changed_pairs = ChangedPairs(
         np.array(rows, dtype=np.int64),
         np.ascontiguousarray(np.concatenate(pairs).T),
@@ -255,7 +281,7 @@ def _changes(
         np.array(cell_starts, dtype=np.int64),
         np.array(cells, dtype=np.int64),
     )
-    return still, np.sqrt(diameter), changed_pairs
+    return still[row_chain], np.sqrt(diameter)[row_chain], changed_pairs
 
 
 def _loose_cells(
