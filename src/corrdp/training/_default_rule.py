@@ -239,7 +239,7 @@ def _least_error(candidates: Sequence["_Candidate"]) -> TrainingPlan:
     """
     least = [candidate.least_error for candidate in candidates]
     best: tuple[float, int] = (math.inf, len(candidates))
-    chosen = None
+    chosen: TrainingPlan | None = None
     for place in np.argsort(least, kind="stable").tolist():
         if least[place] * (1.0 - BOUND_ROUNDING) > best[0]:
             continue

@@ -20,7 +20,11 @@ from corrdp.training._losses import (
     SquaredLoss,
     UnclippedSquaredLoss,
 )
-from corrdp.training._sensitivity_geometry import feature_geometries, regrouped
+from corrdp.training._sensitivity_geometry import (
+    FeatureGeometry,
+    feature_geometries,
+    regrouped,
+)
 from corrdp.training._sensitivity_moves import group_moves
 from corrdp.training._sensitivity_residuals import (
     ResidualPairs,
@@ -92,18 +96,18 @@ class GradientSensitivity:
         self.layout = layout
         self.classes = tuple(classes)
         self.label_bounds = _checked_label_bounds(label_bounds)
-        geometries = (
+        geometries: tuple[FeatureGeometry, ...] = (
             feature_geometries(layout)
             if like is None
             else regrouped(like.geometries, layout)
         )
-        self.geometries = geometries
+        self.geometries: tuple[FeatureGeometry, ...] = geometries
         chains = tuple(chains_of(loss, layout, geometries, self.classes))
         self.groups: tuple[Group, ...] = layout.table_groups(loss.n_outputs)
         self.row_classes: tuple[str, ...] = tuple(
             chain.neighbor.name for chain in chains for _ in chain.corners
         )
-        self.scores = (
+        self.scores: ScoreRanges = (
             ScoreRanges(layout, geometries, self.classes, reference)
             if like is None
             else like.scores

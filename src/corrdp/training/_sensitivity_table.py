@@ -242,7 +242,8 @@ def _changes(
     spread = np.array([geometry.diameter**2 for geometry in geometries])
     members = [np.flatnonzero(group == index) for index in range(n_groups)]
     # bincount and accumulate add in column order, as one would by hand.
-    still = np.tile(np.bincount(group, square, n_groups), (len(places), 1))
+    whole = np.bincount(group, square, n_groups).astype(np.float64)
+    still: FloatArray = np.tile(whole, (len(places), 1))
     diameter = np.zeros(still.shape)
     keeps = np.ones(group.size, dtype=bool)
     for chain, own in enumerate(places):
