@@ -19,7 +19,6 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from corrdp._tables import read_table
 from corrdp.leakage import CountLayout, count_codes, iter_codes
 from corrdp.policy import (
     BooleanDomain,
@@ -34,6 +33,7 @@ from corrdp.policy import (
     number_columns,
 )
 from corrdp.queries._columns import read_groups
+from corrdp.tables._files import read_table
 
 DOMAINS = {
     "number": NumberDomain(0, 1000, 10, Slot()),

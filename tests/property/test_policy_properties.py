@@ -9,7 +9,6 @@ import tomlkit
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from corrdp._cells import MISSING_TEXTS
 from corrdp.exceptions import PolicyError
 from corrdp.policy import (
     BooleanDomain,
@@ -28,6 +27,7 @@ from corrdp.policy import (
     class_epsilon,
     neighbor_classes,
 )
+from corrdp.tables._cells import MISSING_TEXTS
 
 # A busy machine is no counterexample.
 NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8)

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 
 def read_data(path: str, policy: "Policy", *, with_label: bool = True) -> Any:
     """Return the policy's columns of a table, and no others."""
-    from corrdp._tables import read_table
     from corrdp.policy import number_columns
+    from corrdp.tables import read_table
 
     declared = _declared(policy, with_label=with_label)
     names = [column.name for column in declared]
@@ -18,15 +18,15 @@ def read_data(path: str, policy: "Policy", *, with_label: bool = True) -> Any:
 
 def read_all(path: str, policy: "Policy") -> Any:
     """Return a whole table, the policy's columns as it declares them."""
-    from corrdp._tables import read_table
     from corrdp.policy import number_columns
+    from corrdp.tables import read_table
 
     return read_table(path, number_columns=number_columns(_declared(policy)))
 
 
 def read_texts(path: str) -> Any:
     """Return a whole table as texts, for drafts: there is no policy yet."""
-    from corrdp._tables import read_table
+    from corrdp.tables import read_table
 
     return read_table(path, number_columns=())
 

@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from corrdp._cells import number_of
-from corrdp._frames import read_columns
 from corrdp.policy import NumberDomain, Policy
+from corrdp.tables import number_of, read_columns
 
 
 def count_clipped_rows(policy: Policy, X: Any) -> int:

@@ -7,11 +7,10 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from corrdp._frames import check_columns
-from corrdp._tables import BATCH_ROWS, iter_batches
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._counts import CodeColumns
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder, number_columns
+from corrdp.tables import BATCH_ROWS, check_columns, iter_batches
 
 
 def iter_codes(

@@ -16,7 +16,6 @@ from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger import _store
 from corrdp.ledger._accounts import Account, Price, price_release
 from corrdp.ledger._balance import Remaining, check_no_overdraft
-from corrdp.ledger._fingerprint import check_same_data, table_fingerprint
 from corrdp.ledger._opening import open_accounts
 from corrdp.ledger._reading import (
     known_policies,
@@ -29,6 +28,7 @@ from corrdp.ledger._releases import KIND, check_new_release, read_releases
 from corrdp.ledger._rules import UNITS, Rule
 from corrdp.ledger._verified import Verified, verify_entries
 from corrdp.policy import Budget, Policy
+from corrdp.tables import check_same_data, table_fingerprint
 
 
 @dataclass(frozen=True)

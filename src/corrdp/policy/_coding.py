@@ -14,14 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._cells import (
-    MISSING_TEXTS,
-    canonical_text,
-    is_missing,
-    loose_text,
-    number_of,
-)
-from corrdp._frames import Column, DistinctColumn
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import PolicyError
 from corrdp.policy._domains import (
@@ -31,6 +23,15 @@ from corrdp.policy._domains import (
     NumberDomain,
     Replace,
     Slot,
+)
+from corrdp.tables import (
+    MISSING_TEXTS,
+    Column,
+    DistinctColumn,
+    canonical_text,
+    is_missing,
+    loose_text,
+    number_of,
 )
 
 _UNKNOWN = -1

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corrdp._cells import canonical_text
 from corrdp._validate import check_count, check_real
 from corrdp.exceptions import PolicyError
+from corrdp.tables import canonical_text
 
 
 @dataclass(frozen=True, slots=True)

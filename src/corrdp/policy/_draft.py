@@ -7,9 +7,9 @@ from typing import Any
 
 import tomlkit
 
-from corrdp._cells import MISSING_TEXTS
 from corrdp.exceptions import PolicyError
 from corrdp.policy._guess import FEWEST_ROWS, Guess, guess_domain
+from corrdp.tables import MISSING_TEXTS
 
 READ_MARK = "read from data: confirm"
 """Comment beside every field that awaits confirmation."""

@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from corrdp._cells import canonical_text
-from corrdp._frames import check_columns, read_distinct, read_series
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import PolicyError
 from corrdp.policy._coding import (
@@ -27,6 +25,7 @@ from corrdp.policy._curves import has_knots, hat_codes, knot_positions, knots_of
 from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot
 from corrdp.policy._features import ColumnRole, Feature, Label
 from corrdp.policy._policy import Policy
+from corrdp.tables import canonical_text, check_columns, read_distinct, read_series
 
 
 class BlockKind(StrEnum):

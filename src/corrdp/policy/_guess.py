@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from corrdp._cells import MISSING_TEXTS
 from corrdp.exceptions import PolicyError
+from corrdp.tables import MISSING_TEXTS
 
 MOST_CATEGORIES = 30
 """More different values than this are no categories."""

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._cells import number_of
 from corrdp._typing import FloatArray
 from corrdp.exceptions import PolicyError
 from corrdp.policy import (
@@ -28,6 +27,7 @@ from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._kinds import Count
 from corrdp.queries._plan import QueryPlan, plan_queries
 from corrdp.queries._result import Answer
+from corrdp.tables import number_of
 
 _POSITIVE = [m * 10.0**k for k in range(-3, 10) for m in (1, 2, 5)]
 GRID: FloatArray = np.array([*(-x for x in reversed(_POSITIVE)), 0.0, *_POSITIVE])

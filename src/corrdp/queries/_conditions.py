@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._cells import canonical_text
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import BooleanDomain, CategoryDomain, NumberDomain, Policy
 from corrdp.queries._columns import (
@@ -26,6 +25,7 @@ from corrdp.queries._columns import (
     read_groups,
     read_numbers,
 )
+from corrdp.tables import canonical_text
 
 OPERATORS = {
     "=": operator.eq,

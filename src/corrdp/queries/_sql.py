@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from corrdp._cells import canonical_text
 from corrdp.exceptions import CorrDPError
 from corrdp.queries._ask import split_and_filtered
 from corrdp.queries._conditions import Absence, Comparison, Condition, Membership
@@ -22,6 +21,7 @@ from corrdp.queries._kinds import (
 )
 from corrdp.queries._quantiles import Quantiles
 from corrdp.queries._query import Arithmetic, Constant, Query, Questions
+from corrdp.tables import canonical_text
 
 _PARTS = {"expressions", "from", "from_", "where", "group", "kind"}
 _SIGNS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}

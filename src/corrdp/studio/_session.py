@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from corrdp._files import write_text
-from corrdp._tables import read_table
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import DraftWishes, Policy, draft_policy, guess_domain
 from corrdp.studio._jobs import Jobs
+from corrdp.tables import read_table
 
 POLICY_FILE, LEAKAGE_FILE, MODEL_FOLDER = "policy.toml", "leakage.json", "model"
 ROLES = {

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from corrdp._tables import read_table
 from corrdp.accounting import in_sample_leakage_upper
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._definition import definition_leakage
@@ -24,6 +23,7 @@ from corrdp.leakage.estimators import (
 from corrdp.leakage.release._noise import grouped
 from corrdp.leakage.release._request import LeakageRequest, counted_tables
 from corrdp.policy import Conditioning, number_columns
+from corrdp.tables import read_table
 from corrdp.theory import (
     discrete_estimation_constants,
     gaussian_estimation_constants,

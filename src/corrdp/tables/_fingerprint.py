@@ -11,9 +11,9 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from corrdp._frames import read_columns
 from corrdp._typing import JSONObject
 from corrdp.exceptions import BudgetError, CorrDPWarning
+from corrdp.tables._frames import read_columns
 
 _MISSING = struct.pack("<d", math.nan)
 _REMEDY = (

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corrdp._arrow_cells import (
+from corrdp.tables._arrow_cells import (
     number_array,
     number_column,
     text_array,
     text_column,
 )
-from corrdp._cells import (
+from corrdp.tables._cells import (
     NO_TEXT,
     canonical_text,
     is_missing,

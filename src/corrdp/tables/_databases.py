@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corrdp._arrow_cells import number_array, text_array
-from corrdp._reading import Reader, check_names, guarded, texts_and_numbers
 from corrdp.exceptions import CorrDPError
+from corrdp.tables._arrow_cells import number_array, text_array
+from corrdp.tables._reading import Reader, check_names, guarded, texts_and_numbers
 
 
 def database_reader(path: Path, table: str) -> Reader:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from corrdp._arrow_cells import number_column, text_column
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.tables._arrow_cells import number_column, text_column
 
 Reader = Callable[[Path, Sequence[str] | None, Sequence[str], int], Iterator[Any]]
 """From path, columns, number columns and batch size to tables of text and floats."""

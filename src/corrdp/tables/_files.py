@@ -1,10 +1,10 @@
 """Tables from files, whole or in batches: CSV, Parquet, Arrow, SQLite, DuckDB.
 
 Needs pyarrow (``pip install corrdp[files]``). Columns declared numbers are read as
-floats, all others as canonical text, cell by cell (`corrdp._cells`): no type is ever
-inferred, since one record could change how all others are read. Parsers quote what they
-stumble over, so their messages never pass: a refusal names the file and the declared
-columns only.
+floats, all others as canonical text, cell by cell (`_cells`): no type is ever inferred,
+since one record could change how all others are read. Parsers quote what they stumble
+over, so their messages never pass: a refusal names the file and the declared columns
+only.
 """
 
 import glob
@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from corrdp._databases import database_reader
-from corrdp._reading import Reader, check_names, guarded, texts_and_numbers
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
+from corrdp.tables._databases import database_reader
+from corrdp.tables._reading import Reader, check_names, guarded, texts_and_numbers
 
 BATCH_ROWS = 2**18
 """Rows of a batch, unless told otherwise."""

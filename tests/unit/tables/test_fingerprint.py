@@ -11,9 +11,9 @@ import pytest
 from corrdp.accounting import WHOLE_RECORD, LaplaceEvent
 from corrdp.exceptions import BudgetError, CorrDPWarning
 from corrdp.ledger import Ledger
-from corrdp.ledger._fingerprint import table_fingerprint
 from corrdp.mechanisms import answer_queries
 from corrdp.policy import Budget, CategoryDomain, Feature, NumberDomain, Policy
+from corrdp.tables._fingerprint import table_fingerprint
 
 KEY = b"k" * 32
 

@@ -10,8 +10,8 @@ import pyarrow.feather as pf
 import pyarrow.parquet as pq
 import pytest
 
-from corrdp._tables import iter_batches, read_table
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.tables._files import iter_batches, read_table
 
 FRAME = pd.DataFrame({"age": [1, 2, 3], "name": ["a", None, "c"], "x": [0.5, 1.5, 2.5]})
 

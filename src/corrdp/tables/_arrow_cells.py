@@ -1,7 +1,7 @@
 """Arrow columns cell by cell: canonical texts, or numbers; each value looked at alone.
 
 Distinct values are converted once and put back in place, which changes the cost and
-not the result: what a cell becomes is a function of that cell (`corrdp._cells`).
+not the result: what a cell becomes is a function of that cell (`corrdp.tables._cells`).
 """
 
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from corrdp._cells import NO_TEXT, canonical_text, is_missing, number_of
 from corrdp._typing import FloatArray
+from corrdp.tables._cells import NO_TEXT, canonical_text, is_missing, number_of
 
 _PLAIN = r"^-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?$"
 """Numbers that Arrow and Python read alike, and that neither overflow nor vanish."""

@@ -1,0 +1,47 @@
+"""Tables: every door to rows, and what identifies them.
+
+Frames (pandas, polars, pyarrow, numpy) come in through `read_columns` and its
+neighbors; files (CSV, Parquet, Arrow, SQLite, DuckDB) through `read_table` and
+`iter_batches`. Whatever the door, a cell is read alone: `canonical_text` and
+`number_of` say what it is, and no other row has a say in it.
+"""
+
+from corrdp.tables._cells import (
+    MISSING_TEXTS,
+    NO_TEXT,
+    canonical_text,
+    is_missing,
+    loose_text,
+    number_of,
+)
+from corrdp.tables._files import BATCH_ROWS, iter_batches, read_table, require_pyarrow
+from corrdp.tables._fingerprint import check_same_data, table_fingerprint
+from corrdp.tables._frames import (
+    Column,
+    DistinctColumn,
+    check_columns,
+    read_columns,
+    read_distinct,
+    read_series,
+)
+
+__all__ = [
+    "BATCH_ROWS",
+    "MISSING_TEXTS",
+    "NO_TEXT",
+    "Column",
+    "DistinctColumn",
+    "canonical_text",
+    "check_columns",
+    "check_same_data",
+    "is_missing",
+    "iter_batches",
+    "loose_text",
+    "number_of",
+    "read_columns",
+    "read_distinct",
+    "read_series",
+    "read_table",
+    "require_pyarrow",
+    "table_fingerprint",
+]
