@@ -181,8 +181,27 @@ def test_by_mouse_a_double_click_a_reload_and_a_second_tab_pay_once(driver, stud
 
 
 def test_by_keyboard_on_a_phone_the_path_is_the_same(driver, studio):
-    address, _, _ = studio
+    address, folder, _ = studio
     to_training(driver, address, by_keyboard, 400)
+    # Leakage of a public table costs nothing, and a preview reads no row.
+    base = address.split("?")[0]
+    hospital_table(500, seed=1).to_csv(folder / "public.csv", index=False)
+    driver.get(base + "leakage")
+    path = find(driver, "#table")
+    path.send_keys(str(folder / "public.csv"), Keys.ENTER)
+    waiting(driver).until(
+        lambda d: d.find_element(By.CSS_SELECTOR, "[role=status]").text == "Done."
+    )
+    driver.get(base + "plan")
+    assert find(driver, ".verdict").text
+    find(driver, 'a[href="/preview"]').send_keys(Keys.ENTER)
+    title_is(driver, "Preview")
+    assert "invented" in find(driver, ".draft").text
+    assert axe_findings(driver) == []
+    looked_at(driver, "preview-400")
+    driver.get(base + "run")
+    assert "--leakage public_leakage.json" in find(driver, "pre").text
+    assert not (folder / "budget.ledger").exists()
 
 
 def test_a_wrong_token_and_a_foreign_page_get_nothing(driver, studio, tmp_path):

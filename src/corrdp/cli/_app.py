@@ -31,6 +31,7 @@ from corrdp.cli import (
     _synthesize,
     _train,
 )
+from corrdp.cli._defaults import option_defaults
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
 REFUSED = 3
@@ -75,6 +76,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option(
@@ -86,6 +88,9 @@ def _common(
     ] = False,
 ) -> None:
     del version  # its callback has done all
+    context.default_map = dict(
+        option_defaults(context.command, context.invoked_subcommand)
+    )
 
 
 def main() -> None:

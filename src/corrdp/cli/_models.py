@@ -92,8 +92,7 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
         return None
     from corrdp.leakage import LeakageTable
 
-    document = read_json(path, "leakage table", "corrdp leakage --out")
-    table = LeakageTable.from_dict(document)
+    table = LeakageTable.from_file(path)
     if table.declared_fingerprint != policy.fingerprint():
         raise PolicyError(
             f"the leakage table {str(path)!r} was estimated for policy "

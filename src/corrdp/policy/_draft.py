@@ -1,12 +1,11 @@
 """The draft of a policy: what can be guessed from a table, marked as guessed."""
 
-import difflib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tomlkit
 
+from corrdp._suggestions import did_you_mean
 from corrdp.exceptions import PolicyError
 from corrdp.policy._guess import FEWEST_ROWS, Guess, guess_domain
 from corrdp.tables import MISSING_TEXTS
@@ -216,10 +215,3 @@ def _check_names(table: Any, wishes: DraftWishes) -> None:
                 f"column {name!r} is given two roles. A column is sensitive, public, "
                 "left out or the target: name it once."
             )
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a sentence that offers the nearest known name, or nothing."""
-    lowered = {other.lower(): other for other in known}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1)
-    return f" Did you mean {lowered[close[0]]!r}?" if close else ""

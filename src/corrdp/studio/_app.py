@@ -22,14 +22,14 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from corrdp._json import read_json
 from corrdp.certificate import Certificate
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageTable
 from corrdp.policy import Policy
 from corrdp.studio._plans import ESTIMATORS, budget_words, planned
+from corrdp.studio._preview import previewed
 from corrdp.studio._security import FORM_FIELD, REPORT_POLICY, Gate, Keys
-from corrdp.studio._session import LEAKAGE_FILE, MODEL_FOLDER, ROLES, Session
+from corrdp.studio._session import MODEL_FOLDER, ROLES, Session
 
 STEPS = {
     "columns": "Columns",
@@ -58,7 +58,9 @@ def make_app(session: Session, keys: Keys, *, port: int) -> Starlette:
     pages = _Pages(session, keys)
     hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
     routes = [Route("/", pages.start)]
-    routes += [Route(f"/{name}", partial(pages.show, name)) for name in STEPS]
+    routes += [
+        Route(f"/{name}", partial(pages.show, name)) for name in (*STEPS, "preview")
+    ]
     routes += [
         Route(f"/{name}", partial(pages.take, name), methods=["POST"])
         for name in ("columns", "domains", "leakage", "budget", "run")
@@ -160,6 +162,13 @@ class _Pages:
                 extra=session.creating_words(),
             )
             return f"/job/{key}"
+        if form.get("source") == "public":
+            session.use_public_table(form.get("table", ""))
+            session.write_policy()
+            key, _ = session.jobs.start(
+                session.leakage_words(), "Read the leakage off the public table"
+            )
+            return f"/job/{key}"
         names = session.policy().insensitive
         values = {n: _number(f"leakage-{i}", form) for i, n in enumerate(names)}
         session.declare_leakage(values)
@@ -237,7 +246,8 @@ class _Pages:
             content = getattr(self, f"_show_{name}")()
         except CorrDPError as error:
             content, problem = {"failed": True}, problem or str(error)
-        return self._rendered(name, name, problem=problem, **content)
+        step = name if name in STEPS else "plan"
+        return self._rendered(name, step, problem=problem, **content)
 
     def _show_columns(self) -> dict[str, Any]:
         return {"columns": self._session.columns, "roles": ROLES}
@@ -267,17 +277,29 @@ class _Pages:
                 epsilon=choices.epsilon,
                 delta=choices.delta,
                 model=choices.model,
-                leakage=self._paid_leakage(policy),
+                leakage=self._leakage_table(policy),
             ),
         }
 
-    def _paid_leakage(self, policy: Policy) -> LeakageTable | None:
-        if self._session.choices.leakage != "paid":
+    def _show_preview(self) -> dict[str, Any]:
+        session, choices = self._session, self._session.choices
+        policy = session.policy()
+        return {
+            "preview": previewed(
+                policy,
+                session.n_rows,
+                epsilon=choices.epsilon,
+                delta=choices.delta,
+                model=choices.model,
+                leakage=self._leakage_table(policy),
+            ),
+        }
+
+    def _leakage_table(self, policy: Policy) -> LeakageTable | None:
+        file = self._session.leakage_file
+        if file is None:
             return None
-        path = self._session.folder / LEAKAGE_FILE
-        table = LeakageTable.from_dict(
-            read_json(path, "leakage table", "corrdp leakage --out")
-        )
+        table = LeakageTable.from_file(self._session.folder / file)
         table.require_policy(policy)
         return table
 

@@ -15,7 +15,9 @@ from corrdp.policy import DraftWishes, Policy, draft_policy, guess_domain
 from corrdp.studio._jobs import Jobs
 from corrdp.tables import read_table
 
-POLICY_FILE, LEAKAGE_FILE, MODEL_FOLDER = "policy.toml", "leakage.json", "model"
+POLICY_FILE, MODEL_FOLDER = "policy.toml", "model"
+LEAKAGE_FILES = {"paid": "leakage.json", "public": "public_leakage.json"}
+"""By where distances come from, unless they are declared in the policy."""
 ROLES = {
     "sensitive": "sensitive",
     "insensitive": "by leakage",
@@ -45,6 +47,7 @@ class Choices:
     model: str = "logistic"
     leakage: str = "declared"
     leakage_epsilon: float = 0.3
+    public_table: str = ""
 
 
 class Session:
@@ -189,20 +192,43 @@ class Session:
         self._written = text
         return path
 
+    def use_public_table(self, text: str) -> None:
+        """Take distances from a file that the person declares public."""
+        path = Path(text.strip()).expanduser()
+        if not text.strip() or not path.is_file():
+            raise CorrDPError(
+                "there is no file of that name. Write the path of a table on this "
+                "machine whose rows may be disclosed."
+            )
+        self.choices.public_table = str(path.resolve())
+        self.choices.leakage = "public"
+
+    @property
+    def leakage_file(self) -> str | None:
+        """File of the chosen leakage table; None if the policy declares it."""
+        return LEAKAGE_FILES.get(self.choices.leakage)
+
     def leakage_words(self) -> list[str]:
-        """Return the paid estimate of leakage as arguments of the command line."""
+        """Return the estimate of leakage as arguments of the command line."""
         choices = self.choices
+        known = ("--policy", POLICY_FILE, "--source")
+        if choices.leakage == "public":
+            return [
+                *("leakage", choices.public_table, *known, "public"),
+                *("--out", LEAKAGE_FILES["public"]),
+            ]
         return [
-            *("leakage", self.data, "--policy", POLICY_FILE, "--source", "private"),
+            *("leakage", self.data, *known, "private"),
             *("--epsilon", repr(choices.leakage_epsilon)),
             *("--delta", repr(choices.delta / 2)),
-            *("--out", LEAKAGE_FILE, *self._ledger_words()),
+            *("--out", LEAKAGE_FILES["paid"], *self._ledger_words()),
         ]
 
     def train_words(self) -> list[str]:
         """Return the training as arguments of the command line."""
         choices = self.choices
-        leakage = ("--leakage", LEAKAGE_FILE) if choices.leakage == "paid" else ()
+        file = self.leakage_file
+        leakage = () if file is None else ("--leakage", file)
         return [
             *("train", self.data, "--policy", POLICY_FILE, *leakage),
             *("--epsilon", repr(choices.epsilon), "--delta", repr(choices.delta)),
@@ -215,7 +241,9 @@ class Session:
         words = [self.train_words()]
         if self.choices.leakage == "paid":
             words.insert(0, self.leakage_words())
-        words[0] += self.creating_words()
+        words[0] += self.creating_words()  # the first that is paid for
+        if self.choices.leakage == "public":
+            words.insert(0, self.leakage_words())
         lines = ["corrdp " + shlex.join(line) for line in words]
         return "\n".join([f"cd {shlex.quote(str(self.folder))}", *lines])
 
@@ -226,10 +254,13 @@ class Session:
             if self.choices.model == "linear"
             else "LogisticRegression"
         )
-        leakage = ", leakage=leakage" if self.choices.leakage == "paid" else ""
+        file = self.leakage_file
+        leakage = "" if file is None else ", leakage=leakage"
+        table = f"leakage = corrdp.LeakageTable.from_file({file!r})"
         lines = [
             "import corrdp",
             f"policy = corrdp.Policy.from_file({POLICY_FILE!r})",
+            *([] if file is None else [table]),
             f"model = corrdp.{name}(",
             f"    policy=policy, epsilon={self.choices.epsilon!r}, "
             f"delta={self.choices.delta!r}{leakage}",

@@ -1,6 +1,7 @@
 """A session: nothing unconfirmed leaves memory, nothing is paid twice or replaced."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,11 +10,19 @@ import pytest
 from corrdp import estimate_leakage
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import BooleanDomain, CategoryDomain, Feature, Label, Policy
+from corrdp.policy import (
+    BooleanDomain,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+)
 from corrdp.studio import Session
 from corrdp.studio._app import _Pages
 from corrdp.studio._jobs import Jobs
 from corrdp.studio._plans import budget_words, planned
+from corrdp.studio._preview import previewed
 from corrdp.studio._security import Keys
 
 N_ROWS = 400
@@ -214,3 +223,39 @@ def test_the_verdict_is_honest_about_rows(session, n_rows, epsilon, words):
     assert words in told["verdict"]
     if n_rows > 1_000:
         assert told["whole_record"] >= epsilon * (1 - 1e-9)
+
+
+def test_leakage_of_a_public_table_is_read_by_a_command_and_costs_nothing(
+    session, tmp_path
+):
+    hospital_table(300).to_csv(tmp_path / "public.csv", index=False)
+    confirmed(session)
+    with pytest.raises(CorrDPError, match="no file of that name"):
+        session.use_public_table(str(tmp_path / "missing.csv"))
+    assert session.choices.leakage == "declared"
+    session.use_public_table(f" {tmp_path / 'public.csv'} ")
+    words = session.leakage_words()
+    assert words[:2] == ["leakage", str(tmp_path / "public.csv")]
+    assert words[words.index("--source") + 1] == "public"
+    assert not {"--epsilon", "--ledger"} & set(words)
+    assert "--leakage public_leakage.json" in session.commands()
+    assert "from_file('public_leakage.json')" in session.python()
+    session.write_policy()
+    _, job = session.jobs.start(words, "read")
+    while job.running:
+        threading.Event().wait(0.05)
+    assert job.succeeded, job.output
+
+
+@pytest.mark.parametrize("model", ["logistic", "linear"])
+def test_a_preview_reads_nothing_but_the_policy(model):
+    policy = Policy.from_toml(hospital_policy_text())
+    if model == "linear":
+        label = Label("bill", NumberDomain(0, 1000), 0.0)
+        policy = replace(policy, label=label)
+    found = previewed(policy, 2_000, epsilon=3.0, delta=1e-6, model=model, leakage=None)
+    scores = {row["name"]: row["score"] for row in found["rows"]}
+    assert set(scores) == {"CorrDP", "ordinary differential privacy", "no protection"}
+    assert scores["no protection"] > scores["ordinary differential privacy"] - 0.02
+    assert scores["no protection"] > 0.3
+    assert found["n_rows"] == 2_000

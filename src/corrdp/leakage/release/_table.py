@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from corrdp._display import html_card
-from corrdp._json import check_shape, decoding, digest
+from corrdp._json import check_shape, decoding, digest, read_json
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Calibration, Component, LeakageClaim
@@ -325,6 +326,12 @@ class LeakageTable:
         check_digest(document)
         with decoding("leakage table"):
             return cls._decoded(document)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "LeakageTable":
+        """Read a table that ``corrdp leakage --out`` wrote; see `from_dict`."""
+        document = read_json(Path(path), "leakage table", "corrdp leakage --out")
+        return cls.from_dict(document)
 
     @classmethod
     def _decoded(cls, document: JSONObject) -> "LeakageTable":
