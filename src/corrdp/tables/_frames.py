@@ -106,10 +106,22 @@ def _opened(table: Any, names: Sequence[str]) -> Any:
     absent = [name for name in names if name not in frame.columns]
     if absent:
         raise PolicyError(
-            f"The table lacks the columns {', '.join(map(repr, absent))}. "
+            f"The table lacks the columns {', '.join(map(repr, absent))}."
+            f"{_prefix_remedy(absent[0], frame.columns)} "
             "Add them, or remove them from the policy."
         )
     return frame
+
+
+def _prefix_remedy(name: str, columns: Sequence[str]) -> str:
+    """Return what to do about names that a ColumnTransformer has prefixed."""
+    for column in columns:
+        if column.endswith(f"__{name}"):
+            return (
+                f" {column!r} looks like the output of a ColumnTransformer: give it "
+                "verbose_feature_names_out=False."
+            )
+    return ""
 
 
 def _from_series(series: Any) -> Column | DistinctColumn:
