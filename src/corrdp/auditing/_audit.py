@@ -117,6 +117,7 @@ def audit(
     failure = (1.0 - confidence) / shared
     rng = noise_generator(random_state)
     results = []
+    missed = 0.0
     cut = ["search"] if search.has_cut else []
     for index, challenge in enumerate(challenges):
         if progress is not None:
@@ -125,7 +126,9 @@ def audit(
         deadline = whole.share(1.0 / (len(challenges) - index))
         wanted = challenge.n_runs if n_runs is None else n_runs
         check_count("n_runs", wanted, lower=_LEAST_RUNS)
+        begun = whole.elapsed
         first, second = _run(challenge, wanted, rng, deadline)
+        missed += (whole.elapsed - begun) * (wanted / len(first) - 1.0)
         if len(first) < wanted and "runs" not in cut:
             cut.append("runs")
         results.append(_result(challenge, first, second, failure))
@@ -137,6 +140,7 @@ def audit(
         whole.elapsed,
         cut=tuple(cut),
         certificate_digest=_certificate_digest(subject),
+        wanted_seconds=whole.elapsed + missed if "runs" in cut else None,
     )
 
 

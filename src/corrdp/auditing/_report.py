@@ -11,8 +11,9 @@ from corrdp._typing import JSONObject
 
 SCHEMA = "corrdp.audit/1"
 _CUT = {
-    "search": "The time limit cut the search for neighbors: bounds may be weaker.",
-    "runs": "The time limit cut the number of runs: bounds may be weaker.",
+    "search": "The time limit cut the search for neighbors: worse ones may exist, and "
+    "bounds may be weaker.",
+    "runs": "The time limit cut the number of runs: all of them would prove more.",
 }
 
 
@@ -127,6 +128,8 @@ class AuditReport:
         hold either way; less is proved.
     certificate_digest : str, optional
         Of the certificate whose claims were attacked.
+    wanted_seconds : float, optional
+        How long it would have taken without the cut in runs, about.
     """
 
     results: tuple[AuditResult, ...]
@@ -134,6 +137,7 @@ class AuditReport:
     seconds: float
     cut: tuple[str, ...] = ()
     certificate_digest: str | None = None
+    wanted_seconds: float | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -160,6 +164,7 @@ class AuditReport:
             "seconds": self.seconds,
             "is_complete": self.is_complete,
             "cut": list(self.cut),
+            "wanted_seconds": self.wanted_seconds,
             "results": [result.to_json() for result in self.results],
         }
 
@@ -172,6 +177,7 @@ class AuditReport:
             seconds=document["seconds"],
             cut=tuple(document["cut"]),
             certificate_digest=document["certificate_digest"],
+            wanted_seconds=document.get("wanted_seconds"),
         )
 
     def to_text(self) -> str:
@@ -197,6 +203,11 @@ class AuditReport:
             "compares mu where noise is Gaussian.",
         ]
         lines += [_CUT[what] for what in self.cut]
+        if self.wanted_seconds is not None:
+            lines.append(
+                f"It took {self.seconds:.0f} s; for all runs allow "
+                f"{self.wanted_seconds:.0f} s (--time-limit)."
+            )
         return "\n".join(lines)
 
 

@@ -124,6 +124,7 @@ def test_a_time_limit_covers_the_search_and_is_told(fit, stepping_clock):
     document = json.loads(result.stdout)
     assert document["cut"] == ["search", "runs"]
     assert document["passed"]
+    assert document["wanted_seconds"] > document["seconds"]
 
 
 def test_a_run_has_its_own_budget(fit):
