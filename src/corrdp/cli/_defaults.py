@@ -42,7 +42,7 @@ def option_defaults(group: Any, chosen: str | None) -> dict[str, dict[str, Any]]
         name: _of_command(name, table, group.commands)
         for name, table in document.items()
     }
-    if found.get(chosen):
+    if chosen is not None and found.get(chosen):
         told = ", ".join(f"--{option}" for option in document[chosen])
         print(f"corrdp: from {DEFAULTS_FILE}: {told}", file=sys.stderr)
     return found

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp.mechanisms import LeakageTable
+from corrdp.leakage import LeakageTable
 from corrdp.policy import (
     BooleanDomain,
     CategoryDomain,
@@ -79,7 +79,7 @@ def previewed(
     options: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     shown = []
     for method, name in TRAINED.items():
-        own = {"leakage": leakage} if method == "corr" else {}
+        own: dict[str, Any] = {"leakage": leakage} if method == "corr" else {}
         scores = [
             _score(kind(policy, method=method, **options, **own), policy, train, test)
             for _ in range(N_FITS)
