@@ -8,11 +8,10 @@ import corrdp.estimators._fitting as fitting
 from command_runner import run
 from corrdp._json import digest
 from corrdp.certificate import Component
-from corrdp.cli._paying import Payment
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.ledger import Ledger
+from corrdp.ledger import Ledger, Payment
 from corrdp.policy import Budget, Policy
 from corrdp.torch import PrivateModule
 

@@ -6,7 +6,7 @@ from corrdp.exceptions import CorrDPError
 
 if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan
-    from corrdp.cli._paying import LedgerChoice
+    from corrdp.ledger import LedgerChoice
 
 
 def buy_leakage(
@@ -31,9 +31,9 @@ def buy_leakage(
     (`docs/theory/default_rule.md`, 6); what is bought is a component of the
     certificate of the model.
     """
-    from corrdp.cli._paying import LeakagePayment, pay_for_leakage
     from corrdp.estimators._purchase import declared_or_one
     from corrdp.leakage import estimate_leakage
+    from corrdp.ledger import LeakagePayment, pay_for_leakage
 
     if not hasattr(estimator, "plan_leakage"):
         raise CorrDPError(

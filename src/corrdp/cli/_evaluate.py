@@ -58,8 +58,9 @@ def evaluate(
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import load_estimator, read_leakage, refuse_unstamped
-    from corrdp.cli._paying import ledger_choice, open_ledger, refuse_unrecorded
+    from corrdp.cli._paying import ledger_choice
     from corrdp.estimators import plan_evaluation, require_paid_leakage
+    from corrdp.ledger import open_ledger, refuse_unrecorded
     from corrdp.policy import Budget
     from corrdp.queries import answer_plan
 

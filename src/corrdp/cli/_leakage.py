@@ -95,8 +95,9 @@ def leakage(
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped
-    from corrdp.cli._paying import LeakagePayment, ledger_choice, pay_for_leakage
+    from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
+    from corrdp.ledger import LeakagePayment, pay_for_leakage
     from corrdp.policy import Policy
 
     declared = Policy.from_file(policy)

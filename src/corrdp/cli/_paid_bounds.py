@@ -6,7 +6,7 @@ import tomlkit
 
 if TYPE_CHECKING:
     from corrdp.certificate import Certificate
-    from corrdp.cli._paying import LedgerChoice
+    from corrdp.ledger import LedgerChoice
     from corrdp.policy import Draft
 
 
@@ -39,7 +39,7 @@ def paid_bounds(
     seed : int or None
         For research: the bounds are then not protected from whoever knows it.
     """
-    from corrdp.cli._paying import open_ledger
+    from corrdp.ledger import open_ledger
     from corrdp.policy import READ_MARK, Budget, NumberDomain, Policy
     from corrdp.queries import (
         answer_plan,

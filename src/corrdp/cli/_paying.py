@@ -1,38 +1,12 @@
-"""Charge a release to a ledger before it leaves."""
+"""Which ledger pays, as a command line says it."""
 
-import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from corrdp.exceptions import BudgetError, GuaranteeVoidError
+from corrdp.exceptions import BudgetError
 
 if TYPE_CHECKING:
-    from corrdp.accounting import NoisePlan, PrivacyEvent
-    from corrdp.certificate import Certificate
-    from corrdp.leakage import LeakageTable
-    from corrdp.ledger import Ledger, Receipt
-    from corrdp.policy import Budget, Policy
-
-
-@dataclass(frozen=True)
-class LedgerChoice:
-    """What a user said of the ledger that pays for a release.
-
-    Parameters
-    ----------
-    path : Path
-        Ledger file; created if `budget` is given.
-    budget : Budget or None
-        Of a ledger that does not exist yet.
-    accept_new_data : bool
-        Whether the table may be another than that of earlier charges.
-    """
-
-    path: Path
-    budget: "Budget | None"
-    accept_new_data: bool
+    from corrdp.ledger import LedgerChoice
 
 
 def ledger_choice(
@@ -42,7 +16,7 @@ def ledger_choice(
     accept_new_data: bool,
     *,
     delta: float | None,
-) -> LedgerChoice | None:
+) -> "LedgerChoice | None":
     """Return the ledger of a command line, or None if nothing is charged.
 
     A word about a ledger that is not there would be silently ignored, and somebody
@@ -60,6 +34,9 @@ def ledger_choice(
     BudgetError
         Before any work, what a payment would raise about the ledger itself.
     """
+    from corrdp.ledger import LedgerChoice, check_ledger
+    from corrdp.policy import Budget
+
     given = {
         "--ledger-epsilon": ledger_epsilon is not None,
         "--ledger-delta": ledger_delta is not None,
@@ -78,234 +55,9 @@ def ledger_choice(
             f"--ledger-delta={ledger_delta!r} was given without --ledger-epsilon. Give "
             "both for a new ledger, neither for one that exists."
         )
-    total = total_budget(
-        ledger_epsilon, delta if ledger_delta is None else ledger_delta
-    )
+    total = None
+    if ledger_epsilon is not None:
+        total_delta = delta if ledger_delta is None else ledger_delta
+        total = Budget(epsilon=ledger_epsilon, delta=total_delta or 0.0)
     check_ledger(ledger, total)
     return LedgerChoice(ledger, total, accept_new_data)
-
-
-def check_ledger(path: Path, budget: "Budget | None") -> None:
-    """Raise, before any work, what a payment would raise about the ledger itself."""
-    from corrdp.ledger import Ledger
-
-    if path.exists():
-        Ledger.open(path)
-        if budget is not None:
-            raise BudgetError(
-                f"the ledger {str(path)!r} exists and has its budget, got "
-                f"--ledger-epsilon={budget.epsilon!r}. Leave the option out."
-            )
-    elif budget is None:
-        raise BudgetError(
-            f"there is no ledger {str(path)!r} yet. Give the total budget for the life "
-            "of the data with --ledger-epsilon and --ledger-delta."
-        )
-
-
-@dataclass(eq=False)
-class Payment:
-    """Pays for a training run before it begins, and holds the result to it.
-
-    Parameters
-    ----------
-    path : Path
-        Ledger file; created if `budget` is given.
-    table : table
-        Private rows, for the fingerprint.
-    leakage : LeakageTable or None
-        What training was given; not charged again if the ledger knows its digest, and
-        refused if it is private and the ledger does not.
-    budget : Budget or None
-        Of a ledger that does not exist yet.
-    purpose : str
-        What is released, in words.
-    accept_new_data : bool
-        Whether the table may be another than that of earlier charges.
-    """
-
-    path: Path
-    table: Any
-    leakage: "LeakageTable | None"
-    budget: "Budget | None"
-    purpose: str
-    accept_new_data: bool
-    _charged: "Certificate | None" = None
-
-    def charge(self, certificate: "Certificate", policy: "Policy") -> None:
-        """Charge all that a certificate prices and that was not paid before.
-
-        Raises
-        ------
-        BudgetError
-            If the budget does not allow it; nothing may be computed then.
-        """
-        from corrdp.ledger import Ledger, unpaid_events
-
-        leakage = certificate.leakage.distances() if policy.insensitive else None
-        check_ledger(self.path, self.budget)
-        events = unpaid_events(
-            certificate,
-            policy=policy,
-            ledger=Ledger.open(self.path) if self.budget is None else None,
-            leakage=self.leakage,
-        )
-        ledger = open_ledger(
-            self.path, policy, budget=self.budget, leakage=leakage, events=events
-        )
-        ledger.charge(
-            events,
-            policy=policy,
-            purpose=self.purpose,
-            fingerprint=ledger.fingerprint(self.table, policy=policy),
-            accept_new_data=self.accept_new_data,
-        )
-        self._charged = certificate
-
-    def settle(self, certificate: "Certificate") -> "Ledger":
-        """Return the ledger, or raise if a release is not what was charged."""
-        from corrdp.ledger import Ledger
-
-        if certificate != self._charged:
-            raise GuaranteeVoidError(
-                "training issued another certificate than was charged before it began. "
-                "Nothing is written; report this as a defect."
-            )
-        return Ledger.open(self.path)
-
-
-@dataclass(frozen=True, eq=False)
-class LeakagePayment:
-    """A leakage release that is paid for, and not yet made.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Where it was charged.
-    receipt : Receipt
-        Of the charge.
-    plan : NoisePlan
-        What was charged.
-    """
-
-    ledger: "Ledger"
-    receipt: "Receipt"
-    plan: "NoisePlan"
-
-    def settle(self, table: "LeakageTable") -> None:
-        """Record the release, so that training with it does not pay once more.
-
-        A table that shows exact numbers is not recorded: its digest would be one of
-        private rows.
-        """
-        charged = {name: (self.plan.event(name),) for name in table.spent}
-        if table.spent != charged:
-            raise GuaranteeVoidError(
-                "the leakage release costs something else than was charged for it. "
-                "Nothing is written; report this as a defect."
-            )
-        if not table.research:
-            self.ledger.record_release(self.receipt, table.digest)
-
-
-def pay_for_leakage(
-    choice: LedgerChoice,
-    plan: "NoisePlan",
-    policy: "Policy",
-    rows: Any,
-    *,
-    known: "LeakageTable | None" = None,
-) -> LeakagePayment:
-    """Charge a leakage release before its noise is drawn.
-
-    Parameters
-    ----------
-    choice : LedgerChoice
-        Which ledger.
-    plan : NoisePlan
-        What is released.
-    policy : Policy
-        Of the release.
-    rows : table
-        Private rows, for the fingerprint.
-    known : LeakageTable, optional
-        Of an earlier release. Otherwise nothing is known of the leakage yet: a new
-        ledger takes what the policy declares, or distance 1, which only makes its
-        accounts smaller.
-    """
-    events = {name: (plan.event(name),) for name in plan.table.class_names}
-    ledger = open_ledger(
-        choice.path,
-        policy,
-        budget=choice.budget,
-        leakage=_declared_or_one(policy) if known is None else known.distances(),
-        promises=known is not None,
-        events=events,
-    )
-    receipt = ledger.charge(
-        events,
-        policy=policy,
-        purpose="leakage",
-        fingerprint=ledger.fingerprint(rows, policy=policy),
-        accept_new_data=choice.accept_new_data,
-    )
-    return LeakagePayment(ledger, receipt, plan)
-
-
-def _declared_or_one(policy: "Policy") -> Any:
-    """Return None if the policy declares its leakage, else distance 1 throughout."""
-    if policy.relation == "all_insensitive":
-        unknown = policy.block_leakage is None
-        ones: Any = 1.0
-    else:
-        unknown = any(policy.feature(n).leakage is None for n in policy.insensitive)
-        ones = dict.fromkeys(policy.insensitive, 1.0)
-    return ones if unknown and policy.insensitive else None
-
-
-def total_budget(epsilon: float | None, delta: float | None) -> "Budget | None":
-    """Return the budget of a ledger that does not exist yet, if one was given."""
-    from corrdp.policy import Budget
-
-    return None if epsilon is None else Budget(epsilon=epsilon, delta=delta or 0.0)
-
-
-def open_ledger(
-    path: Path,
-    policy: "Policy",
-    *,
-    budget: "Budget | None",
-    events: "Mapping[str, Sequence[PrivacyEvent]]",
-    leakage: Any = None,
-    promises: bool = True,
-) -> "Ledger":
-    """Open a ledger and let it know the policy, or create it with its budget.
-
-    A release that `promises` nothing by its distances, as one of leakage does, leaves
-    the accounts of a policy that the ledger knows as they are.
-
-    A ledger is created for a release that it can pay, or not at all: what would refuse
-    `events` refuses before there is a file.
-    """
-    from corrdp.ledger import Ledger
-
-    check_ledger(path, budget)
-    if budget is None:
-        ledger = Ledger.open(path)
-        if promises or not ledger.knows(policy):
-            ledger.add_policy(policy, leakage=leakage)
-        return ledger
-    with tempfile.TemporaryDirectory() as folder:
-        rehearsal = Path(folder) / "rehearsal.ledger"
-        Ledger.create(rehearsal, policy, budget=budget, leakage=leakage).require(
-            events, policy=policy
-        )
-    return Ledger.create(path, policy, budget=budget, leakage=leakage)
-
-
-def refuse_unrecorded(choice: LedgerChoice, leakage: "LeakageTable | None") -> None:
-    """Raise if a private leakage table was not paid for with this ledger."""
-    from corrdp.ledger import Ledger, require_recorded
-
-    ledger = Ledger.open(choice.path) if choice.budget is None else None
-    require_recorded(ledger, leakage)

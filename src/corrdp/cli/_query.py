@@ -90,7 +90,8 @@ def query(
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped
-    from corrdp.cli._paying import ledger_choice, open_ledger, refuse_unrecorded
+    from corrdp.cli._paying import ledger_choice
+    from corrdp.ledger import open_ledger, refuse_unrecorded
     from corrdp.policy import Budget, Policy
     from corrdp.queries import (
         answer_plan,

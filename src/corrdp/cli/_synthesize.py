@@ -89,7 +89,8 @@ def synthesize(
     from corrdp.cli._data import read_data
     from corrdp.cli._describe import write_summary
     from corrdp.cli._models import policy_with, read_leakage, refuse_unstamped
-    from corrdp.cli._paying import ledger_choice, open_ledger
+    from corrdp.cli._paying import ledger_choice
+    from corrdp.ledger import open_ledger
     from corrdp.policy import Policy
     from corrdp.report import summarize, with_ledger
     from corrdp.synthesis import Synthesizer

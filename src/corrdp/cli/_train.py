@@ -24,7 +24,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
     from corrdp.certificate import Certificate
-    from corrdp.cli._paying import Payment
+    from corrdp.ledger import Payment
     from corrdp.policy import Policy
     from corrdp.report import Measured
 
@@ -90,8 +90,9 @@ def train(
         read_leakage,
         refuse_unstamped,
     )
-    from corrdp.cli._paying import Payment, ledger_choice, refuse_unrecorded
+    from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import LeakageTable
+    from corrdp.ledger import Payment, refuse_unrecorded
     from corrdp.policy import Policy
     from corrdp.report import with_ledger
 

@@ -5,12 +5,12 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._evaluation import plan_evaluation, require_paid_leakage
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
-from corrdp.estimators._methods import Method
 from corrdp.estimators._mlp_classifier import MLPClassifier
 from corrdp.estimators._mlp_regressor import MLPRegressor
 from corrdp.estimators._saving import read_model, write_model
 from corrdp.estimators._shape import Shape
 from corrdp.estimators._sweep import SweepResult, sweep
+from corrdp.policy import Method
 from corrdp.training import Solver
 
 __all__ = [

@@ -13,13 +13,13 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
-from corrdp.estimators._methods import Method
 from corrdp.estimators._public_rows import PublicRows
 from corrdp.estimators._shape import Shape, shape_of
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
 from corrdp.policy import (
     BlockKind,
+    Method,
     NumberDomain,
     Policy,
     even_knots,

@@ -26,14 +26,6 @@ from corrdp.estimators._fitting import (
     fit_full_batch,
     fit_on_samples,
 )
-from corrdp.estimators._methods import (
-    LeakageInput,
-    Method,
-    partial_policy,
-    policy_read,
-    protected_policy,
-    resolve_leakage,
-)
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
     check_outputs,
@@ -46,13 +38,16 @@ from corrdp.exceptions import (
     PolicyError,
     UtilityWarning,
 )
-from corrdp.leakage import estimate_leakage
+from corrdp.leakage import LeakageInput, estimate_leakage, policy_read, resolve_leakage
 from corrdp.ledger import Ledger
 from corrdp.policy import (
     Budget,
+    Method,
     Policy,
     PolicyEncoder,
     neighbor_classes,
+    partial_policy,
+    protected_policy,
     without_knots,
 )
 from corrdp.training import (

@@ -6,7 +6,6 @@ from corrdp._validate import check_count
 from corrdp.accounting import NoisePlan
 from corrdp.certificate import Calibration
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._methods import LeakageInput, Method, protected_policy
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._purchase import (
     AUTO,
@@ -15,8 +14,15 @@ from corrdp.estimators._purchase import (
     plan_purchase,
 )
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
-from corrdp.leakage import BLOCK, estimate_leakage
-from corrdp.policy import Budget, NeighborRelation, Policy, without_knots
+from corrdp.leakage import BLOCK, LeakageInput, estimate_leakage
+from corrdp.policy import (
+    Budget,
+    Method,
+    NeighborRelation,
+    Policy,
+    protected_policy,
+    without_knots,
+)
 from corrdp.training import TrainingPlan
 
 

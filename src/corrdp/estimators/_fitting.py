@@ -11,8 +11,8 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_real
 from corrdp.certificate import Calibration, Certificate, Component, certify
-from corrdp.estimators._methods import LeakageInput
 from corrdp.exceptions import UnsupportedEventError
+from corrdp.leakage import LeakageInput
 from corrdp.policy import Budget, Policy, class_epsilon
 from corrdp.training import (
     GradientSensitivity,

@@ -16,15 +16,15 @@ from corrdp._validate import check_count
 from corrdp.certificate import Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._methods import Method, policy_read, protected_policy
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import check_outputs, read_model, write_model
 from corrdp.exceptions import (
     CorrDPError,
     UtilityWarning,
 )
+from corrdp.leakage import policy_read
 from corrdp.ledger import Ledger
-from corrdp.policy import Policy, PolicyEncoder, without_knots
+from corrdp.policy import Method, Policy, PolicyEncoder, protected_policy, without_knots
 from corrdp.training._layout import central_reference, standardizing_scale
 
 _METHODS = (Method.CORR, Method.STANDARD, Method.SEMI, Method.NONPRIVATE)

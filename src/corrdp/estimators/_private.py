@@ -16,20 +16,15 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._methods import (
-    LeakageInput,
-    Method,
-    policy_read,
-    resolve_leakage,
-)
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
     GuaranteeVoidError,
     PolicyError,
 )
+from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
-from corrdp.policy import Budget, Policy
+from corrdp.policy import Budget, Method, Policy
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult

@@ -8,10 +8,10 @@ import numpy as np
 
 from corrdp._typing import JSONObject
 from corrdp.certificate import Component, LeakageClaim
-from corrdp.estimators._methods import LeakageInput
 from corrdp.exceptions import BudgetError, PolicyError
 from corrdp.leakage import (
     BLOCK,
+    LeakageInput,
     count_layout,
     leakage_targets,
     plan_leakage_release,

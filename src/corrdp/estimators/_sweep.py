@@ -21,9 +21,10 @@ from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
-from corrdp.estimators._methods import Method, policy_read
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.leakage import policy_read
 from corrdp.policy import (
+    Method,
     NumberDomain,
     Policy,
     PolicyEncoder,

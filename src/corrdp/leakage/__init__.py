@@ -1,5 +1,6 @@
 """Leakage: how much insensitive features tell about sensitive ones, with bounds."""
 
+from corrdp.leakage._argument import LeakageInput, policy_read, resolve_leakage
 from corrdp.leakage._bounds import (
     NOISE_LATTICE,
     ROUNDING_ERROR,
@@ -73,6 +74,7 @@ __all__ = [
     "FeatureLeakage",
     "Groups",
     "Hellinger",
+    "LeakageInput",
     "LeakageTable",
     "Metric",
     "NoisyBounds",
@@ -108,8 +110,10 @@ __all__ = [
     "noisy_total_variation_upper",
     "plan_leakage_release",
     "plug_in_leakage",
+    "policy_read",
     "predicted_excess",
     "release_targets",
+    "resolve_leakage",
     "sampling_margin",
     "table_words",
     "telling_shapes",

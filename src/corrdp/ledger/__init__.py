@@ -9,17 +9,33 @@ from corrdp.ledger._certificates import (
 )
 from corrdp.ledger._events import ConcentratedEvent
 from corrdp.ledger._ledger import Ledger, Receipt
+from corrdp.ledger._payment import (
+    LeakagePayment,
+    LedgerChoice,
+    Payment,
+    check_ledger,
+    open_ledger,
+    pay_for_leakage,
+    refuse_unrecorded,
+)
 from corrdp.ledger._rules import Rule
 
 __all__ = [
     "Account",
     "Balance",
     "ConcentratedEvent",
+    "LeakagePayment",
     "Ledger",
+    "LedgerChoice",
+    "Payment",
     "Receipt",
     "Remaining",
     "Rule",
     "charge_certificate",
+    "check_ledger",
+    "open_ledger",
+    "pay_for_leakage",
+    "refuse_unrecorded",
     "require_recorded",
     "unpaid_events",
 ]

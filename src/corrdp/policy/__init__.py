@@ -23,6 +23,7 @@ from corrdp.policy._features import (
     number_columns,
 )
 from corrdp.policy._guess import Guess, guess_domain
+from corrdp.policy._methods import Method, partial_policy, protected_policy
 from corrdp.policy._neighbors import (
     NeighborClass,
     class_columns,
@@ -46,6 +47,7 @@ __all__ = [
     "Guess",
     "Label",
     "LabelJoining",
+    "Method",
     "NeighborClass",
     "NeighborRelation",
     "NumberDomain",
@@ -61,7 +63,9 @@ __all__ = [
     "guess_domain",
     "neighbor_classes",
     "number_columns",
+    "partial_policy",
     "policy_blocks",
+    "protected_policy",
     "with_knots",
     "without_knots",
 ]

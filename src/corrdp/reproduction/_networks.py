@@ -16,9 +16,16 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.datasets import PaperTable, load_medical_cost, paper_synthetic
 from corrdp.estimators import MLPRegressor
-from corrdp.estimators._methods import Method, protected_policy
 from corrdp.estimators._mlp_base import _scaled as scaled_codes
-from corrdp.policy import Budget, Policy, PolicyEncoder, neighbor_classes, policy_blocks
+from corrdp.policy import (
+    Budget,
+    Method,
+    Policy,
+    PolicyEncoder,
+    neighbor_classes,
+    policy_blocks,
+    protected_policy,
+)
 from corrdp.reproduction._balancing import load_sepsis_balanced
 from corrdp.reproduction._experiments import (
     Calibration,

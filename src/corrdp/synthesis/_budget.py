@@ -13,6 +13,7 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Certificate, Component, certify
 from corrdp.exceptions import BudgetError, PolicyError, UnsupportedEventError
+from corrdp.leakage import LeakageInput
 from corrdp.ledger import ConcentratedEvent
 from corrdp.mechanisms.noise import concentrated_epsilon, concentrated_rho
 from corrdp.policy import Budget, Policy, class_columns, class_epsilon, neighbor_classes
@@ -24,7 +25,6 @@ from corrdp.synthesis._adaptive import (
 )
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._junction_tree import Region, n_cells
-from corrdp.synthesis._leakage import LeakageInput
 from corrdp.synthesis._plan import (
     StagePlan,
     plan_stage,

@@ -12,20 +12,15 @@ from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators import read_model, write_model
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.leakage import policy_read, resolve_leakage
 from corrdp.ledger import Ledger, require_recorded
-from corrdp.policy import Budget, Policy
+from corrdp.policy import Budget, Method, Policy, protected_policy
 from corrdp.synthesis._budget import Selection, SynthesisPlan, plan_synthesis
 from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns
 from corrdp.synthesis._constraints import Zeros, structural_zeros
 from corrdp.synthesis._estimation import combined, fit_model, softened
 from corrdp.synthesis._fitted import FittedTable, kind_of_table
 from corrdp.synthesis._junction_tree import Region, junction_tree
-from corrdp.synthesis._leakage import (
-    Method,
-    policy_read,
-    protected_policy,
-    resolve_leakage,
-)
 from corrdp.synthesis._quality import Quality, measure_quality
 from corrdp.synthesis._release import Release, release_tables
 from corrdp.synthesis._structure import TableShape

@@ -1,34 +1,12 @@
-"""Methods: what a model protects, as a policy; and where its leakage comes from."""
+"""What a leakage argument means: the claim, the distances and what it has cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import ColumnRole, NeighborRelation, Policy
-
-
-class Method(StrEnum):
-    """What is protected, from the most to the least.
-
-    ``standard`` protects every feature alike (ordinary DP); ``corr`` protects
-    insensitive features by what they leak; ``semi`` protects sensitive features only;
-    ``partial`` leaves sensitive features out and ``nonprivate`` protects nothing.
-    """
-
-    STANDARD = "standard"
-    CORR = "corr"
-    SEMI = "semi"
-    PARTIAL = "partial"
-    NONPRIVATE = "nonprivate"
-
-    @property
-    def is_private(self) -> bool:
-        """Whether anything about the rows it reads is protected."""
-        return self not in (Method.PARTIAL, Method.NONPRIVATE)
-
+from corrdp.policy import NeighborRelation, Policy
 
 _TABLE = ("assumptions", "claim", "components", "distances", "require_policy")
 
@@ -59,30 +37,6 @@ class LeakageInput:
     replayable_noise: bool = False
 
 
-def protected_policy(policy: Policy, method: Method) -> Policy:
-    """Return the policy that a method keeps.
-
-    Guarantee
-    ---------
-    ``standard``: a change of any set of features is a sensitive one, so what is
-    proved is ordinary replace-one DP. ``semi``: insensitive features count as public
-    and nothing is promised about them (`docs/theory/neighbors.md`).
-    """
-    role = {Method.STANDARD: ColumnRole.SENSITIVE, Method.SEMI: ColumnRole.PUBLIC}
-    if method not in role:
-        return policy
-    return replace(
-        policy,
-        features=tuple(
-            replace(feature, role=role[method], leakage=None, score=0.0)
-            if feature.role is ColumnRole.INSENSITIVE
-            else feature
-            for feature in policy.features
-        ),
-        block_leakage=None,
-    )
-
-
 def policy_read(policy: Policy, leakage: Any) -> Policy:
     """Return the policy that rows are read by: thin levels joined as the table says.
 
@@ -95,17 +49,6 @@ def policy_read(policy: Policy, leakage: Any) -> Policy:
         joined: Policy = leakage.policy_for(policy)
         return joined
     return policy
-
-
-def partial_policy(policy: Policy) -> Policy:
-    """Return the policy without its sensitive features."""
-    kept = tuple(f for f in policy.features if f.role is not ColumnRole.SENSITIVE)
-    if not kept:
-        raise PolicyError(
-            "method='partial' leaves the sensitive features out, and the policy has no "
-            "others. Choose another method."
-        )
-    return replace(policy, features=kept)
 
 
 def resolve_leakage(
