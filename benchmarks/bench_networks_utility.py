@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from corrdp.estimators._methods import Method
+from corrdp.policy import Method
 from corrdp.reproduction._experiments import (
     EXPERIMENTS,
     Calibration,

@@ -68,6 +68,12 @@ class Payment:
         What is released, in words.
     accept_new_data : bool
         Whether the table may be another than that of earlier charges.
+
+    Guarantee
+    ---------
+    What training releases is charged before a row is used, and a result whose
+    certificate is another than the one charged does not leave
+    (`docs/theory/ledger.md`, Claim 4).
     """
 
     path: Path
@@ -174,6 +180,11 @@ def pay_for_leakage(
         Of an earlier release. Otherwise nothing is known of the leakage yet: a new
         ledger takes what the policy declares, or distance 1, which only makes its
         accounts smaller.
+
+    Guarantee
+    ---------
+    The noise plan is charged in full before a row is counted; only what was charged
+    is recorded as paid (`docs/theory/ledger.md`, Claim 4).
     """
     events = {name: (plan.event(name),) for name in plan.table.class_names}
     ledger = open_ledger(
