@@ -1,6 +1,10 @@
 """Sphinx configuration."""
 
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "tools"))
 
 project = "corrdp"
 author = "The corrdp developers"
@@ -11,6 +15,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
+    "glossary_links",
 ]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
@@ -24,3 +29,5 @@ suppress_warnings = ["ref.python"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"corrdp {release}"
+html_static_path = ["static"]
+html_css_files = ["terms.css"]
