@@ -19,9 +19,11 @@ from corrdp.auditing.statistics import (
     event_bounds,
 )
 from corrdp.exceptions import CorrDPError
+from corrdp.synthesis import Synthesizer
 
 _THRESHOLDS = 60  # tried on the first half of the runs
 _LEAST_RUNS = 40
+_SYNTHESIS_SECONDS = 300.0
 
 Progress = Callable[[str, float], None]
 
@@ -64,7 +66,8 @@ def audit(
         audits that are read together; the number of challenges by default.
     time_limit : float, optional
         Seconds after which no further runs begin; the search for neighbors may use
-        half of them, each challenge its share of the rest.
+        half of them, each challenge its share of the rest. None for no limit, but
+        300 for a synthesizer, whose runs draw every table.
     random_state : int, optional
         Makes the audit replayable.
     progress : callable, optional
@@ -94,6 +97,8 @@ def audit(
     check_real(
         "confidence", confidence, lower=0.0, upper=1.0, open_lower=True, open_upper=True
     )
+    if time_limit is None and isinstance(subject, Synthesizer):
+        time_limit = _SYNTHESIS_SECONDS
     whole = Deadline(time_limit)
     search = whole.share(0.5)
     if progress is not None and not isinstance(subject, Sequence):

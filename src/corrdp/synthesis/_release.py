@@ -108,17 +108,23 @@ def measure(
     stage: StagePlan,
     sizes: tuple[int, ...],
     generator: np.random.Generator,
+    *,
+    n_runs: int | None = None,
 ) -> tuple[NoisyTable, ...]:
     """Return the tables of a stage with the noise that was planned for them.
 
+    Audits call it for many runs at once: counts then have one table per run.
+
     Guarantee
     ---------
-    `StagePlan`: noise of every cell is drawn exactly, with the scale that is priced
-    (`docs/theory/synthesis.md`, Theorem 1).
+    `StagePlan`: noise of every cell is drawn exactly, with the scale that is priced,
+    and anew in every run (`docs/theory/synthesis.md`, Theorem 1).
     """
     tables = []
     for region, scale in zip(stage.regions, stage.scales, strict=True):
         counts = count_cells(codes, region, sizes)
+        if n_runs is not None:
+            counts = np.broadcast_to(counts, (n_runs, *counts.shape))
         if scale:
             noise = discrete_gaussian(scale, size=counts.size, generator=generator)
             counts = counts + noise.reshape(counts.shape)

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from command_runner import run
 from corrdp.auditing import audit
-from corrdp.policy import CategoryDomain, Label
+from corrdp.auditing._deadline import Deadline
+from corrdp.auditing.targets import synthesizer_challenges
+from corrdp.policy import CategoryDomain, Feature, Label
 from corrdp.synthesis import Synthesizer, _adaptive
 from corrdp.synthesis import _release as releasing
 from synthesis_examples import POLICY
@@ -36,15 +39,53 @@ def test_sound_releases_are_consistent(selection, n_runs):
     }
 
 
-def test_too_little_noise_is_caught(monkeypatch):
+@pytest.mark.parametrize("part", [1.0, 0.3])
+def test_too_little_noise_is_caught(monkeypatch, part):
     drawn = releasing.discrete_gaussian
 
-    def a_hundredth(scale, *, size, generator):
-        return drawn(scale, size=size, generator=generator) // 100
+    def less(scale, *, size, generator):
+        return np.rint(part * drawn(scale, size=size, generator=generator)).astype(int)
 
-    monkeypatch.setattr(releasing, "discrete_gaussian", a_hundredth)
+    monkeypatch.setattr(releasing, "discrete_gaussian", less)
+    maker = Synthesizer(SMALL, epsilon=2.0, delta=1e-6)
+    report = audit(maker, n_rows=20, n_runs=1000, random_state=0)
+    assert report.passed == (part == 1.0)
+
+
+def test_wide_tables_take_fewer_runs():
+    """Noise is drawn for every cell: 14 columns would take hours at 4,000 runs."""
+    names = [f"c{number}" for number in range(13)]
+    wide = replace(
+        SMALL,
+        features=tuple(
+            Feature(name, "sensitive", CategoryDomain(tuple("abcdefgh")))
+            for name in names
+        ),
+    )
+    runs = {
+        columns: synthesizer_challenges(Synthesizer(policy, **BUDGET), n_rows=20_000)[
+            0
+        ].n_runs
+        for columns, policy in ((3, SMALL), (14, wide))
+    }
+    assert runs[3] == 4000
+    assert 500 <= runs[14] <= 1000
+    adaptive = Synthesizer(SMALL, selection="adaptive", **BUDGET)
+    assert synthesizer_challenges(adaptive, n_rows=20)[0].n_runs == 200
+
+
+def test_a_synthesizer_is_audited_for_minutes_unless_told_otherwise(monkeypatch):
+    limits = []
+
+    def deadline(seconds=None):
+        limits.append(seconds)
+        return Deadline(seconds)
+
+    monkeypatch.setattr("corrdp.auditing._audit.Deadline", deadline)
     maker = Synthesizer(SMALL, **BUDGET)
-    assert not audit(maker, n_rows=20, n_runs=100, random_state=0).passed
+    audit(maker, n_rows=20, n_runs=40, random_state=0)
+    audit(maker, n_rows=20, n_runs=40, random_state=0, time_limit=60.0)
+    assert limits == [300.0, 60.0]
 
 
 def test_a_saved_table_is_audited_by_the_command(tmp_path):

@@ -1,5 +1,6 @@
 """Challenges for synthetic tables, through the code that counts, chooses and adds."""
 
+import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -24,6 +25,11 @@ from corrdp.synthesis import (
 Sampler = Callable[[IntArray, int, np.random.Generator], FloatArray]
 # Concentrated DP holds at every delta; at a large one few runs tell much.
 _READ_AT_DELTA = 0.05
+# A run draws noise for every cell, an adaptive one fits a model besides: so many runs
+# that a table of 14 columns takes minutes, and small ones no less than they did.
+_MOST_RUNS, _LEAST_RUNS = 4000, 500
+_DRAWS = 5_000_000
+_ADAPTIVE_RUNS = 200
 
 
 def synthesizer_challenges(
@@ -74,8 +80,8 @@ def synthesizer_challenges(
                 base,
                 other,
                 _sampler(released, changed),
-                n_runs=4000,
-                batch=50,
+                n_runs=released.n_runs,
+                batch=500,
             )
         )
     return tuple(challenges)
@@ -101,6 +107,19 @@ class _Released:
             if release.refined is not None:
                 self._stages.append(release.refined)
 
+    @property
+    def n_runs(self) -> int:
+        """Runs on each neighbor, by what one takes."""
+        if self._streams:
+            return _ADAPTIVE_RUNS
+        cells = sum(
+            math.prod(self._shape.sizes[column] for column in region)
+            for stage in self._stages
+            for region, scale in zip(stage.regions, stage.scales, strict=True)
+            if scale
+        )
+        return min(max(_DRAWS // max(cells, 1), _LEAST_RUNS), _MOST_RUNS)
+
     def rho(self, class_name: str) -> float:
         """Return what is stated of the tables together."""
         fixed = sum(stage.cost(class_name) for stage in self._stages)
@@ -108,37 +127,56 @@ class _Released:
         return float(fixed + looks)
 
     def tables(
+        self, codes: IntArray, n_runs: int, generator: np.random.Generator
+    ) -> list[list[NoisyTable]]:
+        """Measure all tables, at once for all runs or in one list per run."""
+        sizes = self._shape.sizes
+        if not self._streams:
+            return [
+                [
+                    table
+                    for stage in self._stages
+                    for table in measure(codes, stage, sizes, generator, n_runs=n_runs)
+                ]
+            ]
+        return [self._chosen(codes, generator) for _ in range(n_runs)]
+
+    def _chosen(
         self, codes: IntArray, generator: np.random.Generator
     ) -> list[NoisyTable]:
-        """Measure all tables once."""
         found: list[NoisyTable] = []
         for stage in self._stages:
-            found += measure(codes, stage, self._shape.sizes, generator)
-        if self._streams:
-            singles = [table for table in found if len(table.region) == 1]
-            found += measure_adaptively(
-                codes,
-                self._streams,
-                self._shape,
-                singles,
-                noise=generator,
-                choices=generator,
-            )
-        return found
+            found += measure(codes, stage, self._shape.sizes, generator, n_runs=1)
+        singles = [
+            replace(table, counts=table.counts[0])
+            for table in found
+            if len(table.region) == 1
+        ]
+        chosen = measure_adaptively(
+            codes,
+            self._streams,
+            self._shape,
+            singles,
+            noise=generator,
+            choices=generator,
+        )
+        return [*found, *(replace(t, counts=t.counts[None]) for t in chosen)]
 
 
 def _sampler(released: _Released, changed: IntArray) -> Sampler:
-    def apart(codes: IntArray, rng: np.random.Generator) -> float:
-        total = 0.0
-        for table in released.tables(codes, rng):
+    def apart(tables: list[NoisyTable]) -> FloatArray:
+        total = np.zeros(len(tables[0].counts))
+        for table in tables:
             cell = tuple(int(changed[column]) for column in table.region)
             if table.noise_scale:
-                gap = table.counts[cell] - table.counts[(0,) * len(cell)]
-                total += float(gap) / table.noise_scale**2
+                before = table.counts[(slice(None), *(0,) * len(cell))]
+                gap = table.counts[(slice(None), *cell)] - before
+                total += gap / table.noise_scale**2
         return total
 
     def sample(codes: IntArray, count: int, rng: np.random.Generator) -> FloatArray:
-        return np.array([[apart(codes, rng)] for _ in range(count)])
+        runs = released.tables(codes, count, rng)
+        return np.concatenate([apart(tables) for tables in runs])[:, None]
 
     return sample
 
