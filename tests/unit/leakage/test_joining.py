@@ -22,6 +22,7 @@ from corrdp.leakage import (
 )
 from corrdp.leakage.release._noise import release_tables
 from corrdp.leakage.release._request import (
+    JOINED_SHARES,
     WORTH_JOINING,
     JoinedTable,
     shares_of_cells,
@@ -223,6 +224,12 @@ def test_a_table_joins_thin_levels_and_says_so(leakage):
     assert "with twice the budget it would be about" in leakage.features["u"].reason
     assert all(f.upper < 0.5 for f in leakage.features.values())
     assert "joined: c, d, e" in leakage.to_text()
+    # The bound is about levels as they weigh in these rows: certificates say so.
+    assert JOINED_SHARES in leakage.assumptions
+    assert all(
+        (JOINED_SHARES in found.assumptions) == (found.joined is not None)
+        for found in leakage.features.values()
+    )
 
 
 def test_distances_of_joined_levels_are_for_the_joined_policy_alone(leakage):

@@ -15,8 +15,8 @@ def intersect_leakage(first: LeakageTable, second: LeakageTable) -> LeakageTable
     Parameters
     ----------
     first, second : LeakageTable
-        Of public rows, private rows or declared; for the same policy, and for the same
-        joined levels if both join some.
+        Of public rows, private rows or declared; for the same policy, and one of them
+        at most with joined levels.
 
     Returns
     -------
@@ -27,7 +27,8 @@ def intersect_leakage(first: LeakageTable, second: LeakageTable) -> LeakageTable
     ---------
     Each bound holds except with its own failure probability, so the least does except
     with their sum. A bound on levels apart is one on joined levels, which are mixtures
-    of them (docs/theory/leakage.md, 8). Averages of bounds are no bounds.
+    of them, whatever their shares (docs/theory/leakage.md, 2.1 and 8). Averages of
+    bounds are no bounds.
     """
     for name in ("declared_fingerprint", "relation", "conditioning", "metric"):
         if getattr(first, name) != getattr(second, name):
@@ -36,10 +37,11 @@ def intersect_leakage(first: LeakageTable, second: LeakageTable) -> LeakageTable
                 f"{getattr(first, name)[:12]!r} and {getattr(second, name)[:12]!r}. "
                 "Estimate both under one policy."
             )
-    if first.joined and second.joined and first.joined != second.joined:
+    if first.joined and second.joined:
         raise PolicyError(
-            "the two tables join different levels. Estimate the second one with the "
-            "policy_for of the first, or one of them with join_levels=False."
+            "both tables have joined levels, which weigh as they do among the rows of "
+            "each: their bounds are about different laws. Estimate one of them with "
+            "join_levels=False."
         )
     if "in_sample" in (first.source, second.source):
         raise MissingBoundError(

@@ -30,6 +30,11 @@ from corrdp.policy import NeighborRelation, Policy
 WORTH_JOINING = 0.9
 """Levels are joined for a bound of at most this; else they stay, at distance 1."""
 
+JOINED_SHARES = (
+    "joined levels weigh as they do among the rows that were counted: which are joined "
+    "was decided by their numbers"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LeakageRequest:
@@ -114,7 +119,10 @@ class JoinedTable:
                 f"be {found.upper:.2f}: {found.reason}",
             )
         return replace(
-            found, joined=self.fields, reason=f"joined: {self.told}; {found.reason}"
+            found,
+            joined=self.fields,
+            reason=f"joined: {self.told}; {found.reason}",
+            assumptions=(*found.assumptions, JOINED_SHARES),
         )
 
 
