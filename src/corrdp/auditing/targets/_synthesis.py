@@ -167,11 +167,11 @@ def _sampler(released: _Released, changed: IntArray) -> Sampler:
     def apart(tables: list[NoisyTable]) -> FloatArray:
         total = np.zeros(len(tables[0].counts))
         for table in tables:
-            cell = tuple(int(changed[column]) for column in table.region)
             if table.noise_scale:
-                before = table.counts[(slice(None), *(0,) * len(cell))]
-                gap = table.counts[(slice(None), *cell)] - before
-                total += gap / table.noise_scale**2
+                flat = table.counts.reshape(len(total), -1)
+                own = changed[list(table.region)]
+                cell = np.ravel_multi_index(tuple(own), table.counts.shape[1:])
+                total += (flat[:, cell] - flat[:, 0]) / table.noise_scale**2
         return total
 
     def sample(codes: IntArray, count: int, rng: np.random.Generator) -> FloatArray:
