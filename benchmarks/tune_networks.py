@@ -39,14 +39,14 @@ from corrdp.reproduction._networks_clipping import Rows
 from corrdp.reproduction._networks_ensemble import Schedule, train_together
 from corrdp.reproduction._networks_shape import NetworkShape
 from corrdp.torch._facts import INFLUENCE, NetworkFacts, NetworkPlan
-from corrdp.torch._mlp import (
+from corrdp.torch._planning import plan_network
+from corrdp.torch.mlp import (
     CLIP_NORM,
     LARGEST_STEP,
     MOMENTUM,
     TOLERATED_WALK,
     noise_walk,
 )
-from corrdp.torch._planning import plan_network
 from corrdp.training._layout import standardizing_scale
 
 SAVED = Path(__file__).parents[1] / "docs" / "results" / "networks_tuning.json"

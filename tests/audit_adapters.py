@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import torch
 
-import corrdp.torch._mlp as mlp
+import corrdp.torch.mlp as mlp
 from audit_mutants import DELTA, audited_policy, training_plan
 from corrdp.auditing import descent_challenges, network_challenges
 from corrdp.estimators import LogisticRegression, MLPRegressor

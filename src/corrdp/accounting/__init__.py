@@ -3,7 +3,9 @@
 from corrdp.accounting._allocation import (
     NoiseAllocation,
     allocate_noise,
+    costs_at_most,
     isotropic_noise,
+    least_variance,
     step_mu,
 )
 from corrdp.accounting._composition import compose_delta, compose_epsilon
@@ -79,6 +81,7 @@ __all__ = [
     "compose_delta",
     "compose_epsilon",
     "composed_mu",
+    "costs_at_most",
     "epsilon_within",
     "event_from_json",
     "experiment_leakage",
@@ -90,6 +93,7 @@ __all__ = [
     "gaussian_steps",
     "in_sample_leakage_upper",
     "isotropic_noise",
+    "least_variance",
     "noise_multiplier_mu",
     "paper_network_noise_variance",
     "paper_noise_variance",

@@ -15,8 +15,7 @@ from corrdp.auditing.targets import (
     theorem_challenges,
 )
 from corrdp.certificate import Calibration
-from corrdp.estimators._mlp_base import PrivateNetwork
-from corrdp.estimators._private import PrivateEstimator
+from corrdp.estimators import PrivateEstimator, PrivateNetwork
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import class_epsilon, neighbor_classes
 from corrdp.synthesis import Synthesizer

@@ -31,8 +31,7 @@ def buy_leakage(
     (`docs/theory/default_rule.md`, 6); what is bought is a component of the
     certificate of the model.
     """
-    from corrdp.estimators._purchase import declared_or_one
-    from corrdp.leakage import estimate_leakage
+    from corrdp.leakage import declared_or_one, estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage
 
     if not hasattr(estimator, "plan_leakage"):

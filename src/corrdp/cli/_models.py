@@ -118,7 +118,6 @@ def refuse_unstamped(table: "LeakageTable | None", *, research: bool) -> None:
 
 
 def _network(kind: str) -> Any:
-    from corrdp.estimators._mlp_classifier import MLPClassifier
-    from corrdp.estimators._mlp_regressor import MLPRegressor
+    from corrdp.estimators import MLPClassifier, MLPRegressor
 
     return {"MLPClassifier": MLPClassifier, "MLPRegressor": MLPRegressor}[kind]

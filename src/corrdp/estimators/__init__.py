@@ -5,8 +5,10 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._evaluation import plan_evaluation, require_paid_leakage
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
+from corrdp.estimators._mlp_base import PrivateNetwork, scaled_codes
 from corrdp.estimators._mlp_classifier import MLPClassifier
 from corrdp.estimators._mlp_regressor import MLPRegressor
+from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import read_model, write_model
 from corrdp.estimators._shape import Shape
 from corrdp.estimators._sweep import SweepResult, sweep
@@ -22,12 +24,15 @@ __all__ = [
     "MLPClassifier",
     "MLPRegressor",
     "Method",
+    "PrivateEstimator",
+    "PrivateNetwork",
     "Shape",
     "Solver",
     "SweepResult",
     "plan_evaluation",
     "read_model",
     "require_paid_leakage",
+    "scaled_codes",
     "sweep",
     "write_model",
 ]

@@ -7,14 +7,9 @@ from corrdp.accounting import NoisePlan
 from corrdp.certificate import Calibration
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._private import PrivateEstimator
-from corrdp.estimators._purchase import (
-    AUTO,
-    LeakagePurchase,
-    declared_or_one,
-    plan_purchase,
-)
+from corrdp.estimators._purchase import AUTO, LeakagePurchase, plan_purchase
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
-from corrdp.leakage import BLOCK, LeakageInput, estimate_leakage
+from corrdp.leakage import BLOCK, LeakageInput, declared_or_one, estimate_leakage
 from corrdp.policy import (
     Budget,
     Method,

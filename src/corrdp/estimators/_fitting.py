@@ -21,10 +21,10 @@ from corrdp.training import (
     descend,
     descend_by_theorem,
     descend_sampled,
+    means_noise,
     nominal_coef,
     plan_sampling,
 )
-from corrdp.training._means import means_noise
 
 Charge: TypeAlias = Callable[[Certificate], object]
 

@@ -25,7 +25,7 @@ from corrdp.exceptions import (
 from corrdp.leakage import policy_read
 from corrdp.ledger import Ledger
 from corrdp.policy import Method, Policy, PolicyEncoder, protected_policy, without_knots
-from corrdp.training._layout import central_reference, standardizing_scale
+from corrdp.training import central_reference, standardizing_scale
 
 _METHODS = (Method.CORR, Method.STANDARD, Method.SEMI, Method.NONPRIVATE)
 _SAVED = {"parameters": {}, "weights": [[([[float]], [float])]], "fitted": {}}
@@ -92,7 +92,7 @@ class PrivateNetwork(PrivateEstimator):
         policy = without_knots(self._shared(protected_policy(declared, method)))
         budget = self._budget() if method.is_private else None
         encoder = PolicyEncoder(policy).fit(X)
-        features = _scaled(encoder, X)
+        features = scaled_codes(encoder, X)
         labels, n_outputs = self._encode_label(encoder, y)
         if len(labels) != len(features):
             raise CorrDPError(
@@ -215,7 +215,7 @@ class PrivateNetwork(PrivateEstimator):
     def _outputs(self, X: Any) -> FloatArray:
         """Return the outputs of the network, shape (n_rows, n_outputs)."""
         X = self._checked_table(X)
-        values = _scaled(PolicyEncoder(self.policy_), X)
+        values = scaled_codes(PolicyEncoder(self.policy_), X)
         for index, (weight, bias) in enumerate(self._weights):
             if index > 0:
                 values = np.logaddexp(0.0, values)  # softplus
@@ -280,7 +280,7 @@ class PrivateNetwork(PrivateEstimator):
 
 def _training() -> Any:
     try:
-        from corrdp.torch import _mlp
+        from corrdp.torch import mlp as _mlp
     except ImportError:
         raise CorrDPError(
             "training a network needs PyTorch, which is not installed. Install "
@@ -289,7 +289,7 @@ def _training() -> Any:
     return _mlp
 
 
-def _scaled(encoder: PolicyEncoder, X: Any) -> FloatArray:
+def scaled_codes(encoder: PolicyEncoder, X: Any) -> FloatArray:
     """Return codes around their center, numbers with the deviation of a uniform."""
     blocks = encoder.blocks_
     codes = np.asarray(encoder.transform(X), dtype=np.float64)

@@ -13,6 +13,7 @@ from corrdp.leakage import (
     BLOCK,
     LeakageInput,
     count_layout,
+    declared_or_one,
     leakage_targets,
     plan_leakage_release,
     predicted_excess,
@@ -145,17 +146,6 @@ def plan_purchase(
         f"{without:.3g} to {best.loss:.3g}"
     )
     return LeakagePurchase(**(vars(best) | {"reason": said}))
-
-
-def declared_or_one(policy: Policy) -> dict[str, float]:
-    """Return declared leakages, and 1 where none is declared."""
-    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        if not policy.insensitive:
-            return {}
-        value = policy.block_leakage
-        return {BLOCK: 1.0 if value is None else value}
-    declared = {name: policy.feature(name).leakage for name in policy.insensitive}
-    return {name: 1.0 if v is None else v for name, v in declared.items()}
 
 
 def known_leakage(

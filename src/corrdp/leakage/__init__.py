@@ -1,6 +1,11 @@
 """Leakage: how much insensitive features tell about sensitive ones, with bounds."""
 
-from corrdp.leakage._argument import LeakageInput, policy_read, resolve_leakage
+from corrdp.leakage._argument import (
+    LeakageInput,
+    declared_or_one,
+    policy_read,
+    resolve_leakage,
+)
 from corrdp.leakage._bounds import (
     NOISE_LATTICE,
     ROUNDING_ERROR,
@@ -90,6 +95,7 @@ __all__ = [
     "combine_parts",
     "count_codes",
     "count_layout",
+    "declared_or_one",
     "declared_table",
     "definition_leakage",
     "estimate_leakage",

@@ -6,6 +6,7 @@ from typing import Any
 
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.leakage._targets import BLOCK
 from corrdp.policy import NeighborRelation, Policy
 
 _TABLE = ("assumptions", "claim", "components", "distances", "require_policy")
@@ -49,6 +50,17 @@ def policy_read(policy: Policy, leakage: Any) -> Policy:
         joined: Policy = leakage.policy_for(policy)
         return joined
     return policy
+
+
+def declared_or_one(policy: Policy) -> dict[str, float]:
+    """Return declared leakages, and 1 where none is declared."""
+    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+        if not policy.insensitive:
+            return {}
+        value = policy.block_leakage
+        return {BLOCK: 1.0 if value is None else value}
+    declared = {name: policy.feature(name).leakage for name in policy.insensitive}
+    return {name: 1.0 if v is None else v for name, v in declared.items()}
 
 
 def resolve_leakage(

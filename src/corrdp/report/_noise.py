@@ -16,9 +16,9 @@ from corrdp.training import (
     LogisticLoss,
     MultinomialLoss,
     TrainingPlan,
+    noise_gains,
     nominal_coef,
 )
-from corrdp.training._noise_gain import noise_gains
 
 _RESIDUAL_SLOPE = 0.2  # of a logistic loss, averaged over typical scores
 

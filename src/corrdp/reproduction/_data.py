@@ -26,8 +26,7 @@ from corrdp.policy import (
 )
 from corrdp.reproduction._balancing import load_sepsis_balanced
 from corrdp.reproduction._experiments import Experiment, Model
-from corrdp.training import GradientLayout
-from corrdp.training._layout import GradientGroup
+from corrdp.training import GradientGroup, GradientLayout
 
 _FULL_SEPSIS = 10_000  # fewer rows are wanted by small versions only
 

@@ -15,8 +15,7 @@ from torch import Tensor
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.datasets import PaperTable, load_medical_cost, paper_synthetic
-from corrdp.estimators import MLPRegressor
-from corrdp.estimators._mlp_base import _scaled as scaled_codes
+from corrdp.estimators import MLPRegressor, scaled_codes
 from corrdp.policy import (
     Budget,
     Method,
@@ -41,8 +40,7 @@ from corrdp.reproduction._networks_ensemble import (
     without_privacy,
 )
 from corrdp.reproduction._networks_shape import NetworkShape
-from corrdp.torch._facts import NetworkFacts, NetworkPlan
-from corrdp.torch._mlp import (
+from corrdp.torch.mlp import (
     CLIP_NORM,
     MOMENTUM,
     RESIDUAL_BOUND,
@@ -51,9 +49,13 @@ from corrdp.torch._mlp import (
     is_centered,
     train_plainly,
 )
-from corrdp.torch._planning import plan_network
-from corrdp.torch._theorem import experiment_plan
-from corrdp.training._layout import standardizing_scale
+from corrdp.torch.networks import (
+    NetworkFacts,
+    NetworkPlan,
+    experiment_plan,
+    plan_network,
+)
+from corrdp.training import standardizing_scale
 
 _QUICK_SOURCE = 20_000  # admissions that a small balanced table starts from
 

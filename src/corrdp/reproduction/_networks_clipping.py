@@ -12,8 +12,8 @@ from torch import Tensor
 
 from corrdp._typing import FloatArray
 from corrdp.reproduction._networks_shape import NetworkShape
-from corrdp.torch._layout import NetworkLayout
-from corrdp.torch._mlp import SOFTPLUS_AT_ZERO
+from corrdp.torch.mlp import SOFTPLUS_AT_ZERO
+from corrdp.torch.networks import NetworkLayout
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from corrdp._random import noise_generator
 from corrdp.exceptions import CorrDPError
 from corrdp.reproduction._networks_clipping import Clipper, Rows
 from corrdp.reproduction._networks_shape import NetworkShape
-from corrdp.torch._facts import NetworkPlan
-from corrdp.torch._layout import NetworkLayout
+from corrdp.torch.networks import NetworkLayout, NetworkPlan
 
 StepSize: TypeAlias = Callable[[NetworkPlan, int], float]
 _MODELS_PER_PASS = 10  # activations of so many models stay in the cache

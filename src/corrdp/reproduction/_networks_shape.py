@@ -6,9 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from corrdp.torch._facts import NetworkPlan
-from corrdp.torch._layers import Layer, trained_layers
-from corrdp.torch._mlp import SOFTPLUS_AT_ZERO, build_network, start_calmly
+from corrdp.torch.mlp import SOFTPLUS_AT_ZERO, build_network, start_calmly
+from corrdp.torch.networks import Layer, NetworkPlan, trained_layers
 
 
 class Views(NamedTuple):

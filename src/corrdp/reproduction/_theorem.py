@@ -27,8 +27,7 @@ from corrdp.reproduction._descent import (
     descend,
 )
 from corrdp.reproduction._experiments import Cell, CellResult, Experiment, Model
-from corrdp.training import GradientSensitivity
-from corrdp.training._losses import LogisticLoss, Loss, SquaredLoss
+from corrdp.training import GradientSensitivity, LogisticLoss, Loss, SquaredLoss
 
 _RESIDUAL_BOUND = 1.0  # of Medical Cost: the range of its label
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from corrdp._typing import FloatArray
 from corrdp.exceptions import PolicyError
 from corrdp.policy import Block, BlockKind
-from corrdp.training._layout import central_reference
+from corrdp.training import central_reference
 
 _ROUNDINGS = 32  # tolerated beyond the domain, in units of the machine precision
 _LEAST_ROUNDING = 2.0**-52  # of what is computed here

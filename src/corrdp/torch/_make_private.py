@@ -32,7 +32,7 @@ from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
 from corrdp.torch._refusals import refuse_unsupported
 from corrdp.torch._terms import Terms
-from corrdp.training._layout import central_reference
+from corrdp.training import central_reference
 
 
 class PrivateTraining(NamedTuple):

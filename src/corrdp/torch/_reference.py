@@ -11,7 +11,7 @@ from corrdp.mechanisms import column_sum_sensitivity
 from corrdp.policy import Block, ColumnRole
 from corrdp.torch._domain import code_range, projected
 from corrdp.torch._facts import NetworkFacts
-from corrdp.training._layout import central_reference
+from corrdp.training import central_reference
 
 SHARE = 0.02  # of the budget, in squares of Gaussian-DP parameters
 _NOMINAL_SPREAD = 0.25  # of means over tables, in diameters of a domain

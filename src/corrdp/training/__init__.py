@@ -15,9 +15,15 @@ from corrdp.training._gradient_descent import (
     constant_model,
     descend,
     descend_together,
+    initial_coef,
 )
 from corrdp.training._kernels import PreparedRows, prepare_rows
-from corrdp.training._layout import GradientLayout, standardizing_scale
+from corrdp.training._layout import (
+    GradientGroup,
+    GradientLayout,
+    central_reference,
+    standardizing_scale,
+)
 from corrdp.training._losses import (
     HuberLoss,
     LogisticLoss,
@@ -25,8 +31,11 @@ from corrdp.training._losses import (
     MultinomialLoss,
     SquaredLoss,
 )
+from corrdp.training._means import means_noise
+from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._public_model import PublicModel
+from corrdp.training._records import record_gradients
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sampled_descent import (
     SampledBudget,
@@ -46,6 +55,7 @@ __all__ = [
     "SVRG_EPOCH_STEPS",
     "ColumnSteps",
     "Descent",
+    "GradientGroup",
     "GradientLayout",
     "GradientSensitivity",
     "HuberLoss",
@@ -67,6 +77,7 @@ __all__ = [
     "TrainingPlan",
     "Update",
     "additive_plan",
+    "central_reference",
     "constant_model",
     "curves_pay",
     "default_plan",
@@ -74,12 +85,16 @@ __all__ = [
     "descend_by_theorem",
     "descend_sampled",
     "descend_together",
+    "initial_coef",
+    "means_noise",
     "minimize_risk",
+    "noise_gains",
     "nominal_coef",
     "or_constant",
     "plan_sampling",
     "plan_spending",
     "prepare_rows",
+    "record_gradients",
     "standard_plan",
     "standardizing_scale",
     "theorem_plan",

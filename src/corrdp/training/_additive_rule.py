@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.accounting._allocation import allocate_noise
+from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._default_rule import NUMBER_RADIUS, PublicFacts

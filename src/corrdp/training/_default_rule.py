@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from corrdp._typing import FloatArray
-from corrdp.accounting import WHOLE_RECORD
-from corrdp.accounting._allocation import allocate_noise, least_variance
+from corrdp.accounting import WHOLE_RECORD, allocate_noise, least_variance
 from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.training._layout import (
     INTERCEPT,

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
-from corrdp.accounting._allocation import costs_at_most
-from corrdp.accounting._online_allocation import OnlineAllocator
+from corrdp.accounting import OnlineAllocator, costs_at_most
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._column_steps import column_curvature
 from corrdp.training._constant import release_constant

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.accounting._allocation import allocate_noise, step_mu
+from corrdp.accounting import allocate_noise, step_mu
 from corrdp.mechanisms import column_sum_sensitivity
 from corrdp.policy import Block, BlockKind
 from corrdp.training._layout import central_reference, standardizing_scale

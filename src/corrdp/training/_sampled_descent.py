@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp.accounting import (
     WHOLE_RECORD,
+    OnlineAllocator,
     SampledGaussianEvent,
     SensitivityTable,
     epsilon_within,
     plan_noise,
     sampled_change,
+    step_mu,
 )
-from corrdp.accounting._allocation import step_mu
-from corrdp.accounting._online_allocation import OnlineAllocator
 from corrdp.certificate import Component
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._gradient_descent import (

@@ -17,7 +17,7 @@ from corrdp.exceptions import (
     UtilityWarning,
 )
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
-from corrdp.torch import _mlp
+from corrdp.torch import mlp as _mlp
 
 pytestmark = pytest.mark.torch
 

@@ -15,10 +15,15 @@ from corrdp.auditing.targets._releases import plan_claim
 from corrdp.auditing.targets._steps import central_rows, step_challenges
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, NeighborClass
-from corrdp.training import Descent, TheoremPlan, TrainingPlan, prepare_rows
-from corrdp.training._gradient_descent import initial_coef
-from corrdp.training._losses import Loss
-from corrdp.training._records import record_gradients
+from corrdp.training import (
+    Descent,
+    Loss,
+    TheoremPlan,
+    TrainingPlan,
+    initial_coef,
+    prepare_rows,
+    record_gradients,
+)
 
 _FEWEST_RUNS, _MOST_RUNS = 2000, 100_000
 _MOST_STEPS = 2_000_000  # of all runs together

@@ -12,16 +12,14 @@ from functools import cached_property
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.accounting._online_allocation import OnlineAllocator
+from corrdp.accounting import OnlineAllocator
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import NeighborClass
-from corrdp.training import TrainingPlan
-from corrdp.training._records import record_gradients
-from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training import GradientSensitivity, TrainingPlan, record_gradients
 
 Contributions = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 

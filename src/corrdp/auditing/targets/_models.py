@@ -12,9 +12,14 @@ from corrdp.auditing.statistics import Claim, LinearAttack
 from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.auditing.targets._steps import craft, table_with
-from corrdp.training import Descent, TrainingPlan, descend_together, prepare_rows
-from corrdp.training._gradient_descent import initial_coef
-from corrdp.training._means import means_noise
+from corrdp.training import (
+    Descent,
+    TrainingPlan,
+    descend_together,
+    initial_coef,
+    means_noise,
+    prepare_rows,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from corrdp.auditing.targets._steps import (
     central_rows,
     step_challenges,
 )
-from corrdp.estimators._mlp_base import PrivateNetwork
+from corrdp.estimators import PrivateNetwork
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import (
     Block,
@@ -27,7 +27,7 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
-from corrdp.training._layout import central_reference, standardizing_scale
+from corrdp.training import central_reference, standardizing_scale
 
 if TYPE_CHECKING:
     import torch

@@ -18,7 +18,7 @@ from corrdp.auditing.targets._networks import (
     network_training,
 )
 from corrdp.auditing.targets._steps import LEAST_NOISE, central_rows
-from corrdp.estimators._mlp_base import PrivateNetwork
+from corrdp.estimators import PrivateNetwork
 from corrdp.policy import policy_blocks
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def audit_whole_network(
 
     def run(coins: NDArray[np.bool_], rng: np.random.Generator) -> _Recording:
         del rng  # training has its own
-        from corrdp.torch._mlp import run_training, start_wildly
+        from corrdp.torch.mlp import run_training, start_wildly
 
         chosen = pairs[np.arange(n_canaries), coins.astype(int)]
         rows = np.concatenate([chosen[:, :-1], codes[n_canaries:]])
