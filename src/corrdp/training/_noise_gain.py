@@ -28,6 +28,11 @@ def noise_gains(
         Number of steps.
     averaged_part : float
         Part of the iterates, the last ones, that the result is the average of.
+
+    Guarantee
+    ---------
+    A forecast from public numbers, for reports: no bound of `docs/theory/solvers.md`
+    rests on it.
     """
     # Response of the parameter, j steps later, to noise of size 1 in one step.
     response = np.empty((n_steps, curvature.size))
