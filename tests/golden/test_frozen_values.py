@@ -53,7 +53,7 @@ FROZEN = Path(__file__).with_name("frozen_values.json")
 LIBRARIES = ("numba", "numpy", "scikit-learn", "scipy", "torch")
 ROWS = 1_200
 # Fields that tell the time, the place or the key of a run.
-VOLATILE = {"created", "data", "seconds", "software", "when", "who"}
+VOLATILE = {"created", "data", "seconds", "software", "wanted_seconds", "when", "who"}
 ELSEWHERE = 1e-4
 
 DATA = ("data.csv", "--policy", "policy.toml")
