@@ -51,6 +51,7 @@ def released(policy, ask, times=1.0, kind="laplace"):
             budget=Budget(epsilon=epsilon, delta=delta),
             n_rows=N_ROWS,
             kind=kind,
+            quantiles="counts",
         )
         for epsilon in (2.0, 2.0 / times)
     )

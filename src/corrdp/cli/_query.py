@@ -38,6 +38,14 @@ class VariantChoice(StrEnum):
     ORDINARY = "ordinary"
 
 
+class QuantileChoice(StrEnum):
+    """How quantiles are answered."""
+
+    AUTO = "auto"
+    CHOICE = "choice"
+    COUNTS = "counts"
+
+
 def query(
     data: DataArgument,
     policy: PolicyOption,
@@ -66,6 +74,13 @@ def query(
     variant: Annotated[
         VariantChoice, typer.Option(help="How noise is shared between answers.")
     ] = VariantChoice.OPTIMAL,
+    quantiles: Annotated[
+        QuantileChoice,
+        typer.Option(
+            help="Draw quantiles by rank, read them off counts of bins (which gives a "
+            "radius in the value), or whichever errs less."
+        ),
+    ] = QuantileChoice.AUTO,
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some answer misses its radius.")
     ] = 0.05,
@@ -124,6 +139,7 @@ def query(
             leakage=known,
             kind=None if noise is NoiseChoice.AUTO else noise.value,
             variant=variant.value,
+            quantiles=quantiles.value,
         )
         plan.noise.radius(failure_probability)  # refuses before there is a ledger
         account = None

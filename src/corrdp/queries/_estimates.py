@@ -17,12 +17,15 @@ class Estimate:
     sampling : float, optional
         How far the answer without noise may be from that of the population, if rows
         are independent draws: another error than noise, and shown apart from it.
+    rank : float, optional
+        By how many rows a drawn quantile may miss its rank.
     """
 
     value: float
     lower: float
     upper: float
     sampling: float | None = None
+    rank: float | None = None
 
     @classmethod
     def exactly(cls, value: float) -> "Estimate":

@@ -15,13 +15,16 @@ from corrdp.mechanisms.noise import (
     Objective,
     Variant,
     VectorPlan,
+    allowed_epsilons,
     plan_vector,
 )
-from corrdp.policy import Budget, Policy, neighbor_classes
+from corrdp.policy import Budget, NeighborClass, Policy, neighbor_classes
 from corrdp.queries._ask import ask_text, parse_ask
 from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._estimates import Estimate
+from corrdp.queries._methods import Movements, with_methods
 from corrdp.queries._moments import Moment, moment_movement
+from corrdp.queries._quantiles import QuantileMethod, check_method
 from corrdp.queries._query import Arithmetic, Query, Questions
 
 GRID_ASSUMPTION = (
@@ -132,6 +135,7 @@ def plan_queries(
     variant: Variant | str = Variant.OPTIMAL,
     objective: Objective | str = Objective.TOTAL,
     derived: DerivedColumns | None = None,
+    quantiles: QuantileMethod = "auto",
 ) -> QueryPlan:
     """Plan the release of several queries that share one budget.
 
@@ -157,6 +161,9 @@ def plan_queries(
         ``total`` variance, or the ``worst``.
     derived : DerivedColumns, optional
         Columns that are computed from the others of a row, such as predictions.
+    quantiles : {"auto", "choice", "counts"}
+        How quantiles are answered: drawn by rank (``choice``), read off noisy counts of
+        declared bins (``counts``, with a radius in the value), or whichever errs less.
 
     Guarantee
     ---------
@@ -176,15 +183,31 @@ def plan_queries(
         raise CorrDPError("no query was asked. Ask for example mean(age).")
     claim = _claim(policy, leakage)
     view = policy if derived is None else derived.view(policy)
+    classes = neighbor_classes(policy, claim.distances())
+    check_method(quantiles)
+    asked = with_methods(
+        asked,
+        view,
+        method=quantiles,
+        movements=_movements(view, classes, derived),
+        allowed={
+            name: epsilon
+            for name, epsilon in allowed_epsilons(
+                policy, budget=budget, leakage=claim.distances()
+            ).items()
+            if math.isfinite(epsilon)
+        },
+        budget=budget,
+        gaussian=budget.delta > 0.0 and kind != NoiseKind.LAPLACE,
+        n_rows=n_rows,
+    )
     weights: dict[Moment, float] = {}
     for query in asked:
         for moment in query.moments(view):
             weights[moment] = weights.get(moment, 0.0) + query.weight(moment)
     _refuse_fewer_rows(weights, n_rows)
     _rehearse(asked, view, n_rows, weights)
-    movement = moment_movement(
-        weights, view, neighbor_classes(policy, claim.distances()), derived
-    )
+    movement = moment_movement(weights, view, classes, derived)
     noise = plan_vector(
         movement,
         policy=policy,
@@ -221,6 +244,21 @@ def _refuse_fewer_rows(moments: Mapping[Moment, float], n_rows: int) -> None:
                 f"the noise of {moment.name!r} would be that of {moment.most_rows:g} "
                 f"rows, the table has n_rows={n_rows}. Ask with the rows of the table."
             )
+
+
+def _movements(
+    policy: Policy,
+    classes: tuple[NeighborClass, ...],
+    derived: DerivedColumns | None,
+) -> Movements:
+    def of(moment: Moment) -> dict[str, tuple[int, int]]:
+        found = moment_movement({moment: 1.0}, policy, classes, derived)
+        return {
+            neighbor.name: (int(found.absolute[row, 0]), int(found.squared[row, 0]))
+            for row, neighbor in enumerate(classes)
+        }
+
+    return of
 
 
 def _rehearse(

@@ -1,6 +1,7 @@
-"""Histograms, and quantiles that are read off the noisy counts of declared bins."""
+"""Histograms, and quantiles: drawn by rank, or read off noisy counts of bins."""
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -8,7 +9,8 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_real
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Policy
-from corrdp.queries._columns import bin_edges
+from corrdp.queries._choices import RankChoice
+from corrdp.queries._columns import bin_edges, number_bounds
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._kinds import (
     SAMPLING_QUANTILE,
@@ -25,6 +27,17 @@ from corrdp.queries._query import (
     as_columns,
     normalized,
 )
+
+QuantileMethod: TypeAlias = Literal["auto", "choice", "counts"]
+
+
+def check_method(method: str) -> None:
+    """Refuse a name that is no method of quantiles."""
+    if method not in get_args(QuantileMethod):
+        raise CorrDPError(
+            f"quantiles must be 'auto', 'choice' or 'counts', got {method!r}. "
+            "Leave it out to take the one with the smaller error."
+        )
 
 
 @dataclass(frozen=True)
@@ -65,16 +78,20 @@ class Histogram(Query):
 
 @dataclass(frozen=True)
 class Quantiles(Query):
-    """Quantiles of a number, read off the noisy counts of its declared bins.
+    """Quantiles of a number, drawn by rank or read off noisy counts of its bins.
 
     Parameters
     ----------
     column : str
-        A number with declared bins; rows in which it is missing are left out.
+        A number; rows in which it is missing are left out.
     probabilities : tuple of float
         Each in [0, 1].
     by, groups, where
         As in `Count`.
+    method : {"auto", "choice", "counts"}
+        ``choice`` draws each quantile on a fine grid between the bounds, by rank, and
+        has a radius in ranks; ``counts`` interpolates between the declared bins and has
+        a radius in the value. By default the plan takes the one with the smaller error.
     """
 
     column: str
@@ -82,9 +99,11 @@ class Quantiles(Query):
     by: By = None
     groups: tuple[str, ...] | None = None
     where: Where = None
+    method: QuantileMethod = "auto"
 
     def __post_init__(self) -> None:
         normalized(self)
+        check_method(self.method)
         if not self.probabilities:
             raise CorrDPError(
                 "quantiles need at least one probability, got none. Ask for example "
@@ -100,13 +119,25 @@ class Quantiles(Query):
         return as_columns(self.by) + rest
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return one count per bin, in every cell."""
+        """Return one draw per probability, or one count per bin, in every cell."""
+        if self.method == "choice":
+            number_bounds(policy, self.column)
+            drawn = tuple(
+                RankChoice(
+                    (), as_columns(self.by), self.groups, self.column, self.where, p
+                )  # type: ignore[arg-type]
+                for p in dict.fromkeys(self.probabilities)
+            )
+            drawn[0].levels(policy)
+            return drawn
         bin_edges(policy, self.column)
         keys = (*as_columns(self.by), self.column)
         return Count(keys, self.groups, self.where).moments(policy)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
-        """Return quantiles between the edges that surely surround them."""
+        """Return what was drawn, or quantiles between edges that surround them."""
+        if self.method == "choice":
+            return self._drawn(policy, estimates)
         (moment,) = self.moments(policy)
         edges = bin_edges(policy, self.column)
         levels = moment.levels(policy)
@@ -118,9 +149,22 @@ class Quantiles(Query):
             counts = estimates[moment][number * width : number * width + n_bins]
             shares = _Shares(counts, n_rows if all_rows else None)
             for p in self.probabilities:
-                name = (f"{p:g}",) if len(self.probabilities) > 1 else ()
-                answers.append((cell[:-1] + name, shares.quantile(p, edges, n_rows)))
+                answers.append(
+                    (cell[:-1] + self._named(p), shares.quantile(p, edges, n_rows))
+                )
         return answers
+
+    def _drawn(self, policy: Policy, estimates: Estimates) -> Labeled:
+        drawn = {m.probability: m for m in self.moments(policy)}  # type: ignore[attr-defined]
+        cells = drawn[self.probabilities[0]].cells(policy)
+        return [
+            (cell + self._named(p), estimates[drawn[p]][number])
+            for number, cell in enumerate(cells)
+            for p in self.probabilities
+        ]
+
+    def _named(self, probability: float) -> tuple[str, ...]:
+        return (f"{probability:g}",) if len(self.probabilities) > 1 else ()
 
 
 class _Shares:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._random import noise_generator
 from corrdp._typing import IntArray
 from corrdp.accounting import PrivacyEvent
 from corrdp.exceptions import GuaranteeVoidError
@@ -13,10 +14,12 @@ from corrdp.ledger import Ledger, Receipt, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.policy import Budget, Policy
 from corrdp.queries._ask import ask_text
+from corrdp.queries._choices import RankChoice
 from corrdp.queries._columns import count_rows
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
+from corrdp.queries._quantiles import QuantileMethod
 from corrdp.queries._query import Labeled, Query, Questions
 from corrdp.queries._result import Answer, QueryResult
 
@@ -36,6 +39,7 @@ def answer_queries(
     failure_probability: float = 0.05,
     accept_new_data: bool = False,
     random_state: int | None = None,
+    quantiles: QuantileMethod = "auto",
 ) -> QueryResult:
     """Answer queries about a table with correlated noise.
 
@@ -59,6 +63,8 @@ def answer_queries(
         Whether the ledger accepts a table other than that of earlier charges.
     random_state : int, optional
         A seed, for research only; the certificate then says "replayable noise".
+    quantiles : {"auto", "choice", "counts"}
+        As in `plan_queries`; ``counts`` where a radius in the value is wanted.
 
     Guarantee
     ---------
@@ -87,6 +93,7 @@ def answer_queries(
         kind=kind,
         variant=variant,
         objective=objective,
+        quantiles=quantiles,
     )
     if ledger is not None and isinstance(leakage, LeakageTable):
         require_recorded(ledger, leakage)
@@ -137,11 +144,35 @@ def answer_plan(
             ledger, table, plan, plan.noise.charged_events(), accept_new_data
         )
     rows = table if plan.derived is None else plan.derived.extend(table)
-    exact = [moment.evaluate(plan.view, rows) for moment in plan.moments]
-    noise = plan.noise.draw(random_state=random_state)
-    noisy = (np.concatenate(exact) if exact else noise) + noise
+    noisy = _released(plan, rows, random_state)
     answers = answers_of(plan, noisy, reach, failure_probability)
     return QueryResult(answers, certificate, plan, receipt)
+
+
+def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
+    """Return the noisy sums, and the drawn places of quantiles among them."""
+    noise = plan.noise.draw(random_state=random_state)
+    choices = noise_generator(random_state, purpose="quantiles")
+    parts = [np.zeros(0, dtype=np.int64)]
+    start = 0
+    for moment, group, scale in zip(
+        plan.moments, plan.noise.movement.groups, plan.noise.scales, strict=True
+    ):
+        if isinstance(moment, RankChoice):
+            drawn = moment.choose(
+                plan.view,
+                rows,
+                scale=scale,
+                kind=plan.noise.kind,
+                n_rows=plan.n_rows,
+                generator=choices,
+            )
+            parts.append(drawn)
+        else:
+            exact = moment.evaluate(plan.view, rows)
+            parts.append(exact + noise[start : start + group.size])
+        start += group.size
+    return np.concatenate(parts)
 
 
 def _pay(
@@ -172,9 +203,22 @@ def answers_of(
     """
     estimates: dict[Moment, list[Estimate]] = {}
     start = 0
-    for moment, group, radius in zip(
-        plan.moments, plan.noise.movement.groups, reach.tolist(), strict=True
+    groups, scales = plan.noise.movement.groups, plan.noise.scales
+    n_noisy = sum(g.size for g, scale in zip(groups, scales, strict=True) if scale)
+    for moment, group, radius, scale in zip(
+        plan.moments, groups, reach.tolist(), scales, strict=True
     ):
+        if isinstance(moment, RankChoice):
+            found = moment.estimates(
+                plan.view,
+                noisy[start : start + group.size].tolist(),
+                scale=scale,
+                n_rows=plan.n_rows,
+                failure_probability=beta / max(n_noisy, 1),
+            )
+            estimates[moment] = found
+            start += group.size
+            continue
         # Every row is rounded to a whole step, by at most half a step.
         rounding = 0.5 * plan.n_rows if moment.factors else 0.0
         estimates[moment] = [
@@ -205,4 +249,5 @@ def _answer(query: Query, labeled: Labeled, name: str, probability: float) -> An
         query.key_columns,
         tuple(estimate.sampling for _, estimate in labeled),
         name,
+        rank_radii=tuple(e.rank for _, e in labeled if e.rank is not None),
     )

@@ -51,6 +51,9 @@ class Answer:
         Name of the column of a select; the question by default.
     consistent : bool
         Whether the values were made to agree with each other after the release.
+    rank_radii : tuple of float
+        For drawn quantiles: by how many rows the rank may be missed, with the same
+        probability. Empty for other answers.
     """
 
     ask: str
@@ -62,6 +65,7 @@ class Answer:
     sampling_radii: tuple[float | None, ...] = ()
     name: str = ""
     consistent: bool = False
+    rank_radii: tuple[float, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -92,6 +96,14 @@ class Answer:
         radius: float | dict[str, float | None] | None = self._by_label(radii)
         return radius
 
+    @property
+    def rank_radius(self) -> float | dict[str, float] | None:
+        """By how many rows a drawn quantile may miss its rank; None for the rest."""
+        radius: float | dict[str, float] | None = (
+            self._by_label(self.rank_radii) if self.rank_radii else None
+        )
+        return radius
+
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
         document: JSONObject = {
@@ -101,6 +113,8 @@ class Answer:
             "sampling_radius": self.sampling_radius,
             "probability": self.probability,
         }
+        if self.rank_radii:
+            document["rank_radius"] = self._by_label(_finite(self.rank_radii))
         if self.keys:
             document["by"] = list(self.keys)
             document["cells"] = [list(cell) for cell in self.cells]
@@ -109,6 +123,12 @@ class Answer:
         if self.consistent:
             document["consistent"] = True
         return document
+
+    def shown_radius(self, place: int) -> str:
+        """Return the radius of a cell in words; that of a draw is in ranks."""
+        if self.rank_radii:
+            return f"{self.rank_radii[place]:.4g} ranks"
+        return f"{self.radii[place]:.4g}"
 
     def to_svg(self) -> str:
         """Return a picture: bars with error bars, or a heat map of two columns."""
@@ -173,11 +193,12 @@ class QueryResult:
         """Return the answers as a plain table."""
         lines = []
         for answer in self.answers:
-            for label, value, radius in zip(
-                answer.labels, answer.values, answer.radii, strict=True
+            for place, (label, value) in enumerate(
+                zip(answer.labels, answer.values, strict=True)
             ):
                 name = f"{answer.title}: {label}" if label else answer.title
-                lines.append(f"{name:<40}  {value:14.6g}  +- {radius:.4g}")
+                radius = answer.shown_radius(place)
+                lines.append(f"{name:<40}  {value:14.6g}  +- {radius}")
         lines.append(f"({self._summary()})")
         return "\n".join(lines)
 
@@ -198,9 +219,9 @@ class QueryResult:
             head = [*answer.keys, "value", "radius (noise)", "radius (sampling)"]
             sampling = answer.sampling_radii or (None,) * len(answer.values)
             body = [
-                [*cell, f"{value:.6g}", f"{radius:.4g}", _shown(error)]
-                for cell, value, radius, error in zip(
-                    answer.cells, answer.values, answer.radii, sampling, strict=True
+                [*cell, f"{value:.6g}", answer.shown_radius(place), _shown(error)]
+                for place, (cell, value, error) in enumerate(
+                    zip(answer.cells, answer.values, sampling, strict=True)
                 )
             ]
             title = html.escape(answer.title)

@@ -217,7 +217,7 @@ def test_missing_values_are_refused_unless_a_treatment_is_declared(table):
     [
         ("mean(ward)", MissingBoundError, "category and has no bounds"),
         ("histogram(height)", MissingBoundError, "features.height.bins"),
-        ("quantiles(height, 0.5)", MissingBoundError, "no declared bins"),
+        ("quantiles(ward, 0.5)", MissingBoundError, "category and has no bounds"),
         ("quantiles(age)", CorrDPError, "at least one probability"),
         ("quantiles(age, 1.5)", CorrDPError, "quantile probability must be"),
         ("quantiles(age, half)", CorrDPError, "not a probability"),

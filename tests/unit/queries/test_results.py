@@ -193,7 +193,11 @@ def test_a_quantile_stays_enclosed_whatever_the_noise_within_its_reach(ask, sign
     values = np.arange(1_000) / 100
     table = pd.DataFrame({"x": values, "g": [True] * 1_000})
     plan = plan_queries(
-        policy, [ask], budget=Budget(epsilon=0.05, delta=0.0), n_rows=1_000
+        policy,
+        [ask],
+        budget=Budget(epsilon=0.05, delta=0.0),
+        n_rows=1_000,
+        quantiles="counts",
     )
     (moment,) = plan.moments
     (reach,) = plan.noise.radius(0.05).tolist()

@@ -16,7 +16,11 @@ from corrdp.mechanisms.noise._discrete import (
     discrete_laplace,
     grid_scale,
 )
-from corrdp.mechanisms.noise._exponential import exponential_choice, grid_rate
+from corrdp.mechanisms.noise._exponential import (
+    exponential_choice,
+    flipped_choice,
+    grid_rate,
+)
 from corrdp.mechanisms.noise._laplace_scales import (
     Objective,
     Variant,
@@ -48,6 +52,7 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
     "exponential_choice",
+    "flipped_choice",
     "gaussian_part",
     "grid_rate",
     "grid_scale",

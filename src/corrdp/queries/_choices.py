@@ -1,0 +1,220 @@
+"""Quantiles by exponential choice: a place on a fine grid, scored by rank.
+
+Every cell of a question gets one draw. A place of the grid between the declared bounds
+scores minus the number of rows by which it misses the rank that was asked for, so its
+score moves by one row at most. Theory: ``docs/theory/queries.md``.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import IntArray
+from corrdp.mechanisms.noise import (
+    NoiseKind,
+    exponential_choice,
+    flipped_choice,
+    grid_rate,
+)
+from corrdp.policy import Policy
+from corrdp.queries._columns import (
+    group_names,
+    number_bounds,
+    read_groups,
+    read_numbers,
+)
+from corrdp.queries._estimates import Estimate
+from corrdp.queries._grid import Grid
+from corrdp.queries._moments import Moment
+
+# Places for every row that a draw can tell apart: rounding then errs less than the draw
+# even where the bounds are several times wider than most rows.
+_PLACES_PER_ROW = 4
+_FEWEST_PLACES, _MOST_PLACES = 2**8, 2**20
+_FINEST_PROBABILITY = 10**6
+
+
+@dataclass(frozen=True)
+class RankChoice(Moment):
+    """The place of one quantile on a grid, drawn in every cell.
+
+    Its released coordinate is the number of the place, not a noisy sum.
+
+    Parameters
+    ----------
+    present : str
+        The column; rows in which it is missing are left out.
+    probability : float
+        Which quantile, in [0, 1].
+    """
+
+    probability: float = 0.5
+
+    @property
+    def column(self) -> str:
+        """The column whose quantile is drawn."""
+        assert self.present is not None
+        return self.present
+
+    @property
+    def name(self) -> str:
+        """Name shown in plans."""
+        return f"rank {self.probability:g} of {super().name}"
+
+    def movement(self, policy: Policy, changed: frozenset[str]) -> tuple[int, int]:
+        r"""Bound the price of the draws, in units of the noise.
+
+        Returns
+        -------
+        absolute, squared : int
+            Twice the number of cells whose scores can move, and that number: a draw
+            with rate :math:`r` whose scores move by one row is :math:`2r`-DP and
+            :math:`r^2/2`-concentrated DP, as noise of scale :math:`1/r` is on a sum
+            that moves so far.
+
+        Guarantee
+        ---------
+        Holds for any two tables of equal length that differ in the `changed` columns
+        of one row (`docs/theory/queries.md`).
+        """
+        filtered = self.where.columns if self.where is not None else frozenset()
+        own = 1 if ({self.column} | filtered) & changed else 0
+        cells = max(own, self._ends(policy, changed))
+        return 2 * cells, cells
+
+    def grid(self, policy: Policy, *, scale: Fraction, n_rows: int) -> Grid:
+        """Return the places among which the draw chooses."""
+        bounds = number_bounds(policy, self.column)
+        return grid_for(*bounds, scale=scale, n_rows=n_rows)
+
+    def scores(self, policy: Policy, table: Any, grid: Grid) -> IntArray:
+        """Return the score of every place in every cell, in whole rows, 0 at best.
+
+        Guarantee
+        ---------
+        Scores of a cell move by at most one between tables that differ in one row, and
+        not at all unless that row is in the cell in one of them
+        (`docs/theory/queries.md`).
+        """
+        numbers = read_numbers(policy, table, self.column)
+        used = numbers.present
+        if self.where is not None:
+            used = used & self.where.evaluate(policy, table).true
+        lower, upper = number_bounds(policy, self.column)
+        place = grid.nearest(lower + (numbers.values + 0.5) * (upper - lower))
+        declared = tuple(group_names(policy, name) for name in self.by)
+        cell = np.zeros(place.size, dtype=np.int64)
+        for name, names in zip(self.by, declared, strict=True):
+            cell = cell * len(names) + read_groups(policy, table, name)
+        sizes = tuple(map(len, declared))
+        wanted = np.arange(math.prod(sizes))
+        if self.groups is not None:
+            released = [declared[0].index(label) for label in self.groups]
+            wanted = wanted.reshape(sizes[0], -1)[released].reshape(-1)
+        inside = (place[used & (cell == number)] for number in wanted)
+        return np.stack([self._scored(rows, len(grid)) for rows in inside])
+
+    def _scored(self, place: IntArray, n_places: int) -> IntArray:
+        below = np.zeros(n_places + 1, dtype=np.int64)
+        np.cumsum(np.bincount(place, minlength=n_places), out=below[1:])
+        # Whole numbers throughout: a rank moves by one row or not at all.
+        share = Fraction(self.probability).limit_denominator(_FINEST_PROBABILITY)
+        rank = max(math.ceil(share * place.size), 1)
+        miss = np.maximum(below[:-1] - (rank - 1), rank - below[1:])
+        scored: IntArray = -np.maximum(miss, 0)
+        return scored
+
+    def choose(
+        self,
+        policy: Policy,
+        table: Any,
+        *,
+        scale: Fraction,
+        kind: NoiseKind,
+        n_rows: int,
+        generator: np.random.Generator,
+    ) -> IntArray:
+        """Draw a place in every cell; with `scale` zero take a best one.
+
+        Guarantee
+        ---------
+        At most what `movement` states for noise of this scale: exact draws
+        (`docs/theory/queries.md`).
+        """
+        grid = self.grid(policy, scale=scale, n_rows=n_rows)
+        scores = self.scores(policy, table, grid)
+        if scale == 0:
+            return np.argmax(scores, axis=1)
+        rate = choice_rate(scale)
+
+        def drawn(cell: IntArray) -> int:
+            if kind is NoiseKind.LAPLACE:  # pure epsilons add up
+                return flipped_choice(cell, rate=rate, generator=generator)
+            return exponential_choice(
+                cell, rate=rate, generator=generator, tries_at_once=len(grid) // 16
+            )
+
+        return np.array([drawn(cell) for cell in scores], dtype=np.int64)
+
+    def estimates(
+        self,
+        policy: Policy,
+        drawn: Sequence[int],
+        *,
+        scale: Fraction,
+        n_rows: int,
+        failure_probability: float,
+    ) -> list[Estimate]:
+        """Return the middle of each place that was drawn, and how far off its rank is.
+
+        A draw says nothing of the distance in value: the bounds enclose the quantile.
+        Without noise the quantile lies in the place itself.
+        """
+        lower, upper = number_bounds(policy, self.column)
+        grid = self.grid(policy, scale=scale, n_rows=n_rows)
+        rank = rank_radius(
+            len(grid), scale=scale, failure_probability=failure_probability
+        )
+        found = []
+        for place in drawn:
+            value = grid.value(grid.first + place)
+            ends = (lower, upper)
+            if scale == 0:
+                ends = (value - grid.step / 2.0, value + grid.step / 2.0)
+            estimate = Estimate(value, *ends).clipped(lower, upper)
+            found.append(replace(estimate, rank=rank))
+        return found
+
+
+def rank_radius(n_places: int, *, scale: Fraction, failure_probability: float) -> float:
+    """Return by how many rows a drawn place may miss the rank, with what odds.
+
+    Guarantee
+    ---------
+    Except with `failure_probability` the place meets the values between the row so
+    many ranks below the one asked for and the row so many above
+    (`docs/theory/queries.md`).
+    """
+    if scale == 0:
+        return 0.0
+    rate = float(choice_rate(scale))
+    odds = math.log(n_places / failure_probability)
+    return float(math.ceil(odds / rate)) if rate > 0.0 else math.inf
+
+
+def choice_rate(scale: Fraction) -> Fraction:
+    """Return the rate of a draw whose price is that of noise of a scale, or less."""
+    return grid_rate(min(1.0, float(1 / scale)))
+
+
+def grid_for(lower: float, upper: float, *, scale: Fraction, n_rows: int) -> Grid:
+    """Return the places among which a quantile is drawn, from public numbers alone."""
+    wanted = float(_MOST_PLACES)
+    if scale > 0:
+        wanted = _PLACES_PER_ROW * n_rows * float(choice_rate(scale))
+    wanted = min(max(wanted, _FEWEST_PLACES), _MOST_PLACES)
+    return Grid.between(lower, upper, wanted)
