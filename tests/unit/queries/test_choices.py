@@ -47,19 +47,19 @@ def methods_of(plan):
     return [getattr(query, "method", None) for query in plan.queries]
 
 
-@pytest.mark.parametrize("probability", [0.0, 0.25, 0.5, 1 / 3, 0.9, 1.0])
+@pytest.mark.parametrize("probability", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("clauses", ["", " by g", " where h", " by g (a) where h"])
 def test_scores_move_by_one_row_in_as_many_cells_as_priced(probability, clauses):
-    """All tables of three rows over all corners, every change of one row."""
+    """All tables of two rows over all corners, every change of one row."""
     ask = parse_ask(f"quantiles(x, {probability!r}){clauses}")
     (moment,) = Quantiles("x", ask.probabilities, ask.by, ask.groups, ask.where,
                           "choice").moments(POLICY)  # fmt: skip
     assert isinstance(moment, RankChoice)
-    values = [(x, g, h) for x in (0.0, 1.0, 3.0, np.nan) for g in "ab" for h in (0, 1)]
+    values = [(x, g, h) for x in (0.0, 3.0, np.nan) for g in "ab" for h in (0, 1)]
     if not clauses:
         values = [(x, "a", 1) for x in (0.0, 1.0, 2.0, 3.0, np.nan)]
     scored = {}
-    for rows in itertools.combinations_with_replacement(range(len(values)), 3):
+    for rows in itertools.combinations_with_replacement(range(len(values)), 2):
         table = pd.DataFrame([values[r] for r in rows], columns=["x", "g", "h"])
         table["h"] = table["h"].astype(bool)
         scored[rows] = moment.scores(POLICY, table, GRID)
@@ -69,14 +69,14 @@ def test_scores_move_by_one_row_in_as_many_cells_as_priced(probability, clauses)
         assert absolute == 2 * cells
         reached = 0
         for rows, before in scored.items():
-            for new in range(len(values)):
-                old, place = values[rows[0]], values[new]
+            for kept, new in itertools.product((0, 1), range(len(values))):
+                old, place = values[rows[1 - kept]], values[new]
                 differ = [
                     c for c, i in changes.items() if repr(old[i]) != repr(place[i])
                 ]
                 if differ != [name]:
                     continue
-                after = scored[tuple(sorted((new, *rows[1:])))]
+                after = scored[tuple(sorted((new, rows[kept])))]
                 moved = np.abs(before - after).max(axis=1)
                 assert moved.max() <= 1
                 reached = max(reached, int(np.count_nonzero(moved)))
@@ -140,11 +140,11 @@ def test_no_probability_changes_by_more_than_twice_the_rate():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-def test_ranks_are_within_their_radius_as_often_as_stated(kind):
+def test_ranks_are_within_their_radius_as_often_as_stated(kind, monkeypatch):
     """A true miss rate of 5 percent is refused with probability 1e-9.
 
-    Draws at a twentieth of the rate are caught, and the radius is at most four times
-    what 95 percent of the draws need.
+    Draws at a twentieth of the rate are caught, and the radius, which holds for any
+    rows, is at most five times what 95 percent of the draws need on these.
     """
     delta = 1e-6 if kind == "gaussian" else 0.0
     table = pd.DataFrame({"x": np.sort(np.random.default_rng(2).uniform(0, 3, 400))})
@@ -158,19 +158,48 @@ def test_ranks_are_within_their_radius_as_often_as_stated(kind):
         generator, missed = np.random.default_rng(5), []
         grid = moment.grid(POLICY, scale=drawing_scale, n_rows=400)
         scores = moment.scores(POLICY, table, grid)[0]
+        monkeypatch.setattr(RankChoice, "scores", lambda *_: scores[None])  # read once
         for _ in range(N_RUNS):
             (place,) = moment.choose(
                 POLICY, table, scale=drawing_scale, kind=plan.noise.kind, n_rows=400,
                 generator=generator,
             )  # fmt: skip
             missed.append(-scores[place])
+        monkeypatch.undo()
         return np.array(missed)
 
     missed = misses(scale)
     (answer,) = answers_of(plan, np.array([3]), reach, FAILURE)
     assert np.sum(missed > answer.rank_radius) <= LIMIT
-    assert answer.rank_radius <= 4.0 * np.quantile(missed, 1 - FAILURE)
+    assert answer.rank_radius <= 5.0 * np.quantile(missed, 1 - FAILURE)
     assert np.sum(misses(scale * 20) > answer.rank_radius) > LIMIT
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_rate_is_that_of_the_price(delta):
+    """Twice the rate, or half of its square, is within what the class is charged."""
+    kind = "gaussian" if delta else "laplace"
+    plan = plan_of("median(x)", delta=delta, kind=kind, quantiles="choice")
+    rate = float(choice_rate(plan.noise.scales[0]))
+    (event,) = plan.noise.charged_events()["sensitive"]
+    price, charged = (rate**2 / 2, event.rho) if delta else (2 * rate, event.epsilon)
+    assert 0.99 * charged <= price <= charged
+
+
+def test_gaussian_plans_draw_by_exponential_choice(monkeypatch):
+    """Its concentrated price is what such plans state; the other has none."""
+    table = pd.DataFrame({"x": np.linspace(0, 3, 100)})
+    used = []
+    for name in ("flipped_choice", "exponential_choice"):
+        monkeypatch.setattr(
+            f"corrdp.queries._choices.{name}",
+            lambda *_, name=name, **__: used.append(name) or 0,
+        )
+    for delta, kind in ((0.0, "laplace"), (1e-6, "gaussian")):
+        answer_queries(
+            table, POLICY, ["median(x)"], epsilon=1.0, delta=delta, kind=kind
+        )
+    assert used == ["flipped_choice", "exponential_choice"]
 
 
 def test_the_rank_radius_counts_all_places():
