@@ -128,14 +128,14 @@ def test_draws_follow_the_law_that_is_priced():
 
 
 def test_no_probability_changes_by_more_than_twice_the_rate():
-    """The law of both neighbors, over all scores of four places that move by one."""
+    """The law of both neighbors, over all scores of three places that move by one."""
     worst = 0.0
-    for scores in itertools.product((0, -1, -2), repeat=4):
-        for moves in itertools.product((-1, 0, 1), repeat=4):
+    for scores in itertools.product((0, -1, -2), repeat=3):
+        for moves in itertools.product((-1, 0, 1), repeat=3):
             moved = [a + b for a, b in zip(scores, moves, strict=True)]
             ratio = np.log(flipped_law(scores, 0.5) / flipped_law(moved, 0.5))
             worst = max(worst, float(np.abs(ratio).max()))
-    assert 0.7 < worst <= 1.0 + 1e-12
+    assert 0.6 < worst <= 1.0 + 1e-12
 
 
 @pytest.mark.statistical
@@ -197,7 +197,13 @@ def test_gaussian_plans_draw_by_exponential_choice(monkeypatch):
         )
     for delta, kind in ((0.0, "laplace"), (1e-6, "gaussian")):
         answer_queries(
-            table, POLICY, ["median(x)"], epsilon=1.0, delta=delta, kind=kind
+            table,
+            POLICY,
+            ["median(x)"],
+            epsilon=1.0,
+            delta=delta,
+            kind=kind,
+            quantiles="choice",
         )
     assert used == ["flipped_choice", "exponential_choice"]
 
