@@ -148,7 +148,7 @@ class RankChoice(Moment):
         grid = self.grid(policy, scale=scale, n_rows=n_rows)
         scores = self.scores(policy, table, grid)
         if scale == 0:
-            return np.argmax(scores, axis=1)
+            return np.argmax(scores, axis=1).astype(np.int64)
         rate = choice_rate(scale)
 
         def drawn(cell: IntArray) -> int:

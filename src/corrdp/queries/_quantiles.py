@@ -124,8 +124,13 @@ class Quantiles(Query):
             number_bounds(policy, self.column)
             drawn = tuple(
                 RankChoice(
-                    (), as_columns(self.by), self.groups, self.column, self.where, p
-                )  # type: ignore[arg-type]
+                    (),
+                    as_columns(self.by),
+                    self.groups,
+                    self.column,
+                    self.where,  # type: ignore[arg-type]
+                    p,
+                )
                 for p in dict.fromkeys(self.probabilities)
             )
             drawn[0].levels(policy)
