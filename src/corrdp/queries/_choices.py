@@ -148,7 +148,8 @@ class RankChoice(Moment):
         grid = self.grid(policy, scale=scale, n_rows=n_rows)
         scores = self.scores(policy, table, grid)
         if scale == 0:
-            return np.argmax(scores, axis=1).astype(np.int64)
+            best: IntArray = np.argmax(scores, axis=1)
+            return best
         rate = choice_rate(scale)
 
         def drawn(cell: IntArray) -> int:
