@@ -95,7 +95,7 @@ def own_errors(policy, table, asks=ASKS):
 
 def drawn_quantiles(plan, policy, table, runs=N_DRAWS):
     """Draw one planned quantile many times; the ranks of the table are read once."""
-    from corrdp.mechanisms.noise import flipped_choice
+    from corrdp.mechanisms.noise import flipped_choices
     from corrdp.queries._choices import choice_rate
 
     (moment,), (scale,) = plan.moments, plan.noise.scales
@@ -103,8 +103,11 @@ def drawn_quantiles(plan, policy, table, runs=N_DRAWS):
     (scores,) = moment.scores(policy, table, grid)
     generator, rate = np.random.default_rng(3), choice_rate(scale)
     return [
-        grid.value(grid.first + flipped_choice(scores, rate=rate, generator=generator))
-        for _ in range(runs)
+        grid.value(grid.first + place)
+        for _ in range(runs // 100)
+        for place in flipped_choices(
+            scores, rate=rate, size=100, generator=generator
+        ).tolist()
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from corrdp.exceptions import CorrDPError, MissingBoundError
-from corrdp.mechanisms.noise import flipped_choice, grid_rate
+from corrdp.mechanisms.noise import flipped_choice, flipped_choices, grid_rate
 from corrdp.policy import (
     BooleanDomain,
     Budget,
@@ -116,9 +116,7 @@ def test_draws_follow_the_law_that_is_priced():
     """Hoeffding per place, refused with probability 1e-9; half the rate is caught."""
     scores, rate, n_draws = [0, -1, -3, -3, -8], grid_rate(0.5), 20_000
     generator = np.random.default_rng(1)
-    drawn = [
-        flipped_choice(scores, rate=rate, generator=generator) for _ in range(n_draws)
-    ]
+    drawn = flipped_choices(scores, rate=rate, size=n_draws, generator=generator)
     shares = np.bincount(drawn, minlength=5) / n_draws
     radius = math.sqrt(math.log(2 * 5 / FALSE_ALARM) / (2 * n_draws))
     assert np.all(np.abs(shares - flipped_law(scores, 0.5)) <= radius)

@@ -19,6 +19,7 @@ from corrdp.mechanisms.noise._discrete import (
 from corrdp.mechanisms.noise._exponential import (
     exponential_choice,
     flipped_choice,
+    flipped_choices,
     grid_rate,
 )
 from corrdp.mechanisms.noise._laplace_scales import (
@@ -53,6 +54,7 @@ __all__ = [
     "discrete_laplace",
     "exponential_choice",
     "flipped_choice",
+    "flipped_choices",
     "gaussian_part",
     "grid_rate",
     "grid_scale",

@@ -97,9 +97,24 @@ def flipped_choice(
     >>> flipped_choice([0, 5000, 3], rate=grid_rate(0.5), generator=rng)
     1
     """
+    return int(flipped_choices(scores, rate=rate, size=1, generator=generator)[0])
+
+
+def flipped_choices(
+    scores: Sequence[int] | IntArray,
+    *,
+    rate: Fraction,
+    size: int,
+    generator: np.random.Generator,
+) -> IntArray:
+    """Return several independent draws of `flipped_choice`, each of which is paid."""
     behind = _behind(scores, rate)
-    came_up = np.flatnonzero(flip_exponential(behind, rate.denominator, generator))
-    return int(came_up[int(generator.integers(0, came_up.size))])
+    coins = flip_exponential(np.tile(behind, size), rate.denominator, generator)
+    came_up = coins.reshape(size, behind.size)
+    # The best comes up for certain, so that there is one to draw in every row.
+    wanted = generator.integers(0, came_up.sum(axis=1)) + 1
+    chosen: IntArray = np.argmax(np.cumsum(came_up, axis=1) == wanted[:, None], axis=1)
+    return chosen
 
 
 def _behind(scores: Sequence[int] | IntArray, rate: Fraction) -> IntArray:
