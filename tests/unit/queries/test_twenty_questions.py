@@ -125,4 +125,9 @@ def test_answers_are_those_of_pandas_within_their_radii(policy):
         values = np.asarray(truth[question["title"]], dtype=float)
         gap = np.abs(np.array(answer.values) - values)
         assert np.all(gap <= np.array(answer.radii) + 1e-9), question["title"]
-        assert np.all(np.array(answer.radii) < np.abs(values).max()), question["title"]
+        if answer.rank_radii:  # drawn: a few ranks of some thousand rows
+            assert max(answer.rank_radii) < 100, question["title"]
+            assert np.all(gap <= 3.0), question["title"]
+        else:
+            largest = np.abs(values).max()
+            assert np.all(np.array(answer.radii) < largest), question["title"]
