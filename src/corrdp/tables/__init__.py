@@ -1,11 +1,17 @@
 """Tables: every door to rows, and what identifies them.
 
 Frames (pandas, polars, pyarrow, numpy) come in through `read_columns` and its
-neighbors; files (CSV, Parquet, Arrow, SQLite, DuckDB) through `read_table` and
-`iter_batches`. Whatever the door, a cell is read alone: `canonical_text` and
+neighbors; files (CSV, Parquet, Arrow, SQLite, DuckDB), directories of them, datasets,
+readers and lazy frames through `read_table` and `iter_batches`. Whatever the door, a cell is read alone: `canonical_text` and
 `number_of` say what it is, and no other row has a say in it.
 """
 
+from corrdp.tables._array_file import (
+    ArrayFile,
+    ArrayFileWriter,
+    ForeignFileError,
+    cache_key,
+)
 from corrdp.tables._cells import (
     MISSING_TEXTS,
     NO_TEXT,
@@ -14,7 +20,14 @@ from corrdp.tables._cells import (
     loose_text,
     number_of,
 )
-from corrdp.tables._files import BATCH_ROWS, iter_batches, read_table, require_pyarrow
+from corrdp.tables._files import (
+    BATCH_ROWS,
+    files_of,
+    is_source,
+    iter_batches,
+    read_table,
+    require_pyarrow,
+)
 from corrdp.tables._fingerprint import check_same_data, table_fingerprint
 from corrdp.tables._frames import (
     Column,
@@ -29,12 +42,18 @@ __all__ = [
     "BATCH_ROWS",
     "MISSING_TEXTS",
     "NO_TEXT",
+    "ArrayFile",
+    "ArrayFileWriter",
     "Column",
     "DistinctColumn",
+    "ForeignFileError",
+    "cache_key",
     "canonical_text",
     "check_columns",
     "check_same_data",
+    "files_of",
     "is_missing",
+    "is_source",
     "iter_batches",
     "loose_text",
     "number_of",

@@ -15,12 +15,18 @@ from corrdp.training._column_steps import column_curvature
 from corrdp.training._constant import release_constant
 from corrdp.training._epochs import Epochs
 from corrdp.training._kernels import PreparedRows, gradient_sums, prepare_rows
-from corrdp.training._losses import LARGEST_RESIDUAL_BOUND, SMALLEST_RESIDUAL_BOUND
-from corrdp.training._means import release_means
+from corrdp.training._losses import (
+    LARGEST_RESIDUAL_BOUND,
+    SMALLEST_RESIDUAL_BOUND,
+    Loss,
+)
+from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._sensitivity import GradientSensitivity
-from corrdp.training._solver import Direction, Iterates, StepRule
+from corrdp.training._shards import SegmentHost
+from corrdp.training._solver import Direction, Iterates, Solver, StepRule
+from corrdp.training._tiling import TiledTable
 from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training._walk import Walk
 
@@ -64,8 +70,8 @@ class Descent:
 
     Parameters
     ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder; their noisy means are released at once.
+    codes : array of float, shape (n_rows, n_codes), or CodeTotals
+        Rows of the encoder, or their sum; their noisy means are released at once.
     rows : PreparedRows
         The same rows as the kernels read them.
     plan : TrainingPlan
@@ -86,7 +92,7 @@ class Descent:
 
     def __init__(
         self,
-        codes: FloatArray,
+        codes: FloatArray | CodeTotals,
         rows: PreparedRows,
         plan: TrainingPlan,
         rng: np.random.Generator,
@@ -329,9 +335,48 @@ def descend(
     """
     if plan.noise == CONSTANT:
         return constant_model(y, plan, rng)
-    plain = plan.loss.n_outputs == 1 and plan.solver.epoch_steps == 1
+    plain = is_plain(plan.loss, plan.solver)
     rows = prepare_rows(codes, y, plan.layout, compiled=compiled and plain)
-    model = Descent(codes, rows, plan, rng)
+    return _descended(Descent(codes, rows, plan, rng))
+
+
+def descend_tiled(
+    table: TiledTable,
+    plan: TrainingPlan,
+    rng: np.random.Generator,
+    *,
+    host: SegmentHost | None = None,
+) -> TrainedModel:
+    """Train one model on a table of tiles, wherever its segments are kept.
+
+    Parameters
+    ----------
+    table : TiledTable
+        Rows in segments.
+    plan : TrainingPlan
+        Everything that decides noise and steps.
+    rng : numpy Generator
+        Source of the noise, which is drawn here: once per step, after all segments
+        have answered.
+    host : SegmentHost, optional
+        Who asks the segments; this process by default.
+
+    Guarantee
+    ---------
+    That of `Descent`; the model is the same whoever hosts the segments
+    (`docs/theory/scale.md`).
+    """
+    if plan.noise == CONSTANT:
+        return constant_model(table.labels, plan, rng)
+    return _descended(Descent(table.totals, table.prepared(host), plan, rng))
+
+
+def is_plain(loss: Loss, solver: Solver) -> bool:
+    """Return whether the compiled kernel, which knows one residual, can be used."""
+    return loss.n_outputs == 1 and solver.epoch_steps == 1
+
+
+def _descended(model: Descent) -> TrainedModel:
     while not model.finished:
         model.advance(*model.exact_gradient())
     return model.result()

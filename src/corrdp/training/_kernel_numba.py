@@ -312,7 +312,69 @@ def gradient_sums(
     ---------
     None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
     """
-    tiles = Tiles(
+    terms = (coefs, offsets, rules, residual_bounds)
+    return _counted_gradients(rows, _gradient_counts(rows, *terms), *terms)
+
+
+def gradient_counts(
+    rows: RowTiles,
+    coef: FloatArray,
+    offset: FloatArray,
+    rules: GroupRules,
+    *,
+    residual_bound: float | None,
+) -> tuple[IntArray, ...]:
+    """Return the sum in steps of public grids: columns, groups, small residuals.
+
+    Counts of several sets of rows add up to those of all of them.
+
+    Guarantee
+    ---------
+    None: these are sums before noise (`docs/theory/solvers.md`, section 6).
+    """
+    return _gradient_counts(rows, coef[None], offset[None], [rules], [residual_bound])
+
+
+def counted_gradient(
+    rows: RowTiles,
+    total: tuple[IntArray, ...],
+    coef: FloatArray,
+    offset: FloatArray,
+    rules: GroupRules,
+    *,
+    residual_bound: float | None,
+) -> tuple[FloatArray, int]:
+    """Return the gradient, and the number of small residuals, that counts stand for.
+
+    Of `rows` the declared ends of columns are read and nothing else.
+
+    Guarantee
+    ---------
+    None: this is the sum before noise (`docs/theory/solvers.md`, section 6).
+    """
+    gradients, inside = _counted_gradients(
+        rows, total, coef[None], offset[None], [rules], [residual_bound]
+    )
+    return gradients[0], int(inside[0])
+
+
+def _packed_models(
+    coefs: FloatArray,
+    offsets: FloatArray,
+    rules: Sequence[GroupRules],
+    residual_bounds: Sequence[float | None],
+) -> Models:
+    return Models(
+        np.ascontiguousarray(coefs, np.float32).astype(np.float64),
+        np.ascontiguousarray(offsets, np.float32).astype(np.float64),
+        np.array([bound is not None for bound in residual_bounds]),
+        np.array([1.0 if bound is None else bound for bound in residual_bounds]),
+        *_packed(tuple(rules)),
+    )
+
+
+def _packed_tiles(rows: RowTiles) -> Tiles:
+    return Tiles(
         rows.values,
         rows.columns,
         rows.starts,
@@ -323,13 +385,17 @@ def gradient_sums(
         rows.high,
         rows.n_rows,
     )
-    models = Models(
-        np.ascontiguousarray(coefs, np.float32).astype(np.float64),
-        np.ascontiguousarray(offsets, np.float32).astype(np.float64),
-        np.array([bound is not None for bound in residual_bounds]),
-        np.array([1.0 if bound is None else bound for bound in residual_bounds]),
-        *_packed(tuple(rules)),
-    )
+
+
+def _gradient_counts(
+    rows: RowTiles,
+    coefs: FloatArray,
+    offsets: FloatArray,
+    rules: Sequence[GroupRules],
+    residual_bounds: Sequence[float | None],
+) -> tuple[IntArray, ...]:
+    tiles = _packed_tiles(rows)
+    models = _packed_models(coefs, offsets, rules, residual_bounds)
     grids = public_grids(tiles, models)
     n_tiles, n_groups = len(rows.labels), models.clip.shape[1]
     n_parts = max(1, min(get_num_threads(), n_tiles * len(rules) // _TILES_PER_THREAD))
@@ -343,10 +409,23 @@ def gradient_sums(
     else:
         cuts = np.arange(n_parts + 1) * n_tiles // n_parts
         _count_parts(tiles, models, grids, cuts, gradients, totals, inside)
+    return gradients.sum(axis=0), totals.sum(axis=0), inside.sum(axis=0)
+
+
+def _counted_gradients(
+    rows: RowTiles,
+    total: tuple[IntArray, ...],
+    coefs: FloatArray,
+    offsets: FloatArray,
+    rules: Sequence[GroupRules],
+    residual_bounds: Sequence[float | None],
+) -> tuple[FloatArray, IntArray]:
+    models = _packed_models(coefs, offsets, rules, residual_bounds)
+    grids = public_grids(_packed_tiles(rows), models)
+    gradients, totals, inside = total
     members = np.array([rule.column_groups for rule in rules])
-    shift = np.take_along_axis(totals.sum(axis=0), members, axis=1) * models.offset
-    counted = gradients.sum(axis=0) - shift
-    return counted * grids.gradient[:, None], inside.sum(axis=0)
+    shift = np.take_along_axis(totals, members, axis=1) * models.offset
+    return (gradients - shift) * grids.gradient[:, None], inside
 
 
 def gradient_sum(

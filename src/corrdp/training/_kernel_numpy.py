@@ -11,13 +11,13 @@ is elementwise.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.training._tiles import GroupRules, RowTiles
 
 TILE_ROWS = 2048
@@ -68,15 +68,33 @@ def gradient_sum(
     None: this is the sum before noise (`docs/theory/influence.md` bounds how far it
     can move).
     """
-    reach = np.maximum(np.abs(rows.low - offset), np.abs(rows.high - offset))
-    step = _step(float(reach.max()), _FEATURE_BITS)
-    terms = [_Weights(coef, reach, step)]
-    if anchor is not None:
-        terms.append(_Weights(anchor, reach, step))
-    limit = sum(term.residual_limit(residual_bound) for term in terms)
-    if anchor is not None:  # a difference is at most what the scores have moved
-        limit = min(limit, float(np.sum(np.abs(coef - anchor).T @ reach)))
-    residual_step = _step(limit, _RESIDUAL_BITS)
+    terms = coef, offset, rules
+    total = gradient_counts(rows, *terms, residual_bound=residual_bound, anchor=anchor)
+    return counted_gradient(
+        rows, total, *terms, residual_bound=residual_bound, anchor=anchor
+    )
+
+
+def gradient_counts(
+    rows: RowTiles,
+    coef: FloatArray,
+    offset: FloatArray,
+    rules: GroupRules,
+    *,
+    residual_bound: float | None,
+    anchor: FloatArray | None = None,
+) -> tuple[IntArray, ...]:
+    """Return the sum in steps of public grids: high and low halves, small residuals.
+
+    Parameters are those of `gradient_sum`. Counts of several sets of rows add up to
+    those of all of them.
+
+    Guarantee
+    ---------
+    None: these are sums before noise (`docs/theory/solvers.md`, section 6).
+    """
+    grid = _grid(rows, coef, offset, residual_bound, anchor)
+    step, residual_step, limit, terms = grid
     high = np.zeros((coef.shape[0], terms[0].counts.shape[0]), np.int64)
     low, n_inside = np.zeros_like(high), 0
     buffer = np.empty((coef.shape[0], rows.labels.shape[1]))
@@ -99,9 +117,58 @@ def gradient_sum(
             summed = (columns @ np.rint(factor, out=factor).T).astype(np.int64)
             high[rules.columns(group)] += summed >> _LOW_BITS
             low[rules.columns(group)] += summed & (2**_LOW_BITS - 1)
+    return high, low, np.array([n_inside])
+
+
+def counted_gradient(
+    rows: RowTiles,
+    total: tuple[IntArray, ...],
+    coef: FloatArray,
+    offset: FloatArray,
+    rules: GroupRules,
+    *,
+    residual_bound: float | None,
+    anchor: FloatArray | None = None,
+) -> tuple[FloatArray, int]:
+    """Return the gradient, and the number of small residuals, that counts stand for.
+
+    Of `rows` the declared ends of columns are read and nothing else.
+
+    Guarantee
+    ---------
+    None: this is the sum before noise (`docs/theory/solvers.md`, section 6).
+    """
+    grid = _grid(rows, coef, offset, residual_bound, anchor)
+    high, low, n_inside = total
     high, low = high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1)
-    gradient = (high * 2.0**_LOW_BITS + low) * (step * residual_step)
-    return gradient.reshape(coef.shape), n_inside
+    gradient = (high * 2.0**_LOW_BITS + low) * (grid.step * grid.residual_step)
+    return gradient.reshape(coef.shape), int(n_inside[0])
+
+
+class _Grid(NamedTuple):
+    step: float
+    residual_step: float
+    limit: float
+    terms: "list[_Weights]"
+
+
+def _grid(
+    rows: RowTiles,
+    coef: FloatArray,
+    offset: FloatArray,
+    residual_bound: float | None,
+    anchor: FloatArray | None,
+) -> _Grid:
+    """Return the public grids of features and residuals, and parameters on theirs."""
+    reach = np.maximum(np.abs(rows.low - offset), np.abs(rows.high - offset))
+    step = _step(float(reach.max()), _FEATURE_BITS)
+    terms = [_Weights(coef, reach, step)]
+    if anchor is not None:
+        terms.append(_Weights(anchor, reach, step))
+    limit = sum(term.residual_limit(residual_bound) for term in terms)
+    if anchor is not None:  # a difference is at most what the scores have moved
+        limit = min(limit, float(np.sum(np.abs(coef - anchor).T @ reach)))
+    return _Grid(step, _step(limit, _RESIDUAL_BITS), limit, terms)
 
 
 def _step(limit: float, n_bits: int) -> float:

@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,17 +10,12 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.training import _kernel_numpy
+from corrdp.training._kernel_choice import kernel_module
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import check_residual_bound
+from corrdp.training._shards import GradientQuestion, SegmentHost
 from corrdp.training._solver import LARGEST_PARAMETER
 from corrdp.training._tiles import GroupRules, RowTiles
-
-_kernel: ModuleType = _kernel_numpy
-with suppress(ImportError):  # numba comes with the extra "fast"
-    from corrdp.training import _kernel_numba
-
-    _kernel = _kernel_numba
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +30,15 @@ class PreparedRows:
         Column of the layout at each place of the tiles.
     compiled : bool
         Whether the compiled kernel passes over them.
+    host : SegmentHost, optional
+        Who asks the segments of a table that has several, of which `rows` is the
+        first; None if `rows` is all.
     """
 
     rows: RowTiles
     order: IntArray
     compiled: bool
+    host: SegmentHost | None = None
 
     def grouped(self, layout: GradientLayout) -> "GroupedRows":
         """Return the rows as one model sees them."""
@@ -83,17 +80,21 @@ class GroupedRows:
         None: this is the sum before noise (`docs/theory/solvers.md`, section 1).
         """
         _check_public(coef, residual_bound)
-        order = self.prepared.order
-        rows, bound = self.prepared.rows, residual_bound
-        at = coef[order], self.offset, self.rules
-        if coef.ndim == 2 or anchor is not None:
-            there = None if anchor is None else anchor[order]
-            summed, n_inside = _kernel_numpy.gradient_sum(
-                rows, *at, residual_bound=bound, anchor=there
-            )
-        else:
-            module = _module(self.prepared.compiled)
-            summed, n_inside = module.gradient_sum(rows, *at, residual_bound=bound)
+        prepared, order = self.prepared, self.prepared.order
+        question = GradientQuestion(
+            coef[order],
+            self.offset,
+            self.rules,
+            residual_bound,
+            prepared.compiled,
+            anchor=None if anchor is None else anchor[order],
+        )
+        total = (
+            question.answer(prepared.rows)
+            if prepared.host is None
+            else prepared.host.total(question)
+        )
+        summed, n_inside = question.gradient(prepared.rows, total)
         gradient = np.empty_like(summed)
         gradient[order] = summed
         return gradient, n_inside
@@ -122,8 +123,9 @@ def gradient_sums(
     for coef, bound in zip(coefs, residual_bounds, strict=True):
         _check_public(coef, bound)
     prepared = models[0].prepared
-    module = _module(prepared.compiled)
-    if not hasattr(module, "gradient_sums") or coefs.ndim == 3:
+    module = kernel_module(prepared.compiled)
+    alone = prepared.host is not None or coefs.ndim == 3
+    if alone or not hasattr(module, "gradient_sums"):
         return [
             model.gradient_sum(coef, residual_bound=bound)
             for model, coef, bound in zip(models, coefs, residual_bounds, strict=True)
@@ -163,16 +165,17 @@ def prepare_rows(
     passes : bool
         Whether there are many passes to come, so that arranging the rows pays.
     """
-    order = np.lexsort((~_sensitive(layout), layout.column_groups))
-    tile_rows = _module(compiled).TILE_ROWS
+    order = tile_order(layout)
+    tile_rows = kernel_module(compiled).TILE_ROWS
     rows = RowTiles.from_codes(
         codes, y, layout, order, tile_rows=tile_rows, arrange=passes
     )
     return PreparedRows(rows, order, compiled)
 
 
-def _module(compiled: bool) -> ModuleType:
-    return _kernel if compiled else _kernel_numpy
+def tile_order(layout: GradientLayout) -> IntArray:
+    """Return the columns group by group, sensitive ones first."""
+    return np.lexsort((~_sensitive(layout), layout.column_groups))
 
 
 def _sensitive(layout: GradientLayout) -> NDArray[np.bool_]:

@@ -1,6 +1,7 @@
 """Noisy column means: where features are centered before gradients are clipped."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +16,23 @@ if TYPE_CHECKING:  # spending asks what means cost
     from corrdp.training._spending import Spending
 
 
+@dataclass(frozen=True, eq=False)
+class CodeTotals:
+    """Sum of encoded rows, and their number: all that means are computed from."""
+
+    sums: FloatArray
+    n_rows: int
+
+    @classmethod
+    def of(cls, codes: "FloatArray | CodeTotals") -> "CodeTotals":
+        """Return the totals of rows, or totals as they are."""
+        if isinstance(codes, CodeTotals):
+            return codes
+        return cls(codes.sum(axis=0), codes.shape[0])
+
+
 def release_means(
-    codes: FloatArray,
+    codes: FloatArray | CodeTotals,
     blocks: Sequence[Block],
     spending: "Spending",
     rng: np.random.Generator,
@@ -25,8 +41,8 @@ def release_means(
 
     Parameters
     ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
+    codes : array of float, shape (n_rows, n_codes), or CodeTotals
+        Rows of the encoder, or their sum.
     blocks : sequence of Block
         Blocks of the encoder.
     spending : Spending
@@ -51,7 +67,8 @@ def release_means(
         return central_reference(blocks), cost
     widths = [block.stop - block.start for block in blocks]
     noise = rng.standard_normal(sum(widths)) * np.repeat(noise_scale, widths)
-    means = (codes.sum(axis=0) + noise) / codes.shape[0]
+    totals = CodeTotals.of(codes)
+    means = (totals.sums + noise) / totals.n_rows
     for block in blocks:
         low, high = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (0.0, 1.0)
         np.clip(means[block.columns], low, high, out=means[block.columns])

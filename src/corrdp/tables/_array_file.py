@@ -1,0 +1,197 @@
+"""One private file of many arrays, written once and mapped: the tile cache.
+
+Segments of arrays follow each other, so that a pass over the rows is one pass over the
+file. At its end stand the places of all arrays and a keyed digest of everything before:
+a file that was cut, changed, or made by somebody without the key is not opened.
+"""
+
+import errno
+import hashlib
+import hmac
+import json
+import mmap
+import os
+import secrets
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._files import PRIVATE_MODE
+from corrdp._typing import JSONObject
+from corrdp.exceptions import CorrDPError
+
+KEY_BYTES = 32
+_MAGIC = b"CORRDPT1"
+_ALIGNMENT = 64
+_READ_BYTES = 2**22
+_TAIL = struct.Struct("<Q32s8s")  # length of the index, digest, magic
+
+
+class ForeignFileError(CorrDPError):
+    """A file that is not what a cache has written whole under this key."""
+
+
+class ArrayFileWriter:
+    """Write segments of arrays to a private file that appears when it is whole.
+
+    Parameters
+    ----------
+    path : Path
+        Final name; the directory is created, for its owner alone, if there is none.
+    key : bytes
+        Of the digest.
+
+    Notes
+    -----
+    As a context: a file that was not finished leaves nothing behind, whatever
+    interrupted it.
+    """
+
+    def __init__(self, path: Path, *, key: bytes) -> None:
+        self._path, self._key = path, key
+        self._index: list[JSONObject] = []
+        self._size = 0
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            self._file = os.fdopen(os.open(self._name, flags, PRIVATE_MODE), "wb")
+        except OSError as error:
+            raise _cannot_cache(path.parent, error) from None
+        self._digest = hmac.new(key, digestmod=hashlib.sha256)
+        self._write(_MAGIC)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._name.unlink(missing_ok=True)  # renamed by now, if it was finished
+
+    def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Append one segment."""
+        places: JSONObject = {}
+        for name, array in arrays.items():
+            self._write(b"\0" * (-self._size % _ALIGNMENT))
+            held = np.ascontiguousarray(array)
+            places[name] = [self._size, held.dtype.str, list(held.shape)]
+            self._write(memoryview(held).cast("B") if held.size else b"")
+        self._index.append(places)
+
+    def finish(self, facts: JSONObject) -> None:
+        """Write the index and give the file its name."""
+        index = json.dumps({"segments": self._index, "facts": facts}).encode()
+        self._write(index)
+        tail = _TAIL.pack(len(index), self._digest.digest(), _MAGIC)
+        try:
+            self._file.write(tail)
+            self._file.flush()
+            os.replace(self._name, self._path)
+        except OSError as error:
+            raise _cannot_cache(self._path.parent, error) from None
+
+    def _write(self, content: Any) -> None:
+        try:
+            self._file.write(content)
+        except OSError as error:
+            raise _cannot_cache(self._path.parent, error) from None
+        self._digest.update(content)
+        self._size += len(content)
+
+
+class ArrayFile:
+    """A file of `ArrayFileWriter`, mapped: arrays are read when they are touched.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    key : bytes
+        Under which it was written.
+    check : bool
+        Whether to read it all and compare the digest, as for a file that was kept.
+
+    Raises
+    ------
+    ForeignFileError
+        If it is no such file, was cut or changed, or may be read by others.
+    """
+
+    def __init__(self, path: Path, *, key: bytes, check: bool = True) -> None:
+        try:
+            with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_mode & 0o077:
+                    raise ForeignFileError(f"{str(path)!r} may be read by others.")
+                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):  # not there, not readable, or empty
+            raise ForeignFileError(f"{str(path)!r} cannot be read.") from None
+        document = self._index(path, key, check=check)
+        self.facts: JSONObject = document["facts"]
+        self.segments: list[dict[str, NDArray[Any]]] = [
+            {name: self._array(*place) for name, place in places.items()}
+            for places in document["segments"]
+        ]
+
+    def _index(self, path: Path, key: bytes, *, check: bool) -> JSONObject:
+        size = len(self._mapped)
+        body = size - _TAIL.size
+        if body < len(_MAGIC) or self._mapped[: len(_MAGIC)] != _MAGIC:
+            raise ForeignFileError(f"{str(path)!r} is no tile cache.")
+        length, digest, magic = _TAIL.unpack(self._mapped[body:])
+        if magic != _MAGIC or not 0 < length <= body - len(_MAGIC):
+            raise ForeignFileError(f"{str(path)!r} was cut off.")
+        if check:
+            keyed = hmac.new(key, digestmod=hashlib.sha256)
+            for start in range(0, body, _READ_BYTES):
+                keyed.update(self._mapped[start : min(start + _READ_BYTES, body)])
+            if not hmac.compare_digest(keyed.digest(), digest):
+                raise ForeignFileError(f"{str(path)!r} was changed, or is not ours.")
+        document: JSONObject = json.loads(self._mapped[body - length : body])
+        return document
+
+    def _array(self, place: int, kind: str, shape: list[int]) -> NDArray[Any]:
+        count = int(np.prod(shape))
+        flat = np.frombuffer(self._mapped, np.dtype(kind), count, place)
+        return flat.reshape(shape)
+
+
+def cache_key(directory: Path) -> bytes:
+    """Return the secret of a cache directory, made when it is first asked for."""
+    path = directory / ".key"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            handle = os.open(path, flags, PRIVATE_MODE)
+        except FileExistsError:
+            key = path.read_bytes()
+        else:
+            key = secrets.token_bytes(KEY_BYTES)
+            with os.fdopen(handle, "wb") as file:
+                file.write(key)
+    except OSError as error:
+        raise _cannot_cache(directory, error) from None
+    if len(key) != KEY_BYTES or path.stat().st_mode & 0o077:
+        raise CorrDPError(
+            f"the key {str(path)!r} of the cache is damaged or may be read by others. "
+            "Remove the directory; the cache is made anew."
+        )
+    return key
+
+
+def _cannot_cache(directory: Path, error: OSError) -> CorrDPError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return CorrDPError(
+            f"there is no space left in {str(directory)!r} for the tiles of the table "
+            "(some 70 bytes per row and 30 encoded columns). Nothing was left there. "
+            "Name a larger disk with cache_dir, or free some space."
+        )
+    reason = error.strerror or type(error).__name__
+    return CorrDPError(
+        f"cannot write tiles to {str(directory)!r}: {reason}. Name another directory "
+        "with cache_dir."
+    )

@@ -1,0 +1,222 @@
+"""From batches of encoded rows to segments of tiles, in memory or in a mapped file.
+
+No more than one segment of codes is in memory at a time. Where a segment ends is a
+function of the row's number and of the policy alone, not of the batches.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray, JSONObject
+from corrdp.exceptions import CorrDPError
+from corrdp.policy import Block
+from corrdp.tables import ArrayFile, ArrayFileWriter
+from corrdp.training._kernel_choice import kernel_module
+from corrdp.training._kernels import PreparedRows, tile_order
+from corrdp.training._layout import (
+    GradientLayout,
+    central_reference,
+    standardizing_scale,
+)
+from corrdp.training._means import CodeTotals
+from corrdp.training._shards import SegmentHost, SegmentsHere
+from corrdp.training._tiles import RowTiles
+
+SEGMENT_CODES = 2**22
+"""Numbers in a segment of codes; rows are a power of two."""
+
+_LEAST_ROWS, _MOST_ROWS = 2**12, 2**17
+_ARRAYS = ("values", "columns", "starts", "constants", "fixed", "labels", "low", "high")
+_SUMS, _LABELS, _COUNT = "code_sums", "exact_labels", "n_rows"
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Consecutive rows: tiles, and what is asked of the rows only once.
+
+    Parameters
+    ----------
+    tiles : RowTiles
+        As kernels read them.
+    code_sums : array of float, shape (n_codes,)
+        Sum of the encoded rows.
+    labels : array of float, shape (n_rows,)
+        Labels in double precision.
+    """
+
+    tiles: RowTiles
+    code_sums: FloatArray
+    labels: FloatArray
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all of it as named arrays."""
+        own = {name: getattr(self.tiles, name) for name in _ARRAYS}
+        count = np.array([self.tiles.n_rows])
+        return {**own, _SUMS: self.code_sums, _LABELS: self.labels, _COUNT: count}
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Segment":
+        """Return the segment that `arrays` gave."""
+        tiles = RowTiles(
+            **{name: arrays[name] for name in _ARRAYS}, n_rows=int(arrays[_COUNT][0])
+        )
+        return cls(tiles, arrays[_SUMS], arrays[_LABELS])
+
+
+@dataclass(frozen=True, eq=False)
+class TiledTable:
+    """A table ready to be trained on; its rows stay in their segments.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+        In the order of the rows.
+    layout : GradientLayout
+        By which rows were scaled and columns ordered.
+    compiled : bool
+        For which kernel tiles were cut.
+    path : Path, optional
+        File that holds the segments.
+    """
+
+    segments: Sequence[Segment]
+    layout: GradientLayout
+    compiled: bool
+    path: Path | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(segment.tiles.n_rows for segment in self.segments)
+
+    @property
+    def labels(self) -> FloatArray:
+        """All labels, in double precision."""
+        return np.concatenate([segment.labels for segment in self.segments])
+
+    @property
+    def totals(self) -> CodeTotals:
+        """Sum of the encoded rows, segment after segment."""
+        total = self.segments[0].code_sums.copy()
+        for segment in self.segments[1:]:
+            total += segment.code_sums
+        return CodeTotals(total, self.n_rows)
+
+    def prepared(self, host: SegmentHost | None = None) -> PreparedRows:
+        """Return the rows as training asks them; by default in this process."""
+        tiles = [segment.tiles for segment in self.segments]
+        if host is None and len(tiles) > 1:
+            host = SegmentsHere(tiles)
+        return PreparedRows(tiles[0], tile_order(self.layout), self.compiled, host)
+
+
+def tiling_layout(blocks: Sequence[Block]) -> GradientLayout:
+    """Return the layout that tiles of a policy are cut by, whatever will be planned.
+
+    Columns lie role by role, as plans group them, and are scaled as plans scale them.
+    """
+    scale = standardizing_scale(blocks)
+    return GradientLayout.by_role(
+        blocks, column_scale=scale, column_offset=central_reference(blocks) * scale
+    )
+
+
+def segment_rows(n_codes: int) -> int:
+    """Return how many rows a segment has: a function of the policy."""
+    wanted = SEGMENT_CODES // max(n_codes, 1)
+    power = 1 << max(wanted.bit_length() - 1, 0)
+    return min(max(power, _LEAST_ROWS), _MOST_ROWS)
+
+
+def tiled_in_memory(
+    batches: Iterable[tuple[FloatArray, NDArray[Any]]],
+    blocks: Sequence[Block],
+    *,
+    compiled: bool,
+) -> TiledTable:
+    """Return a table of tiles in memory, from encoded rows and labels in batches."""
+    layout = tiling_layout(blocks)
+    segments = list(_segments(batches, layout, compiled=compiled))
+    return TiledTable(segments, layout, compiled)
+
+
+def write_tiles(
+    path: Path,
+    batches: Iterable[tuple[FloatArray, NDArray[Any]]],
+    blocks: Sequence[Block],
+    *,
+    compiled: bool,
+    key: bytes,
+    facts: JSONObject,
+) -> TiledTable:
+    """Write tiles to a private file and return them, mapped.
+
+    Raises
+    ------
+    CorrDPError
+        If they cannot be written; nothing is left then.
+    """
+    with ArrayFileWriter(path, key=key) as file:
+        for segment in _segments(batches, tiling_layout(blocks), compiled=compiled):
+            file.add(segment.arrays())
+        file.finish(facts)
+    return open_tiles(path, blocks, compiled=compiled, key=key, check=False)
+
+
+def open_tiles(
+    path: Path,
+    blocks: Sequence[Block],
+    *,
+    compiled: bool,
+    key: bytes,
+    check: bool = True,
+) -> TiledTable:
+    """Return the tiles of a file, mapped; `ForeignFileError` if it is not whole."""
+    file = ArrayFile(path, key=key, check=check)
+    segments = [Segment.of_arrays(arrays) for arrays in file.segments]
+    return TiledTable(segments, tiling_layout(blocks), compiled, path)
+
+
+def _segments(
+    batches: Iterable[tuple[FloatArray, NDArray[Any]]],
+    layout: GradientLayout,
+    *,
+    compiled: bool,
+) -> Iterator[Segment]:
+    n_codes = layout.blocks[-1].stop
+    order, tile_rows = tile_order(layout), kernel_module(compiled).TILE_ROWS
+    n_rows = 0
+    for codes, labels in _cut(batches, segment_rows(n_codes), n_codes):
+        tiles = RowTiles.from_codes(codes, labels, layout, order, tile_rows=tile_rows)
+        yield Segment(tiles, codes.sum(axis=0), labels.copy())
+        n_rows += len(labels)
+    if n_rows == 0:
+        raise CorrDPError("the table has no rows. Pass a table with at least one.")
+
+
+def _cut(
+    batches: Iterable[tuple[FloatArray, NDArray[Any]]], size: int, n_codes: int
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield `size` rows at a time, the last ones fewer, whatever the batches are."""
+    codes, labels = np.empty((size, n_codes)), np.empty(size)
+    filled = 0
+    for batch, batch_labels in batches:
+        start = 0
+        while start < len(batch):
+            stop = min(len(batch), start + size - filled)
+            end = filled + stop - start
+            codes[filled:end], labels[filled:end] = (
+                batch[start:stop],
+                batch_labels[start:stop],
+            )
+            filled, start = end, stop
+            if filled == size:
+                yield codes, labels
+                filled = 0
+    if filled:
+        yield codes[:filled], labels[:filled]
