@@ -8,8 +8,8 @@ import typer
 DataArgument = Annotated[
     str,
     typer.Argument(
-        help="CSV, Parquet or Arrow file, a glob of them, or file.db::table "
-        "(SQLite, DuckDB)."
+        help="CSV, Parquet or Arrow file, a glob or a directory of them, or "
+        "file.db::table (SQLite, DuckDB)."
     ),
 ]
 PolicyOption = Annotated[Path, typer.Option(help="Policy file (TOML).")]
@@ -43,6 +43,13 @@ AcceptNewDataOption = Annotated[
     typer.Option(
         "--accept-new-data", help="Charge a table that the ledger has not seen."
     ),
+]
+WorkersOption = Annotated[
+    int, typer.Option(min=1, help="Processes that sum over the rows.")
+]
+CacheOption = Annotated[
+    Path | None,
+    typer.Option(help="Private directory that keeps the encoded rows for later runs."),
 ]
 
 

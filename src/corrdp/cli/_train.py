@@ -12,12 +12,14 @@ from corrdp._files import write_text
 from corrdp.cli._models import CalibrationChoice, MethodChoice, Model
 from corrdp.cli._options import (
     AcceptNewDataOption,
+    CacheOption,
     DataArgument,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
     PolicyOption,
     SeedOption,
+    WorkersOption,
 )
 from corrdp.cli._output import JsonOption, results, show, working
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
@@ -67,6 +69,8 @@ def train(
     ledger_delta: LedgerDeltaOption = None,
     accept_new_data: AcceptNewDataOption = False,
     seed: SeedOption = None,
+    workers: WorkersOption = 1,
+    cache_dir: CacheOption = None,
     research: Annotated[
         bool, typer.Option(help="Allow and show what is not private, stamped so.")
     ] = False,
@@ -112,9 +116,19 @@ def train(
         refuse_unrecorded(choice, table)
     _refuse_second_model(out)
 
+    large: dict[str, Any] = {}
+    if model is not Model.MLP:
+        large = {"n_jobs": workers, "cache_dir": cache_dir}
+    elif workers != 1 or cache_dir is not None:
+        raise CorrDPError(
+            "--workers and --cache-dir are for linear and additive models, got --model "
+            "mlp. Leave them out."
+        )
+
     def estimator_for(rules: "Policy", given: Any) -> Any:
         return estimator_class(model, rules)(
             rules,
+            **large,
             epsilon=epsilon,
             delta=delta,
             leakage=given,
@@ -130,8 +144,10 @@ def train(
         _refuse_public_rows(model)
         options["public_rows"] = read_data(public_rows, declared)
     with results(out, private=research) as staging:
-        with working("Reading the table"):
-            rows = read_data(data, declared)
+        rows: Any = data  # read in batches, unless all rows are needed at once
+        if research or buys or model is Model.MLP:
+            with working("Reading the table"):
+                rows = read_data(data, declared)
         started = time.perf_counter()
         if buys:
             with working("Buying the leakage"):
@@ -154,7 +170,8 @@ def train(
             )
             charge = partial(_charge, payment, estimator)
         with working("Training"):
-            fitted = estimator.fit(rows, rows[target], charge=charge, **options)
+            labels = None if rows is data else rows[target]
+            fitted = estimator.fit(rows, labels, charge=charge, **options)
         document: dict[str, Any] = {"certificate": None}
         if buys:
             document["leakage"] = decision
@@ -190,7 +207,7 @@ def train(
             summary = describe(
                 fitted,
                 title=title or f"Model of {target}",
-                n_rows=rows.num_rows,
+                n_rows=fitted.plan_.n_rows if rows is data else rows.num_rows,
                 leakage=table,
                 measured=measured,
                 curve=curve,

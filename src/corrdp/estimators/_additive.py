@@ -75,6 +75,8 @@ class AdditiveModel(PrivateLinearModel):
         """Return what one unit of the score is in units of an effect."""
         return 1.0
 
+    _streams = False  # the number of knots is that of the rows
+
     def _coded(self, policy: Policy, declared: Policy, n_rows: int) -> Policy:
         """Return the policy with as many knots as noise leaves legible, or none."""
         straight = without_knots(policy)
@@ -188,6 +190,8 @@ class AdditiveClassifier(AdditiveModel, LogisticRegression):
         disjoint: bool = False,
         ledger: Ledger | str | Path | None = None,
         research: bool = False,
+        n_jobs: int | None = None,
+        cache_dir: str | Path | None = None,
     ) -> None:
         super().__init__(
             policy,
@@ -206,6 +210,8 @@ class AdditiveClassifier(AdditiveModel, LogisticRegression):
             disjoint=disjoint,
             ledger=ledger,
             research=research,
+            n_jobs=n_jobs,
+            cache_dir=cache_dir,
         )
         self.n_knots = n_knots
 
@@ -249,6 +255,8 @@ class AdditiveRegressor(AdditiveModel, LinearRegression):
         disjoint: bool = False,
         ledger: Ledger | str | Path | None = None,
         research: bool = False,
+        n_jobs: int | None = None,
+        cache_dir: str | Path | None = None,
     ) -> None:
         super().__init__(
             policy,
@@ -269,6 +277,8 @@ class AdditiveRegressor(AdditiveModel, LinearRegression):
             disjoint=disjoint,
             ledger=ledger,
             research=research,
+            n_jobs=n_jobs,
+            cache_dir=cache_dir,
         )
         self.n_knots = n_knots
 

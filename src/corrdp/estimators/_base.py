@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ from corrdp.estimators._saving import (
     read_model,
     write_model,
 )
+from corrdp.estimators._tiled import RowsInBatches, opened_source, tiles_of
 from corrdp.exceptions import (
     CorrDPError,
     PolicyError,
@@ -50,6 +52,7 @@ from corrdp.policy import (
     protected_policy,
     without_knots,
 )
+from corrdp.tables import is_source
 from corrdp.training import (
     CONSTANT,
     SVRG_EPOCH_STEPS,
@@ -59,6 +62,7 @@ from corrdp.training import (
     TheoremPlan,
     TrainingPlan,
     default_plan,
+    is_plain,
     minimize_risk,
     or_constant,
     plan_spending,
@@ -85,6 +89,7 @@ class PrivateLinearModel(BuysLeakage):
     _deviation: FloatArray | None = None  # of the weights, by noise alone
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
     plain_ridge = 0.0  # of fits that protect nothing
+    _streams = True  # whether codes are known before rows are counted
     _public: PublicRows | None = None  # while a fit with public rows runs
 
     def __init__(
@@ -106,6 +111,8 @@ class PrivateLinearModel(BuysLeakage):
         disjoint: bool = False,
         ledger: Ledger | str | Path | None = None,
         research: bool = False,
+        n_jobs: int | None = None,
+        cache_dir: str | Path | None = None,
     ) -> None:
         self.policy = policy
         self.epsilon = epsilon
@@ -123,6 +130,8 @@ class PrivateLinearModel(BuysLeakage):
         self.disjoint = disjoint
         self.ledger = ledger
         self.research = research
+        self.n_jobs = n_jobs
+        self.cache_dir = cache_dir
 
     def plan(self, n_rows: int) -> TrainingPlan:
         """Return the training plan for a table of `n_rows` rows, reading no data.
@@ -240,6 +249,10 @@ class PrivateLinearModel(BuysLeakage):
         method = self._method()
         private = method.is_private
         budget = self._budget() if private else None
+        tiles = private and self._trains_on_full_batches()
+        if is_source(X):
+            whole = not tiles or not self._streams or self._is_to_buy()
+            X, y = opened_source(self.policy, X, y, whole=whole)
         if private and self._is_to_buy():
             pay = self._buy_leakage(X, pay)
         declared, X, y = self._declared(X, y)
@@ -251,9 +264,34 @@ class PrivateLinearModel(BuysLeakage):
             if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
-        policy = self._coded(self._shared(policy), declared, len(y))
+        n_rows = 0 if is_source(X) else len(y)  # which additive models ask for
+        policy = self._coded(self._shared(policy), declared, n_rows)
         self.policy_ = policy
-        self._encoder = PolicyEncoder(policy).fit(X)
+        self._encoder = PolicyEncoder(policy)
+        if not is_source(X):
+            self._encoder.fit(X)
+        names = [feature.name for feature in policy.features]
+        if not isinstance(self.policy, AllSensitive):
+            self.n_features_in_ = len(names)
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self.plan_: TrainingPlan | TheoremPlan | None = None
+        self.certificate_: Certificate | None = None
+        self._path, self._deviation = (), None
+        if budget is not None and tiles:
+            leakage = self._leakage(policy, declared)
+            encoded = partial(self._encode_label, self._encoder)
+            batches = RowsInBatches(X, y, self._encoder, encoded, self.research)
+            with tiles_of(
+                batches,
+                compiled=is_plain(self.loss_of(policy), self._solver()),
+                cache_dir=self.cache_dir,
+                n_jobs=self.n_jobs,
+            ) as (table, host):
+                if self.research:
+                    self.n_clipped_rows_ = batches.n_clipped
+                rows = Rows(None, None, policy, budget, leakage, self.random_state, pay)
+                self._finish(replace(rows, tiles=table, host=host))
+            return
         codes = self._encoder.transform(X)
         labels = self._encode_label(self._encoder, y)
         if len(labels) != len(codes):
@@ -261,21 +299,21 @@ class PrivateLinearModel(BuysLeakage):
                 f"X and y must have equally many rows, got {len(codes)} and "
                 f"{len(labels)}. Pass one label per row."
             )
-        if not isinstance(self.policy, AllSensitive):
-            self.n_features_in_ = self._encoder.n_features_in_
-            self.feature_names_in_ = self._encoder.feature_names_in_
         if self.research:
             self.n_clipped_rows_ = count_clipped_rows(policy, X)
-        self.plan_: TrainingPlan | TheoremPlan | None = None
-        self.certificate_: Certificate | None = None
-        self._path, self._deviation = (), None
         if budget is None:
             self._coef, self._intercept = minimize_risk(
                 codes, labels, self.loss_of(policy), ridge=self.plain_ridge
             )
             return
         leakage = self._leakage(policy, declared)
-        rows = Rows(codes, labels, policy, budget, leakage, self.random_state, pay)
+        self._finish(
+            Rows(codes, labels, policy, budget, leakage, self.random_state, pay)
+        )
+
+    def _finish(self, rows: Rows) -> None:
+        """Fit on rows that are ready, and keep what was released."""
+        policy = rows.policy
         if self._public is not None:
             rows = replace(rows, assumptions=(self._public.assumption,))
         fitted = self._fit_privately(rows)
@@ -290,8 +328,15 @@ class PrivateLinearModel(BuysLeakage):
         self.certificate_ = self._stamped(fitted.certificate)
         self._path = fitted.path
 
+    def _trains_on_full_batches(self) -> bool:
+        """Return whether training asks for sums over all rows, which tiles give."""
+        return (
+            Calibration(self.calibration) is not Calibration.THEOREM
+            and self.sampling_rate is None
+        )
+
     def _fit_privately(self, rows: Rows) -> PrivateFit:
-        n_rows = len(rows.codes)
+        n_rows = rows.n_rows
         if Calibration(self.calibration) is Calibration.THEOREM:
             self.plan_ = self._theorem_plan(
                 rows.policy, n_rows, rows.budget, rows.leakage

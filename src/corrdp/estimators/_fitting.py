@@ -16,11 +16,14 @@ from corrdp.leakage import LeakageInput
 from corrdp.policy import Budget, Policy, class_epsilon
 from corrdp.training import (
     GradientSensitivity,
+    SegmentWorkers,
     TheoremPlan,
+    TiledTable,
     TrainingPlan,
     descend,
     descend_by_theorem,
     descend_sampled,
+    descend_tiled,
     means_noise,
     nominal_coef,
     plan_sampling,
@@ -37,9 +40,9 @@ class Rows:
 
     Parameters
     ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
-    labels : array of float, shape (n_rows,)
+    codes : array of float, shape (n_rows, n_codes), or None
+        Rows of the encoder; None if there are tiles.
+    labels : array of float, shape (n_rows,), or None
         Labels as encoded.
     policy : Policy
         The policy that is kept.
@@ -54,16 +57,34 @@ class Rows:
         stops the fit.
     assumptions : tuple of str
         What the fit rests on besides.
+    tiles : TiledTable, optional
+        The same rows in segments, for full batches.
+    host : SegmentHost, optional
+        Who asks the segments; this process by default.
     """
 
-    codes: FloatArray
-    labels: NDArray[Any]
+    codes: FloatArray | None
+    labels: NDArray[Any] | None
     policy: Policy
     budget: Budget
     leakage: LeakageInput
     random_state: int | None
     charge: Charge | None = None
     assumptions: tuple[str, ...] = ()
+    tiles: TiledTable | None = None
+    host: SegmentWorkers | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.encoded[1]) if self.tiles is None else self.tiles.n_rows
+
+    @property
+    def encoded(self) -> tuple[FloatArray, NDArray[Any]]:
+        """Codes and labels, of rows that are in memory."""
+        assert self.codes is not None  # tiles are for full batches
+        assert self.labels is not None
+        return self.codes, self.labels
 
     def certified(
         self,
@@ -128,7 +149,11 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     """
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
     certificate = rows.certified(plan.components(cost))
-    model = descend(rows.codes, rows.labels, plan, noise_generator(rows.random_state))
+    rng = noise_generator(rows.random_state)
+    if rows.tiles is None:
+        model = descend(*rows.encoded, plan, rng)
+    else:
+        model = descend_tiled(rows.tiles, plan, rng, host=rows.host)
     return PrivateFit(
         model.coef, model.intercept, certificate, model.path, model.deviation
     )
@@ -170,7 +195,7 @@ def fit_on_samples(
     )
     certificate = rows.certified(sampled.components())
     rng = noise_generator(rows.random_state)
-    coef, intercept = descend_sampled(rows.codes, rows.labels, plan, sampled, rng)
+    coef, intercept = descend_sampled(*rows.encoded, plan, sampled, rng)
     return PrivateFit(coef, intercept, certificate)
 
 
@@ -184,5 +209,5 @@ def fit_by_theorem(rows: Rows, plan: TheoremPlan) -> PrivateFit:
     components = (Component("gradients", plan=plan.noise),)
     certificate = rows.certified(components, Calibration.THEOREM)
     rng = noise_generator(rows.random_state)
-    coef, intercept = descend_by_theorem(rows.codes, rows.labels, plan, rng)
+    coef, intercept = descend_by_theorem(*rows.encoded, plan, rng)
     return PrivateFit(coef, intercept, certificate)

@@ -89,6 +89,8 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         disjoint: bool = False,
         ledger: Ledger | str | Path | None = None,
         research: bool = False,
+        n_jobs: int | None = None,
+        cache_dir: str | Path | None = None,
     ) -> None:
         super().__init__(
             policy,
@@ -107,6 +109,8 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             disjoint=disjoint,
             ledger=ledger,
             research=research,
+            n_jobs=n_jobs,
+            cache_dir=cache_dir,
         )
         self.loss = loss
         self.huber_threshold = huber_threshold

@@ -25,6 +25,7 @@ from corrdp.exceptions import (
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget, Method, Policy
+from corrdp.tables import is_source
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult
@@ -288,7 +289,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise PolicyError(
                 "the policy declares no label (label=None). Declare target and [label]."
             )
-        if y is None:
+        if y is None and not is_source(X):
             name = self.policy.label.name
             names = getattr(X, "column_names", getattr(X, "columns", ()))
             if name not in list(names):

@@ -1,7 +1,6 @@
 """Codes of a table or file in chunks of rows, at the declared resolution."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -10,7 +9,7 @@ import numpy as np
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._counts import CodeColumns
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder, number_columns
-from corrdp.tables import BATCH_ROWS, check_columns, iter_batches
+from corrdp.tables import BATCH_ROWS, check_columns, is_source, iter_batches
 
 
 def iter_codes(
@@ -54,7 +53,7 @@ def check_resolution(policy: Policy, features: Sequence[str]) -> None:
 
 
 def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]:
-    if isinstance(data, str | Path):
+    if is_source(data):
         numbers = number_columns(policy.feature(name) for name in features)
         yield from iter_batches(data, features, number_columns=numbers)
         return

@@ -27,7 +27,7 @@ from corrdp.ledger._reading import (
 from corrdp.ledger._releases import KIND, check_new_release, read_releases
 from corrdp.ledger._rules import UNITS, Rule
 from corrdp.ledger._verified import Verified, verify_entries
-from corrdp.policy import Budget, Policy
+from corrdp.policy import Budget, Policy, number_columns
 from corrdp.tables import check_same_data, table_fingerprint
 
 
@@ -288,13 +288,16 @@ class Ledger:
             Hash only the columns it declares, and take the columns of a numpy array
             by its order.
         """
-        names = None
+        names: list[str] | None = None
+        numbers: list[str] = []
         if policy is not None:
+            label = () if policy.label is None else (policy.label,)
             names = [feature.name for feature in policy.features]
-            names += [] if policy.label is None else [policy.label.name]
+            names += [column.name for column in label]
+            numbers = number_columns(policy.features) + number_columns(label)
         with self._reading() as connection:
             (key,) = connection.execute("SELECT key FROM secret").fetchone()
-        return table_fingerprint(table, key=key, names=names)
+        return table_fingerprint(table, key=key, names=names, number_columns=numbers)
 
     def entries(self) -> list[JSONObject]:
         """Return all entries, oldest first; the key is not among them."""

@@ -30,6 +30,7 @@ from corrdp.policy._neighbors import (
     neighbor_classes,
 )
 from corrdp.policy._policy import Policy
+from corrdp.policy._rows import read_declared
 
 __all__ = [
     "READ_MARK",
@@ -66,6 +67,7 @@ __all__ = [
     "partial_policy",
     "policy_blocks",
     "protected_policy",
+    "read_declared",
     "with_knots",
     "without_knots",
 ]

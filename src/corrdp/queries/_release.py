@@ -12,7 +12,7 @@ from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, Receipt, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
-from corrdp.policy import Budget, Policy
+from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._ask import ask_text
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._columns import count_rows
@@ -22,6 +22,7 @@ from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
 from corrdp.queries._quantiles import QuantileMethod
 from corrdp.queries._query import Labeled, Query, Questions
 from corrdp.queries._result import Answer, QueryResult
+from corrdp.tables import is_source
 
 
 def answer_queries(
@@ -46,7 +47,8 @@ def answer_queries(
     Parameters
     ----------
     table : table
-        pandas, polars or pyarrow, or a numpy array in the policy's order.
+        pandas, polars or pyarrow, or a numpy array in the policy's order; or a path
+        or another source (`docs/large_tables.md`), whose declared columns are read.
     policy : Policy
         Every bound, bin and group comes from it; nothing is read off the table.
     queries : sequence of Query or str, or Questions
@@ -84,6 +86,8 @@ def answer_queries(
     True
     """
     budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
+    if is_source(table):
+        table = read_declared(table, policy)
     plan = plan_queries(
         policy,
         queries,

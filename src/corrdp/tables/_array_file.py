@@ -79,7 +79,7 @@ class ArrayFileWriter:
             self._write(b"\0" * (-self._size % _ALIGNMENT))
             held = np.ascontiguousarray(array)
             places[name] = [self._size, held.dtype.str, list(held.shape)]
-            self._write(memoryview(held).cast("B") if held.size else b"")
+            self._write(held.data.cast("B") if held.size else b"")
         self._index.append(places)
 
     def finish(self, facts: JSONObject) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
 from corrdp.tables._databases import database_reader
+from corrdp.tables._directories import directory_batches, files_under
 from corrdp.tables._reading import Reader, check_names, guarded, texts_and_numbers
+from corrdp.tables._sources import foreign_batches, is_foreign_source
 
 BATCH_ROWS = 2**18
 """Rows of a batch, unless told otherwise."""
@@ -24,8 +26,27 @@ CSV_BLOCK_BYTES = 2**24
 """Bytes of CSV text parsed at once."""
 
 
+def is_source(data: Any) -> bool:
+    """Return whether rows are read in batches: a path, or what a library reads lazily.
+
+    Frames and arrays are not: they are in memory.
+    """
+    return isinstance(data, str | Path) or is_foreign_source(data)
+
+
+def files_of(data: Any) -> list[Path] | None:
+    """Return the files that a source is read from; None if that cannot be told."""
+    if isinstance(data, str | Path):
+        if Path(data).is_dir():
+            return files_under(Path(data))
+        return [part for part, _ in _parts(str(data))]
+    held = getattr(data, "files", None)  # of a dataset of files
+    paths = [Path(name) for name in held or ()]
+    return paths if paths and all(path.is_file() for path in paths) else None
+
+
 def read_table(
-    path: str | Path,
+    path: Any,
     columns: Sequence[str] | None = None,
     *,
     number_columns: Sequence[str],
@@ -50,7 +71,7 @@ def read_table(
 
 
 def iter_batches(
-    path: str | Path,
+    path: Any,
     columns: Sequence[str] | None = None,
     *,
     number_columns: Sequence[str],
@@ -60,10 +81,13 @@ def iter_batches(
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path or source
         A file ending in ``.csv``, ``.csv.gz`` (or ``.tsv``), ``.parquet``, ``.arrow``,
         ``.feather`` or ``.ipc``; a glob pattern of such files; or
-        ``file.db::table`` for a table of an SQLite or DuckDB file.
+        ``file.db::table`` for a table of an SQLite or DuckDB file; a directory of
+        files, where ``name=value`` in a path is a column; a pyarrow ``Dataset`` or
+        ``RecordBatchReader`` (which can be read once), a polars ``LazyFrame``, a
+        DuckDB relation.
     columns : sequence of str, optional
         Columns to read; all of them by default.
     number_columns : sequence of str
@@ -89,13 +113,32 @@ def iter_batches(
     require_pyarrow()
     check_count("batch_rows", batch_rows)
     n_rows = 0
-    for part, table in _parts(str(path)):
-        reader = _reader(part, table)
-        for batch in reader(part, columns, number_columns, batch_rows):
-            n_rows += batch.num_rows
-            yield batch
+    terms = (columns, number_columns, batch_rows)
+    for batch in (
+        foreign_batches(path, *terms)
+        if is_foreign_source(path)
+        else _file_batches(Path(path), *terms)
+    ):
+        n_rows += batch.num_rows
+        yield batch
+    if is_foreign_source(path):
+        path = type(path).__name__
     if n_rows == 0:
         raise CorrDPError(f"{str(path)!r} has no rows. Pass a table with at least one.")
+
+
+def _file_batches(
+    path: Path,
+    columns: Sequence[str] | None,
+    number_columns: Sequence[str],
+    batch_rows: int,
+) -> Iterator[Any]:
+    if path.is_dir():
+        yield from directory_batches(path, columns, number_columns, batch_rows, _reader)
+        return
+    for part, table in _parts(str(path)):
+        reader = _reader(part, table)
+        yield from reader(part, columns, number_columns, batch_rows)
 
 
 def require_pyarrow() -> None:
@@ -122,7 +165,7 @@ def _parts(path: str) -> list[tuple[Path, str | None]]:
     return [(Path(part), table or None) for part in found]
 
 
-def _reader(path: Path, table: str | None) -> Reader:
+def _reader(path: Path, table: str | None = None) -> Reader:
     if table is not None:
         return database_reader(path, table)
     suffix = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix

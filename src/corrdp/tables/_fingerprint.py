@@ -13,7 +13,8 @@ import numpy as np
 
 from corrdp._typing import JSONObject
 from corrdp.exceptions import BudgetError, CorrDPWarning
-from corrdp.tables._frames import read_columns
+from corrdp.tables._files import is_source, iter_batches
+from corrdp.tables._frames import DistinctColumn, read_distinct
 
 _MISSING = struct.pack("<d", math.nan)
 _REMEDY = (
@@ -23,7 +24,11 @@ _REMEDY = (
 
 
 def table_fingerprint(
-    table: Any, *, key: bytes, names: Sequence[str] | None = None
+    table: Any,
+    *,
+    key: bytes,
+    names: Sequence[str] | None = None,
+    number_columns: Sequence[str] = (),
 ) -> JSONObject:
     """Return the public number of rows and a keyed hash of every column.
 
@@ -36,6 +41,8 @@ def table_fingerprint(
     names : sequence of str, optional
         Which columns, if the table has them; the names of an array's columns, in
         order. All columns by default, those of an array by their number.
+    number_columns : sequence of str
+        Columns of a source (a path, a dataset) that are declared numbers.
 
     Guarantee
     ---------
@@ -45,6 +52,8 @@ def table_fingerprint(
     text "1.0" of a file and 1 in another table are one cell, so are an empty cell and a
     missing one. Exports leave the hashes in and the key out.
     """
+    if is_source(table):
+        return _of_source(table, key, names, number_columns)
     if isinstance(table, np.ndarray):
         all_names = [str(index) for index in range(table.shape[1])]
         if names is not None:
@@ -55,7 +64,7 @@ def table_fingerprint(
         wanted = [name for name in all_names if names is None or name in names]
     hashes, n_rows = {}, 0
     for name, column in zip(
-        wanted, read_columns(table, all_names, only=wanted), strict=True
+        wanted, read_distinct(table, all_names, only=wanted), strict=True
     ):
         n_rows = len(column)
         keyed = hmac.new(key, digestmod=hashlib.sha256)
@@ -63,6 +72,38 @@ def table_fingerprint(
         keyed.update(_cells(column))
         hashes[name] = keyed.hexdigest()
     return {"n_rows": n_rows, "columns": dict(sorted(hashes.items()))}
+
+
+def _of_source(
+    source: Any,
+    key: bytes,
+    names: Sequence[str] | None,
+    number_columns: Sequence[str],
+) -> JSONObject:
+    """Return the fingerprint of rows that are read in batches, twice.
+
+    The number of rows comes first in every hash, so it is found first.
+    """
+    if type(source).__name__ == "RecordBatchReader":
+        raise BudgetError(
+            "a ledger reads the rows once more than training, and a RecordBatchReader "
+            "can be read once. Pass the file, or a Dataset."
+        )
+    n_rows = sum(
+        batch.num_rows
+        for batch in iter_batches(source, names, number_columns=number_columns)
+    )
+    hashes: dict[str, hmac.HMAC] = {}
+    for batch in iter_batches(source, names, number_columns=number_columns):
+        for name, column in zip(
+            batch.column_names, read_distinct(batch, batch.column_names), strict=True
+        ):
+            if name not in hashes:
+                hashes[name] = hmac.new(key, digestmod=hashlib.sha256)
+                hashes[name].update(repr((name, n_rows)).encode())
+            hashes[name].update(_cells(column))
+    columns = {name: keyed.hexdigest() for name, keyed in sorted(hashes.items())}
+    return {"n_rows": n_rows, "columns": columns}
 
 
 def check_same_data(
@@ -124,6 +165,9 @@ def _cells(column: Any) -> bytes:
         numbers = column.astype(np.float64) + 0.0  # one zero, one width
         numbers[np.isnan(numbers)] = np.nan
         return numbers.astype("<f8").tobytes()
+    if isinstance(column, DistinctColumn):
+        texts = b"".join(_cell(value) for value in column.values)
+        return np.frombuffer(texts, "<u8")[column.places].tobytes()
     told: dict[Any, bytes] = {}
     parts = []
     for cell in column:

@@ -14,8 +14,10 @@ from corrdp.training._gradient_descent import (
     TrainedModel,
     constant_model,
     descend,
+    descend_tiled,
     descend_together,
     initial_coef,
+    is_plain,
 )
 from corrdp.training._kernels import PreparedRows, prepare_rows
 from corrdp.training._layout import (
@@ -46,7 +48,14 @@ from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Output, Solver, StepRule, Update
 from corrdp.training._spending import Spending, plan_spending, whole_record_spending
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
+from corrdp.training._tiling import (
+    TiledTable,
+    open_tiles,
+    tiled_in_memory,
+    write_tiles,
+)
 from corrdp.training._typical_sizes import SQUARED_LOSS, nominal_coef
+from corrdp.training._workers import SegmentWorkers
 
 __all__ = [
     "CONSTANT",
@@ -68,11 +77,13 @@ __all__ = [
     "PublicModel",
     "SampledBudget",
     "Schedule",
+    "SegmentWorkers",
     "Solver",
     "Spending",
     "SquaredLoss",
     "StepRule",
     "TheoremPlan",
+    "TiledTable",
     "TrainedModel",
     "TrainingPlan",
     "Update",
@@ -84,12 +95,15 @@ __all__ = [
     "descend",
     "descend_by_theorem",
     "descend_sampled",
+    "descend_tiled",
     "descend_together",
     "initial_coef",
+    "is_plain",
     "means_noise",
     "minimize_risk",
     "noise_gains",
     "nominal_coef",
+    "open_tiles",
     "or_constant",
     "plan_sampling",
     "plan_spending",
@@ -98,5 +112,7 @@ __all__ = [
     "standard_plan",
     "standardizing_scale",
     "theorem_plan",
+    "tiled_in_memory",
     "whole_record_spending",
+    "write_tiles",
 ]

@@ -16,6 +16,18 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.training._layout import GradientLayout
 
+TILE_ARRAYS = (
+    "values",
+    "columns",
+    "starts",
+    "constants",
+    "fixed",
+    "labels",
+    "low",
+    "high",
+)
+"""Fields of `RowTiles` that are arrays."""
+
 _ROWS_AT_ONCE = 4096  # whose zeros are looked up while little memory is in use
 
 
@@ -117,6 +129,14 @@ class RowTiles:
     high: FloatArray
     labels: NDArray[Any]
     n_rows: int
+
+    def __post_init__(self) -> None:
+        # Tiles in memory are of the type of mapped ones, which nobody may write to:
+        # the kernel is compiled once for both.
+        for name in TILE_ARRAYS:
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
 
     @classmethod
     def from_codes(

@@ -25,13 +25,12 @@ from corrdp.training._layout import (
 )
 from corrdp.training._means import CodeTotals
 from corrdp.training._shards import SegmentHost, SegmentsHere
-from corrdp.training._tiles import RowTiles
+from corrdp.training._tiles import TILE_ARRAYS, RowTiles
 
 SEGMENT_CODES = 2**22
 """Numbers in a segment of codes; rows are a power of two."""
 
 _LEAST_ROWS, _MOST_ROWS = 2**12, 2**17
-_ARRAYS = ("values", "columns", "starts", "constants", "fixed", "labels", "low", "high")
 _SUMS, _LABELS, _COUNT = "code_sums", "exact_labels", "n_rows"
 
 
@@ -55,7 +54,7 @@ class Segment:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all of it as named arrays."""
-        own = {name: getattr(self.tiles, name) for name in _ARRAYS}
+        own = {name: getattr(self.tiles, name) for name in TILE_ARRAYS}
         count = np.array([self.tiles.n_rows])
         return {**own, _SUMS: self.code_sums, _LABELS: self.labels, _COUNT: count}
 
@@ -63,7 +62,8 @@ class Segment:
     def of_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Segment":
         """Return the segment that `arrays` gave."""
         tiles = RowTiles(
-            **{name: arrays[name] for name in _ARRAYS}, n_rows=int(arrays[_COUNT][0])
+            **{name: arrays[name] for name in TILE_ARRAYS},
+            n_rows=int(arrays[_COUNT][0]),
         )
         return cls(tiles, arrays[_SUMS], arrays[_LABELS])
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from corrdp.leakage.estimators import (
 from corrdp.leakage.release._noise import grouped
 from corrdp.leakage.release._request import LeakageRequest, counted_tables
 from corrdp.policy import Conditioning, number_columns
-from corrdp.tables import read_table
+from corrdp.tables import is_source, read_table
 from corrdp.theory import (
     discrete_estimation_constants,
     gaussian_estimation_constants,
@@ -80,7 +79,7 @@ def _by_values(
     estimators: Mapping[str, Estimator],
 ) -> dict[str, FeatureLeakage]:
     frame = request.data
-    if isinstance(frame, str | Path):
+    if is_source(frame):
         features = request.policy.features
         names = [feature.name for feature in features]
         frame = read_table(frame, names, number_columns=number_columns(features))

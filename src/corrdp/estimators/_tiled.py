@@ -1,0 +1,202 @@
+"""From a table or a source to tiles: encoded in batches, never whole."""
+
+import hashlib
+import hmac
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray
+from corrdp._validate import check_count
+from corrdp.estimators._clipped import count_clipped_rows
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy import Policy, PolicyEncoder, number_columns, read_declared
+from corrdp.tables import (
+    ForeignFileError,
+    cache_key,
+    files_of,
+    is_source,
+    iter_batches,
+)
+from corrdp.training import (
+    SegmentWorkers,
+    TiledTable,
+    open_tiles,
+    tiled_in_memory,
+    write_tiles,
+)
+
+BATCH_ROWS = 2**16
+"""Rows that are encoded at once."""
+
+_READ_BYTES = 2**22
+
+
+@dataclass(eq=False)
+class RowsInBatches:
+    """Private rows as batches of codes and labels.
+
+    Parameters
+    ----------
+    data : table or source
+        See `corrdp.tables.iter_batches`; or a frame or an array.
+    labels : column or None
+        Labels of a frame; None for a source, which holds them.
+    encoder : PolicyEncoder
+        Of the policy that is kept.
+    encode_label : callable
+        From a column to encoded labels.
+    counts_clipped : bool
+        Whether to count rows outside the declared bounds, for research.
+    """
+
+    data: Any
+    labels: Any
+    encoder: PolicyEncoder
+    encode_label: Callable[[Any], NDArray[Any]]
+    counts_clipped: bool = False
+    n_clipped: int = field(default=0, init=False)
+
+    def __iter__(self) -> Iterator[tuple[FloatArray, NDArray[Any]]]:
+        policy: Policy = self.encoder.policy
+        for table, labels in self._tables(policy):
+            if self.counts_clipped:
+                self.n_clipped += count_clipped_rows(policy, table)
+            yield self.encoder.transform(table), labels
+
+    def _tables(self, policy: Policy) -> Iterator[tuple[Any, NDArray[Any]]]:
+        if is_source(self.data):
+            assert policy.label is not None  # checked when the policy was resolved
+            numbers = number_columns(policy.features) + number_columns([policy.label])
+            for table in iter_batches(
+                self.data,
+                [feature.name for feature in policy.features] + [policy.label.name],
+                number_columns=numbers,
+                batch_rows=BATCH_ROWS,
+            ):
+                yield table, self.encode_label(table[policy.label.name])
+            return
+        labels = self.encode_label(self.labels)
+        is_array = isinstance(self.data, np.ndarray)
+        frame = self.data if is_array else nw.from_native(self.data, eager_only=True)
+        if len(labels) != len(frame):
+            raise CorrDPError(
+                f"X and y must have equally many rows, got {len(frame)} and "
+                f"{len(labels)}. Pass one label per row."
+            )
+        for start in range(0, len(frame), BATCH_ROWS):
+            rows = slice(start, start + BATCH_ROWS)
+            yield frame[rows] if is_array else frame[rows].to_native(), labels[rows]
+
+
+def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any]:
+    """Return a source as it is, or its rows and labels if they must be in memory.
+
+    Parameters
+    ----------
+    policy : Policy
+        Names the columns, and the label among them.
+    X, y
+        As passed to `fit`; `y` must be None.
+    whole : bool
+        Whether the rows must be in memory at once.
+    """
+    if not isinstance(policy, Policy) or policy.label is None:
+        raise PolicyError(
+            f"files and other sources need a Policy with a label, got policy="
+            f"{policy!r}. Load one with Policy.from_file."
+        )
+    if y is not None:
+        raise CorrDPError(
+            "y was given with a source of rows, whose labels are its column "
+            f"{policy.label.name!r}. Leave y out."
+        )
+    if not whole:
+        return X, None
+    table = read_declared(X, policy)
+    return table, table[policy.label.name]
+
+
+@contextmanager
+def tiles_of(
+    rows: RowsInBatches,
+    *,
+    compiled: bool,
+    cache_dir: str | Path | None,
+    n_jobs: int | None,
+) -> Iterator[tuple[TiledTable, SegmentWorkers | None]]:
+    """Tile rows for as long as a fit takes, and start workers if there are to be any.
+
+    A frame stays in memory. Tiles of a source, and those that workers read, are in a
+    private file: in `cache_dir`, where it is found again if nothing has changed, or in
+    a directory of their own that is removed at the end, whatever ends the fit.
+    """
+    blocks = rows.encoder.blocks_
+    n_workers = 1 if n_jobs is None else check_count("n_jobs", n_jobs)
+    if not is_source(rows.data) and n_workers == 1 and cache_dir is None:
+        yield tiled_in_memory(rows, blocks, compiled=compiled), None
+        return
+    with ExitStack() as stack:
+        if cache_dir is None:
+            directory = Path(tempfile.mkdtemp(prefix="corrdp-"))
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            key, name = secrets.token_bytes(32), None
+        else:
+            directory = Path(cache_dir)
+            key = cache_key(directory)
+            name = _name(rows, key, compiled=compiled)
+        path = directory / f"{name or secrets.token_hex(16)}.tiles"
+        if name is None:
+            stack.callback(path.unlink, missing_ok=True)
+        table = _kept(path, rows, compiled=compiled, key=key)
+        if table is None:
+            table = write_tiles(
+                path, rows, blocks, compiled=compiled, key=key, facts={"name": name}
+            )
+        workers = None
+        if n_workers > 1:
+            workers = stack.enter_context(SegmentWorkers(table, n_workers, key=key))
+        yield table, workers
+
+
+def _kept(
+    path: Path, rows: RowsInBatches, *, compiled: bool, key: bytes
+) -> TiledTable | None:
+    """Return the tiles that an earlier fit has left; None if they must be made anew."""
+    if not path.exists():
+        return None
+    try:
+        return open_tiles(path, rows.encoder.blocks_, compiled=compiled, key=key)
+    except ForeignFileError:
+        path.unlink(missing_ok=True)
+        return None
+
+
+def _name(rows: RowsInBatches, key: bytes, *, compiled: bool) -> str | None:
+    """Return a keyed fingerprint of data and policy; None where files are not known.
+
+    All bytes of all files are read: times and sizes can lie.
+    """
+    files = files_of(rows.data) if is_source(rows.data) else None
+    if files is None or rows.counts_clipped:  # research counts rows in every fit
+        return None
+    policy: Policy = rows.encoder.policy
+    keyed = hmac.new(key, digestmod=hashlib.sha256)
+    facts = [str(rows.data), compiled, policy.to_dict()]
+    keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
+    for path in files:
+        keyed.update(f"\0{path}\0{path.stat().st_size}\0".encode())
+        with path.open("rb") as file:
+            while chunk := file.read(_READ_BYTES):
+                keyed.update(chunk)
+    return keyed.hexdigest()[:32]

@@ -1,0 +1,29 @@
+"""The columns that a policy declares, read from any source."""
+
+from typing import Any
+
+from corrdp.policy._features import Feature, Label, number_columns
+from corrdp.policy._policy import Policy
+from corrdp.tables import read_table
+
+
+def read_declared(source: Any, policy: Policy) -> Any:
+    """Return the policy's columns of a source, label included, as one table in memory.
+
+    Parameters
+    ----------
+    source : path or source
+        See `corrdp.tables.iter_batches`.
+    policy : Policy
+        Names the columns, and tells which are numbers.
+
+    Guarantee
+    ---------
+    A cell of the table is a function of the same cell of the source
+    (docs/theory/encoder.md).
+    """
+    declared: list[Feature | Label] = [*policy.features]
+    if policy.label is not None:
+        declared.append(policy.label)
+    names = [column.name for column in declared]
+    return read_table(source, names, number_columns=number_columns(declared))

@@ -1,0 +1,74 @@
+"""Directories of files, with columns in the names of their folders (Hive).
+
+Files are read one after the other, each by itself: what another file holds never
+decides how a cell is read.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from corrdp.exceptions import CorrDPError
+from corrdp.tables._arrow_cells import number_column
+from corrdp.tables._reading import Reader
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def files_under(directory: Path) -> list[Path]:
+    """Return the files below a directory in order; hidden ones, ``_SUCCESS``, not."""
+    found = sorted(
+        path
+        for path in directory.rglob("*")
+        if path.is_file()
+        and not any(
+            part.startswith(("_", "."))
+            for part in path.relative_to(directory).parts
+            if "=" not in part
+        )
+    )
+    if not found:
+        raise CorrDPError(
+            f"there is no file in {str(directory)!r}. Check the path; names that begin "
+            "with a dot or an underscore are left out."
+        )
+    return found
+
+
+def directory_batches(
+    directory: Path,
+    columns: Sequence[str] | None,
+    number_columns: Sequence[str],
+    batch_rows: int,
+    reader_of: Callable[[Path], Reader],
+) -> Iterator[Any]:
+    """Yield all files of a directory as `iter_batches` does each."""
+    import pyarrow as pa
+
+    for path in files_under(directory):
+        keys = _keys(path.relative_to(directory))
+        own = None if columns is None else [c for c in columns if c not in keys]
+        # Rows are counted by some column, even if only folders name the wanted ones.
+        for batch in reader_of(path)(path, own or None, number_columns, batch_rows):
+            table = batch if own is None else batch.select(own)
+            for name, text in keys.items():
+                if columns is None or name in columns:
+                    cells = pa.chunked_array([pa.repeat(text, batch.num_rows)])
+                    if name in number_columns:
+                        cells = number_column(cells)
+                    table = table.append_column(name, cells)
+            yield table if columns is None else table.select(list(columns))
+
+
+def _keys(path: Path) -> dict[str, Any]:
+    """Return the columns that the folders of a file name, as texts."""
+    import pyarrow as pa
+
+    pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
+    return {
+        unquote(name): pa.scalar(
+            None if text == _NO_VALUE else unquote(text), pa.string()
+        )
+        for name, text in pairs
+    }
