@@ -58,6 +58,11 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         Pays for every fit before it computes anything from rows.
     research : bool
         Allow what is not private; the certificate is stamped.
+    n_jobs : int, optional
+        Processes that sum over the rows; the model is the same to the last bit
+        (`docs/large_tables.md`).
+    cache_dir : path, optional
+        Private directory that keeps the encoded rows of a file for later fits.
 
     Attributes
     ----------
@@ -108,6 +113,9 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         charge: Charge | None = None,
     ) -> "LogisticRegression":
         """Train; `y` may be None if the table holds the policy's target.
+
+        `X` is a table in memory, or a path or another source of rows that holds the
+        label, too (`docs/large_tables.md`).
 
         `public_rows` is a table, label included, that you declare public: it is read
         freely, never charged, and the certificate names it (`docs/public_rows.md`).

@@ -110,7 +110,9 @@ def _relation(
     if columns is not None:
         quoted = ('"' + column.replace('"', '""') + '"' for column in columns)
         wanted = data.project(", ".join(quoted))
-    yield from wanted.fetch_arrow_reader(batch_rows)
+    newest = hasattr(wanted, "to_arrow_reader")  # the other name is older than 1.4
+    read = wanted.to_arrow_reader if newest else wanted.fetch_arrow_reader
+    yield from read(batch_rows)
 
 
 _READERS: dict[str, Callable[..., Iterator[Any]]] = {

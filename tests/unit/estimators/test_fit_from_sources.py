@@ -1,0 +1,294 @@
+"""A fit from files and other sources is the fit from memory, and leaves nothing."""
+
+import os
+import tempfile
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import parquet
+
+from corrdp.estimators import (
+    AdditiveClassifier,
+    AllSensitive,
+    LinearRegression,
+    LogisticRegression,
+)
+from corrdp.estimators import _tiled as tiled
+from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.leakage import estimate_leakage
+from corrdp.ledger import Ledger
+from corrdp.policy import Budget, NumberDomain
+from corrdp.queries import answer_queries
+from corrdp.training import _tiling
+from linear_model_examples import (
+    example_frame,
+    example_policy,
+    model_of,
+    regression_frame,
+    regression_policy,
+)
+
+FRAME = example_frame(2500)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch, tmp_path):
+    monkeypatch.setattr(_tiling, "_LEAST_ROWS", 512)
+    monkeypatch.setattr(_tiling, "_MOST_ROWS", 512)
+    monkeypatch.setattr(tiled, "BATCH_ROWS", 300)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+def _bits(model):
+    return np.append(model.coef_, model.intercept_).tobytes()
+
+
+def _fitted(source, **options):
+    return model_of(n_steps=8, **options).fit(source)
+
+
+@cache
+def _expected():
+    return _bits(_fitted(FRAME))
+
+
+def _left(tmp_path):
+    return list((tmp_path / "tmp").iterdir())
+
+
+@pytest.fixture
+def directory(tmp_path):
+    for name, part in FRAME.groupby("city"):
+        place = tmp_path / "table" / f"city={name}"
+        place.mkdir(parents=True)
+        part.drop(columns="city").to_parquet(place / "part.parquet")
+    return tmp_path / "table"
+
+
+def test_every_source_gives_the_model_of_the_table(tmp_path):
+    table = pa.Table.from_pandas(FRAME)
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    polars = pytest.importorskip("polars")
+    sources = {
+        "file": tmp_path / "rows.parquet",
+        "text": str(tmp_path / "rows.csv"),
+        "dataset": ds.dataset(tmp_path / "rows.parquet"),
+        "reader": table.to_reader(max_chunksize=77),
+        "lazy": polars.scan_parquet(tmp_path / "rows.parquet"),
+        "table": table,
+        "frame": polars.from_arrow(table),
+    }
+    if duckdb := pytest.importorskip("duckdb"):
+        sources["relation"] = duckdb.connect().from_arrow(table)
+    found = {name: _bits(_fitted(source)) for name, source in sources.items()}
+    assert found == dict.fromkeys(sources, _expected())
+    assert _left(tmp_path) == []
+
+
+def test_a_partitioned_directory_is_the_table_in_its_order(directory, tmp_path):
+    ordered = FRAME.sort_values("city", kind="stable")
+    model = _fitted(directory)
+    assert _bits(model) == _bits(_fitted(ordered))
+    assert model.feature_names_in_.tolist() == ["age", "sex", "city"]
+    assert model.plan_.n_rows == len(FRAME)
+    assert _left(tmp_path) == []
+
+
+def test_workers_give_the_same_model_and_leave_nothing(directory, tmp_path):
+    alone = _fitted(directory)
+    assert _bits(_fitted(directory, n_jobs=2)) == _bits(alone)
+    assert _left(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "loss", [{}, {"loss": "huber", "huber_threshold": 0.2}], ids=["squared", "huber"]
+)
+def test_numbers_are_learned_from_files(loss, tmp_path):
+    frame = regression_frame()
+    frame.to_parquet(tmp_path / "rows.parquet")
+    options = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "n_steps": 8}
+    models = [
+        LinearRegression(regression_policy(), **loss, **options).fit(source)
+        for source in (frame, tmp_path / "rows.parquet")
+    ]
+    assert _bits(models[0]) == _bits(models[1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"solver": "svrg"}, {"sampling_rate": 0.1}, {"calibration": "theorem"}],
+)
+def test_other_ways_of_training_read_files_too(options, tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    models = [
+        model_of(n_steps=12, research=True, **options).fit(source)
+        for source in (FRAME, tmp_path / "rows.parquet")
+    ]
+    assert _bits(models[0]) == _bits(models[1])
+    assert models[0].n_clipped_rows_ == models[1].n_clipped_rows_
+
+
+def test_additive_models_read_files_too(tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    options = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "n_steps": 8}
+    models = [
+        AdditiveClassifier(example_policy(), n_knots=3, **options).fit(source)
+        for source in (FRAME, tmp_path / "rows.parquet")
+    ]
+    assert _bits(models[0]) == _bits(models[1])
+
+
+def test_research_counts_clipped_rows_batch_by_batch(tmp_path):
+    frame = FRAME.assign(age=np.where(np.arange(len(FRAME)) % 5 == 0, 200.0, FRAME.age))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for source in (frame, tmp_path / "rows.parquet"):
+        assert _fitted(source, research=True).n_clipped_rows_ == 500
+
+
+class TestCache:
+    @pytest.fixture
+    def path(self, tmp_path):
+        FRAME.to_parquet(tmp_path / "rows.parquet")
+        return tmp_path / "rows.parquet"
+
+    @pytest.fixture
+    def made(self, monkeypatch):
+        """How often tiles were made."""
+        count = []
+
+        def write(*arguments, **options):
+            count.append(1)
+            return write_tiles(*arguments, **options)
+
+        write_tiles = tiled.write_tiles
+        monkeypatch.setattr(tiled, "write_tiles", write)
+        return count
+
+    def test_kept_tiles_are_found_again(self, path, tmp_path, made):
+        kept = tmp_path / "cache"
+        for _ in range(2):
+            assert _bits(_fitted(path, cache_dir=kept)) == _expected()
+        assert len(made) == 1
+        assert sorted(p.suffix for p in kept.iterdir()) == ["", ".tiles"]
+
+    def test_other_rows_and_other_policies_have_other_tiles(self, path, tmp_path, made):
+        kept = tmp_path / "cache"
+        _fitted(path, cache_dir=kept)
+        before = path.stat()
+        other = FRAME.iloc[::-1]
+        other.to_parquet(path)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert _bits(_fitted(path, cache_dir=kept)) == _bits(_fitted(other))
+        assert len(made) == 2
+        model_of(example_policy(label_score=0.1), n_steps=8, cache_dir=kept).fit(path)
+        assert len(made) == 3
+
+    @pytest.mark.parametrize("damage", ["cut", "changed", "foreign"])
+    def test_damaged_tiles_are_made_anew(self, damage, path, tmp_path, made):
+        kept = tmp_path / "cache"
+        _fitted(path, cache_dir=kept)
+        (tiles,) = kept.glob("*.tiles")
+        content = tiles.read_bytes()
+        tiles.write_bytes(
+            {
+                "cut": content[: len(content) // 2],
+                "changed": content[:100] + b"\x01" + content[101:],
+                "foreign": b"PAR1" + content[4:],
+            }[damage]
+        )
+        assert tiles.read_bytes() != content
+        assert _bits(_fitted(path, cache_dir=kept)) == _expected()
+        assert len(made) == 2
+        assert tiles.read_bytes() == content
+
+    def test_what_cannot_be_named_is_not_kept(self, tmp_path, made):
+        kept = tmp_path / "cache"
+        reader = pa.Table.from_pandas(FRAME).to_reader(max_chunksize=100)
+        assert _bits(_fitted(reader, cache_dir=kept)) == _expected()
+        assert [p.name for p in kept.iterdir()] == [".key"]
+
+
+def test_a_fit_that_breaks_off_leaves_nothing(tmp_path):
+    def batches():
+        yield from pa.Table.from_pandas(FRAME).to_batches(max_chunksize=1000)
+        raise KeyboardInterrupt
+
+    schema = pa.Table.from_pandas(FRAME).schema
+    reader = pa.RecordBatchReader.from_batches(schema, batches())
+    with pytest.raises((KeyboardInterrupt, CorrDPError)):
+        _fitted(reader)
+    assert _left(tmp_path) == []
+
+
+def test_a_refused_charge_stops_before_the_first_step(tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+
+    def refuse(certificate):
+        raise BudgetError("no")
+
+    with pytest.raises(BudgetError, match="no"):
+        model_of().fit(tmp_path / "rows.parquet", charge=refuse)
+    assert _left(tmp_path) == []
+
+
+def test_a_cell_outside_its_domain_is_named_by_its_column(tmp_path):
+    frame = FRAME.assign(city=np.where(np.arange(len(FRAME)) == 2000, "MARKER", "x"))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(PolicyError, match="'city'") as caught:
+        _fitted(tmp_path / "rows.parquet")
+    assert "MARKER" not in str(caught.value)
+    assert _left(tmp_path) == []
+
+
+def test_labels_of_a_source_are_its_own(tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(CorrDPError, match="Leave y out"):
+        model_of().fit(tmp_path / "rows.parquet", FRAME["rich"])
+    sensitive = LogisticRegression(AllSensitive(0, 1), epsilon=1.0, delta=1e-6)
+    with pytest.raises(PolicyError, match="need a Policy with a label"):
+        sensitive.fit(tmp_path / "rows.parquet")
+
+
+def test_lengths_must_agree():
+    with pytest.raises(CorrDPError, match="equally many rows, got 2500 and 2499"):
+        model_of().fit(FRAME, FRAME["rich"][:-1])
+
+
+def test_leakage_and_queries_take_sources(directory):
+    ordered = FRAME.sort_values("city", kind="stable")
+    age, *others = example_policy().features
+    binned = replace(age, domain=NumberDomain(0, 100, bins=8))
+    policy = replace(example_policy(), features=(binned, *others))
+    questions = ["mean(age)", "count() by city"]
+    sources = (ordered, directory, ds.dataset(pa.Table.from_pandas(ordered)))
+    tables = [
+        estimate_leakage(
+            rows, policy, epsilon=1.0, delta=1e-6, random_state=0, research=True
+        ).to_dict()
+        for rows in sources
+    ]
+    assert tables[0] == tables[1] == tables[2]
+    results = [
+        answer_queries(rows, policy, questions, epsilon=1.0, random_state=0)
+        for rows in sources
+    ]
+    assert results[0].answers == results[1].answers == results[2].answers
+
+
+def test_a_ledger_knows_a_file_for_the_table_it_was_charged_for(tmp_path):
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    policy = example_policy()
+    ledger = Ledger.create(
+        tmp_path / "l.ledger", policy, budget=Budget(epsilon=10, delta=1e-5)
+    )
+    held = pd.read_csv(tmp_path / "rows.csv")
+    assert ledger.fingerprint(tmp_path / "rows.csv", policy=policy) == (
+        ledger.fingerprint(held, policy=policy)
+    )
