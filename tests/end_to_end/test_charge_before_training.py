@@ -38,7 +38,7 @@ def gradients(monkeypatch):
         reached.append(1)
         raise StoppedError
 
-    monkeypatch.setattr(fitting, "descend", stopped)
+    monkeypatch.setattr(fitting, "_descended", stopped)
     monkeypatch.setattr(fitting, "descend_by_theorem", stopped)
     monkeypatch.setattr(PrivateModule, "backward", stopped)
     return reached

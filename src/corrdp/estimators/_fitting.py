@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._random import noise_generator
@@ -19,6 +20,7 @@ from corrdp.training import (
     SegmentWorkers,
     TheoremPlan,
     TiledTable,
+    TrainedModel,
     TrainingPlan,
     descend,
     descend_by_theorem,
@@ -149,14 +151,18 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     """
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
     certificate = rows.certified(plan.components(cost))
-    rng = noise_generator(rows.random_state)
-    if rows.tiles is None:
-        model = descend(*rows.encoded, plan, rng)
-    else:
-        model = descend_tiled(rows.tiles, plan, rng, host=rows.host)
+    model = _descended(rows, plan, noise_generator(rows.random_state))
     return PrivateFit(
         model.coef, model.intercept, certificate, model.path, model.deviation
     )
+
+
+def _descended(
+    rows: Rows, plan: TrainingPlan, rng: np.random.Generator
+) -> TrainedModel:
+    if rows.tiles is None:  # a constant, which needs labels alone
+        return descend(*rows.encoded, plan, rng)
+    return descend_tiled(rows.tiles, plan, rng, host=rows.host)
 
 
 def fit_on_samples(

@@ -67,11 +67,16 @@ def table_fingerprint(
         wanted, read_distinct(table, all_names, only=wanted), strict=True
     ):
         n_rows = len(column)
-        keyed = hmac.new(key, digestmod=hashlib.sha256)
-        keyed.update(repr((name, n_rows)).encode())
+        keyed = _begun(key, name, n_rows)
         keyed.update(_cells(column))
         hashes[name] = keyed.hexdigest()
     return {"n_rows": n_rows, "columns": dict(sorted(hashes.items()))}
+
+
+def _begun(key: bytes, name: str, n_rows: int) -> hmac.HMAC:
+    keyed = hmac.new(key, digestmod=hashlib.sha256)
+    keyed.update(repr((name, n_rows)).encode())
+    return keyed
 
 
 def _of_source(
@@ -99,8 +104,7 @@ def _of_source(
             batch.column_names, read_distinct(batch, batch.column_names), strict=True
         ):
             if name not in hashes:
-                hashes[name] = hmac.new(key, digestmod=hashlib.sha256)
-                hashes[name].update(repr((name, n_rows)).encode())
+                hashes[name] = _begun(key, name, n_rows)
             hashes[name].update(_cells(column))
     columns = {name: keyed.hexdigest() for name, keyed in sorted(hashes.items())}
     return {"n_rows": n_rows, "columns": columns}

@@ -312,7 +312,7 @@ def test_a_fit_that_breaks_off_leaves_the_whole_earlier_fit(monkeypatch):
     def broken(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("corrdp.estimators._fitting.descend", broken)
+    monkeypatch.setattr("corrdp.estimators._fitting._descended", broken)
     with pytest.raises(KeyboardInterrupt):
         model.fit(regression_frame())
     assert model.certificate_ is certificate
