@@ -1,5 +1,6 @@
 """Privacy accounting: curves, events and composition, from numbers alone."""
 
+from corrdp._names import WHOLE_RECORD
 from corrdp.accounting._allocation import (
     NoiseAllocation,
     allocate_noise,
@@ -55,7 +56,6 @@ from corrdp.accounting._sampled_conversions import (
     sampled_steps,
 )
 from corrdp.accounting._sensitivity import (
-    WHOLE_RECORD,
     Group,
     SensitivityTable,
 )

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._names import WHOLE_RECORD
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count, check_nonnegative_array, check_real
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-
-WHOLE_RECORD = "whole_record"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from corrdp.auditing.targets import (
 from corrdp.certificate import Calibration
 from corrdp.estimators import PrivateEstimator, PrivateNetwork
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import class_epsilon, neighbor_classes
+from corrdp.policy import allowed_epsilons, neighbor_classes
 from corrdp.synthesis import Synthesizer
 
 Neighbors = Mapping[str, tuple[Any, Any]]
@@ -144,13 +144,11 @@ def _planned(estimator: PrivateEstimator) -> Any:
 def _nominal(estimator: Any) -> dict[str, float]:
     """Return the epsilon that the paper's formula is meant to give each class."""
     policy = estimator.policy
-    nominal = {
-        c.name: class_epsilon(
-            c.distance, epsilon=estimator.epsilon, epsilon_cap=policy.epsilon_cap
-        )
-        for c in neighbor_classes(policy, estimator.leakage)
-        if c.promised
-    }
+    nominal = allowed_epsilons(
+        neighbor_classes(policy, estimator.leakage),
+        epsilon=estimator.epsilon,
+        epsilon_cap=policy.epsilon_cap,
+    )
     if estimator.method == "semi":  # speaks of sensitive features alone
         nominal = {"sensitive": nominal["sensitive"]}
     return {name: epsilon for name, epsilon in nominal.items() if epsilon < math.inf}

@@ -40,7 +40,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
     Budget,
     Policy,
-    class_epsilon,
+    allowed_epsilon,
     neighbor_classes,
 )
 
@@ -371,14 +371,8 @@ def certify(
         )
     claims = {}
     for neighbor in neighbor_classes(policy, leakage.distances()):
-        allowed = (
-            class_epsilon(
-                neighbor.distance,
-                epsilon=budget.epsilon,
-                epsilon_cap=policy.epsilon_cap,
-            )
-            if neighbor.promised
-            else float("inf")
+        allowed = allowed_epsilon(
+            neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
         claim = ClassClaim(
             epsilon=proved_epsilon(

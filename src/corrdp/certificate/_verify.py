@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from corrdp._random import noise_source
 from corrdp.certificate._claims import Calibration, proved_epsilon
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.policy import Policy, class_epsilon, neighbor_classes
+from corrdp.policy import Policy, allowed_epsilon, neighbor_classes
 
 if TYPE_CHECKING:
     from corrdp.certificate._certificate import Certificate
@@ -23,14 +23,10 @@ def verify_certificate(
     for name, claim in certificate.classes.items():
         if claim.distance < certificate.distance_floor:
             _refuse(name, "distance", claim.distance, certificate.distance_floor)
-        allowed = (
-            class_epsilon(
-                claim.distance,
-                epsilon=certificate.target_epsilon,
-                epsilon_cap=certificate.epsilon_cap,
-            )
-            if claim.promised
-            else math.inf
+        allowed = allowed_epsilon(
+            claim,
+            epsilon=certificate.target_epsilon,
+            epsilon_cap=certificate.epsilon_cap,
         )
         if not _same(claim.allowed_epsilon, allowed):
             _refuse(name, "allowed_epsilon", claim.allowed_epsilon, allowed)

@@ -1,6 +1,5 @@
 """Three ways to fit privately, each with the certificate of what it released."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,7 +13,7 @@ from corrdp._validate import check_real
 from corrdp.certificate import Calibration, Certificate, Component, certify
 from corrdp.exceptions import UnsupportedEventError
 from corrdp.leakage import LeakageInput
-from corrdp.policy import Budget, Policy, class_epsilon
+from corrdp.policy import Budget, Policy, allowed_epsilons
 from corrdp.training import (
     GradientSensitivity,
     SegmentWorkers,
@@ -185,16 +184,9 @@ def fit_on_samples(
     sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
     sampled = plan_sampling(
         sensitivity.table(nominal_coef(plan.layout.blocks, plan.loss)),
-        allowed_epsilon={
-            c.name: class_epsilon(
-                c.distance,
-                epsilon=budget.epsilon,
-                epsilon_cap=rows.policy.epsilon_cap,
-            )
-            if c.promised
-            else math.inf
-            for c in classes
-        },
+        allowed_epsilon=allowed_epsilons(
+            classes, epsilon=budget.epsilon, epsilon_cap=rows.policy.epsilon_cap
+        ),
         delta=budget.delta,
         n_steps=n_steps or _SAMPLED_STEPS,
         rate=rate,

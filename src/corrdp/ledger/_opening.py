@@ -10,8 +10,8 @@ from corrdp.policy import (
     Budget,
     NeighborClass,
     Policy,
+    allowed_epsilon,
     class_columns,
-    class_epsilon,
     neighbor_classes,
 )
 
@@ -35,14 +35,8 @@ def open_accounts(
     known = {account.identity: account for account in existing}
     opened = []
     for neighbor in neighbor_classes(policy, leakage):
-        allowed = (
-            class_epsilon(
-                neighbor.distance,
-                epsilon=budget.epsilon,
-                epsilon_cap=policy.epsilon_cap,
-            )
-            if neighbor.promised
-            else math.inf
+        allowed = allowed_epsilon(
+            neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
         account = _account(policy, neighbor, allowed, budget, rule)
         present = known.get(account.identity)

@@ -1,6 +1,5 @@
 """Plan and certificate of the means of all encoded columns, before data is touched."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from corrdp.mechanisms._column_sums import column_sum_sensitivity
 from corrdp.policy import (
     Budget,
     Policy,
-    class_epsilon,
+    allowed_epsilons,
     neighbor_classes,
     policy_blocks,
 )
@@ -110,14 +109,9 @@ def plan_means(policy: Policy, *, budget: Budget, n_rows: int) -> MeanPlan:
     budget.warn_if_large_delta(n_rows)
     classes = neighbor_classes(policy)
     table = column_sum_sensitivity(policy_blocks(policy), classes)
-    allowed = {
-        c.name: class_epsilon(
-            c.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
-        )
-        if c.promised
-        else math.inf
-        for c in classes
-    }
+    allowed = allowed_epsilons(
+        classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+    )
     noise = plan_noise(table, allowed_epsilon=allowed, delta=budget.delta)
     ordinary = plan_noise(
         table,

@@ -26,6 +26,8 @@ from corrdp.policy._guess import Guess, guess_domain
 from corrdp.policy._methods import Method, partial_policy, protected_policy
 from corrdp.policy._neighbors import (
     NeighborClass,
+    allowed_epsilon,
+    allowed_epsilons,
     class_columns,
     neighbor_classes,
 )
@@ -57,6 +59,8 @@ __all__ = [
     "Refuse",
     "Replace",
     "Slot",
+    "allowed_epsilon",
+    "allowed_epsilons",
     "class_columns",
     "class_epsilon",
     "draft_policy",

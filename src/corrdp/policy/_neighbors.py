@@ -1,9 +1,13 @@
 """Neighbor classes: which part of one record may change, and at what distance."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+from corrdp._names import WHOLE_RECORD
 from corrdp.exceptions import PolicyError
+from corrdp.policy._budget import class_epsilon
 from corrdp.policy._domains import checked_number, shown
 from corrdp.policy._features import ColumnRole, NeighborRelation
 from corrdp.policy._policy import Policy
@@ -11,7 +15,6 @@ from corrdp.policy._policy import Policy
 SENSITIVE = "sensitive"
 INSENSITIVE = "insensitive"
 LABEL = "label"
-WHOLE_RECORD = "whole_record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,54 @@ class NeighborClass:
     label_changes: bool
     distance: float
     promised: bool
+
+
+class _Promise(Protocol):
+    """A class of neighbors, or what a certificate claims about one."""
+
+    @property
+    def distance(self) -> float: ...
+
+    @property
+    def promised(self) -> bool: ...
+
+
+def allowed_epsilon(neighbor: _Promise, *, epsilon: float, epsilon_cap: float) -> float:
+    """Return the epsilon that a class may reach; infinite if it is only priced.
+
+    Parameters
+    ----------
+    neighbor : NeighborClass or ClassClaim
+        Its distance, and whether it is promised anything.
+    epsilon : float
+        Budget of sensitive features.
+    epsilon_cap : float
+        Of the policy.
+
+    Guarantee
+    ---------
+    Never above what the definition asks for: `docs/theory/neighbors.md`.
+    """
+    if not neighbor.promised:
+        return math.inf
+    return class_epsilon(neighbor.distance, epsilon=epsilon, epsilon_cap=epsilon_cap)
+
+
+def allowed_epsilons(
+    classes: Iterable[NeighborClass], *, epsilon: float, epsilon_cap: float
+) -> dict[str, float]:
+    """Return `allowed_epsilon` of every class, by name.
+
+    Guarantee
+    ---------
+    That of `allowed_epsilon` (`docs/theory/neighbors.md`).
+    """
+    return {
+        neighbor.name: allowed_epsilon(
+            neighbor, epsilon=epsilon, epsilon_cap=epsilon_cap
+        )
+        for neighbor in classes
+    }
 
 
 def neighbor_classes(

@@ -16,7 +16,13 @@ from corrdp.exceptions import BudgetError, PolicyError, UnsupportedEventError
 from corrdp.leakage import LeakageInput
 from corrdp.ledger import ConcentratedEvent
 from corrdp.mechanisms.noise import concentrated_epsilon, concentrated_rho
-from corrdp.policy import Budget, Policy, class_columns, class_epsilon, neighbor_classes
+from corrdp.policy import (
+    Budget,
+    Policy,
+    allowed_epsilon,
+    class_columns,
+    neighbor_classes,
+)
 from corrdp.synthesis._adaptive import (
     Stream,
     candidate_regions,
@@ -240,8 +246,8 @@ def _allowed_rho(
     for neighbor in neighbor_classes(policy, leakage.distances):
         if not neighbor.promised:
             continue
-        epsilon = class_epsilon(
-            neighbor.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+        epsilon = allowed_epsilon(
+            neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
         whole = concentrated_rho(epsilon=epsilon, delta=budget.delta)
         spent = spent_rho(leakage.spent, neighbor.name)

@@ -18,7 +18,7 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     UnsupportedEventError,
 )
-from corrdp.policy import Block, Budget, NeighborClass, Policy, class_epsilon
+from corrdp.policy import Block, Budget, NeighborClass, Policy, allowed_epsilons
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import NetworkLayout
 
@@ -93,17 +93,13 @@ class NetworkFacts:
     @property
     def allowed_epsilon(self) -> dict[str, float]:
         """Epsilon left to every class; infinite where it is only priced."""
+        allowed = allowed_epsilons(
+            self.classes,
+            epsilon=self.budget.epsilon,
+            epsilon_cap=self.policy.epsilon_cap,
+        )
         return {
-            c.name: self.left(
-                c.name,
-                class_epsilon(
-                    c.distance,
-                    epsilon=self.budget.epsilon,
-                    epsilon_cap=self.policy.epsilon_cap,
-                ),
-            )
-            if c.promised
-            else math.inf
+            c.name: self.left(c.name, allowed[c.name]) if c.promised else math.inf
             for c in self.classes
         }
 

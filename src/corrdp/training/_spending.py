@@ -13,7 +13,7 @@ from corrdp.policy import (
     Budget,
     NeighborClass,
     Policy,
-    class_epsilon,
+    allowed_epsilon,
     policy_blocks,
 )
 from corrdp.training._epochs import Schedule
@@ -159,8 +159,8 @@ def plan_spending(
     for neighbor in classes:
         if not neighbor.promised:
             continue
-        epsilon = class_epsilon(
-            neighbor.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+        epsilon = allowed_epsilon(
+            neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
         allowed = gaussian_mu(epsilon=epsilon, delta=budget.delta)
         before = _spent_mu(spent, neighbor.name)

@@ -15,7 +15,7 @@ from corrdp.accounting import (
     experiment_noise_variance,
     paper_noise_variance,
 )
-from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, class_epsilon
+from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, allowed_epsilons
 from corrdp.training._kernels import prepare_rows
 from corrdp.training._layout import INTERCEPT, GradientGroup, GradientLayout
 from corrdp.training._losses import Loss
@@ -161,14 +161,7 @@ def theorem_plan(
             columns, epsilon=budget.epsilon, delta=budget.delta, constant=constant
         )
     first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    allowed = {
-        c.name: class_epsilon(
-            c.distance, epsilon=budget.epsilon, epsilon_cap=epsilon_cap
-        )
-        if c.promised
-        else math.inf
-        for c in classes
-    }
+    allowed = allowed_epsilons(classes, epsilon=budget.epsilon, epsilon_cap=epsilon_cap)
     noise = NoisePlan(
         sensitivity.table(),
         n_rows * np.sqrt(variance[first]),

@@ -22,7 +22,8 @@ from corrdp.mechanisms.noise._vector import (
     VectorPlan,
     require_whole_record_noise,
 )
-from corrdp.policy import Budget, Policy, class_epsilon, neighbor_classes
+from corrdp.policy import Budget, Policy, neighbor_classes
+from corrdp.policy import allowed_epsilons as allowed_by_class
 
 # Scales a billionth larger leave room for the units to which a ledger rounds costs.
 _MARGIN = 1.0 + 1e-9
@@ -98,14 +99,11 @@ def allowed_epsilons(
     ---------
     Never above what the definition asks for: ``docs/theory/neighbors.md``.
     """
-    return {
-        neighbor.name: class_epsilon(
-            neighbor.distance, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
-        )
-        if neighbor.promised
-        else math.inf
-        for neighbor in neighbor_classes(policy, leakage)
-    }
+    return allowed_by_class(
+        neighbor_classes(policy, leakage),
+        epsilon=budget.epsilon,
+        epsilon_cap=policy.epsilon_cap,
+    )
 
 
 def _plan(
