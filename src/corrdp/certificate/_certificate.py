@@ -330,6 +330,7 @@ def certify(
     assumptions: Sequence[str] = (),
     replayable_noise: bool = False,
     research: bool = False,
+    whole_units: bool = False,
 ) -> Certificate:
     """Price every neighbor class of a policy and issue the certificate.
 
@@ -352,6 +353,9 @@ def certify(
         Whether noise came from a fixed seed.
     research : bool
         Whether rows may have been disclosed along with the release.
+    whole_units : bool
+        Whether the events price a change of all rows of a unit. A policy with a unit
+        is refused otherwise.
 
     Raises
     ------
@@ -363,6 +367,8 @@ def certify(
     Each claim is the composition of the components for that class
     (`docs/theory/composition.md`), so nothing is promised that is not priced.
     """
+    if not whole_units:
+        policy.require_single_rows("this release")
     parts = tuple(component.restated(policy) for component in components)
     if not parts:
         raise CorrDPError(

@@ -13,6 +13,7 @@ def read_data(path: str, policy: "Policy", *, with_label: bool = True) -> Any:
 
     declared = _declared(policy, with_label=with_label)
     names = [column.name for column in declared]
+    names += [] if policy.unit is None else [policy.unit]
     return read_table(path, names, number_columns=number_columns(declared))
 
 

@@ -113,6 +113,7 @@ def query(
         consistent_counts,
         parse_sql,
         plan_queries,
+        public_size,
     )
 
     if (sql is None) == (not ask):
@@ -135,7 +136,7 @@ def query(
             rules,
             questions or [],
             budget=Budget(epsilon=epsilon, delta=delta),
-            n_rows=rows.num_rows,
+            n_rows=public_size(rows, rules),
             leakage=known,
             kind=None if noise is NoiseChoice.AUTO else noise.value,
             variant=variant.value,

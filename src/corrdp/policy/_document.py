@@ -38,6 +38,8 @@ _SETTINGS = (
     "epsilon_cap",
     "block_leakage",
     "unconfirmed",
+    "unit",
+    "max_rows",
 )
 _DOMAIN_KEYS = {
     "number": {"bounds", "bins", "knots", "joined"},
@@ -128,6 +130,8 @@ def policy_document(policy: "Policy", *, as_declared: bool = True) -> JSONObject
         document["block_leakage"] = policy.block_leakage
     if policy.unconfirmed:
         document["unconfirmed"] = list(policy.unconfirmed)
+    if policy.unit is not None:
+        document |= {"unit": policy.unit, "max_rows": policy.max_rows}
     document["features"] = {
         f.name: _feature_table(f, as_declared) for f in policy.features
     }

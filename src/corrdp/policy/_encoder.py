@@ -167,11 +167,13 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def blocks_(self) -> tuple[Block, ...]:
         """Blocks of the matrix in column order; known from the policy, before `fit`."""
+        self.policy.require_single_rows("an encoded table")
         return policy_blocks(self.policy)
 
     @property
     def n_codes(self) -> dict[str, int]:
         """Number of codes of each feature that has a declared resolution."""
+        self.policy.require_single_rows("an encoded table")
         return {
             feature.name: count + isinstance(feature.domain.missing, Slot)
             for feature in self.policy.features
@@ -252,9 +254,11 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return True  # there is nothing to learn
 
     def _names(self) -> tuple[str, ...]:
+        self.policy.require_single_rows("an encoded table")
         return tuple(feature.name for feature in self.policy.features)
 
     def _label(self) -> Label:
+        self.policy.require_single_rows("an encoded table")
         if self.policy.label is None:
             raise PolicyError(
                 "The policy declares no label (label=None). Declare target and [label]."

@@ -9,6 +9,7 @@ from typing import Any
 
 from corrdp._display import html_card
 from corrdp._typing import JSONObject
+from corrdp._validate import check_count
 from corrdp.exceptions import PolicyError
 from corrdp.policy._document import (
     canonical_json,
@@ -53,6 +54,12 @@ class Policy:
     unconfirmed : tuple of str
         Fields, such as ``features.age.bounds``, that were read from data and that
         nobody has confirmed yet.
+    unit : str, optional
+        Column that says whose row it is, where one person has several rows: all rows
+        of a unit are protected together. The number of units is public, how many rows
+        each has is not.
+    max_rows : int, optional
+        Rows of a unit that are used, its first ones; declared along with `unit`.
     """
 
     features: tuple[Feature, ...]
@@ -65,6 +72,8 @@ class Policy:
     epsilon_cap: float = field(default=10.0, kw_only=True)
     block_leakage: float | None = field(default=None, kw_only=True)
     unconfirmed: tuple[str, ...] = field(default=(), kw_only=True)
+    unit: str | None = field(default=None, kw_only=True)
+    max_rows: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self._check_columns()
@@ -106,6 +115,7 @@ class Policy:
         checked["unconfirmed"] = tuple(
             checked_text("entry of unconfirmed", entry) for entry in self.unconfirmed
         )
+        checked |= self._checked_unit()
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -232,6 +242,46 @@ class Policy:
                 f"confirmed: {', '.join(self.unconfirmed)}. Replace each by a value "
                 "known without the data, then remove it from unconfirmed."
             )
+
+    def require_single_rows(self, what: str) -> None:
+        """Raise `PolicyError` if the policy protects units of several rows.
+
+        Parameters
+        ----------
+        what : str
+            What protects single rows only, for the message.
+        """
+        if self.unit is not None:
+            raise PolicyError(
+                f"The policy protects all rows of one {self.unit!r} together, and "
+                f"{what} protects single rows. Ask queries about this table, or bring "
+                "it to one row per unit and declare a policy without unit."
+            )
+
+    def _checked_unit(self) -> dict[str, Any]:
+        if (self.unit is None) != (self.max_rows is None):
+            raise PolicyError(
+                f"unit and max_rows are declared together, got unit={shown(self.unit)} "
+                f"and max_rows={shown(self.max_rows)}. Declare both, or neither."
+            )
+        if self.unit is None:
+            return {}
+        unit = checked_text("unit", self.unit)
+        label = () if self.label is None else (self.label.name,)
+        if unit in (*(feature.name for feature in self.features), *label):
+            raise PolicyError(
+                f"unit={unit!r} is declared as a feature or the target as well. A unit "
+                "says whose row it is and is never released: remove its feature."
+            )
+        if not self.sensitive:
+            raise PolicyError(
+                f"unit={unit!r} is declared without a sensitive feature, so that no "
+                "class would protect how many rows a unit has. Declare one."
+            )
+        return {
+            "unit": unit,
+            "max_rows": check_count("max_rows", self.max_rows, error=PolicyError),
+        }
 
     def _names(self, role: ColumnRole) -> tuple[str, ...]:
         return tuple(f.name for f in self.features if f.role is role)

@@ -8,7 +8,7 @@ from corrdp.tables import read_table
 
 
 def read_declared(source: Any, policy: Policy) -> Any:
-    """Return the policy's columns of a source, label included, as one table in memory.
+    """Return the policy's columns of a source, label and unit included, in memory.
 
     Parameters
     ----------
@@ -26,4 +26,5 @@ def read_declared(source: Any, policy: Policy) -> Any:
     if policy.label is not None:
         declared.append(policy.label)
     names = [column.name for column in declared]
+    names += [] if policy.unit is None else [policy.unit]
     return read_table(source, names, number_columns=number_columns(declared))

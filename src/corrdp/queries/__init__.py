@@ -21,6 +21,7 @@ from corrdp.queries._query import Query, Questions
 from corrdp.queries._release import answer_plan, answer_queries
 from corrdp.queries._result import Answer, QueryResult
 from corrdp.queries._sql import parse_sql
+from corrdp.queries._units import public_size
 
 __all__ = [
     "Answer",
@@ -52,4 +53,5 @@ __all__ = [
     "plan_bounds",
     "plan_queries",
     "provisional_policy",
+    "public_size",
 ]

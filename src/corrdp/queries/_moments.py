@@ -235,7 +235,8 @@ def moment_movement(
     Guarantee
     ---------
     A class moves a sum through the columns that it changes and those that are computed
-    from them, and through no other (``docs/theory/queries.md``).
+    from them, and through no other; where all rows of a unit change together, as often
+    as it has places (``docs/theory/queries.md``).
     """
     label = () if policy.label is None else (policy.label.name,)
     bounds = []
@@ -243,9 +244,17 @@ def moment_movement(
         changed = frozenset(
             neighbor.features + (label if neighbor.label_changes else ())
         )
-        if derived is not None:
-            changed = derived.reached(changed)
-        bounds.append([moment.movement(policy, changed) for moment in moments])
+        reached = changed if derived is None else derived.reached(changed)
+        bounds.append(
+            [
+                _of_all_rows(
+                    moment.movement(policy, changed),
+                    moment.movement(policy, reached),
+                    policy.max_rows,
+                )
+                for moment in moments
+            ]
+        )
     array = np.array(bounds, dtype=np.int64).reshape(len(classes), len(moments), 2)
     return Movement(
         tuple(
@@ -261,4 +270,23 @@ def moment_movement(
         array[:, :, 0],
         array[:, :, 1],
         tuple(moment.span for moment in moments),
+    )
+
+
+def _of_all_rows(
+    first: tuple[int, int], other: tuple[int, int], max_rows: int | None
+) -> tuple[int, int]:
+    """Return how far all rows of a unit move a sum together.
+
+    Every unit has a first row, so in its place `first` bounds a change in which no row
+    appears or disappears. Norms add up.
+    """
+    if max_rows is None:
+        return other
+    times = max_rows - 1
+    mixed = first[1] * other[1]
+    root = math.isqrt(mixed - 1) + 1 if mixed else 0  # rounded up
+    return (
+        first[0] + times * other[0],
+        first[1] + times**2 * other[1] + 2 * times * root,
     )

@@ -26,6 +26,7 @@ from corrdp.queries._methods import Movements, with_methods
 from corrdp.queries._moments import Moment, moment_movement
 from corrdp.queries._quantiles import QuantileMethod, check_method
 from corrdp.queries._query import Arithmetic, Query, Questions
+from corrdp.queries._units import n_places, of_filled_places, place_column
 
 GRID_ASSUMPTION = (
     "numbers are rounded to 2**20 steps between their declared bounds; noise is "
@@ -66,6 +67,8 @@ class QueryPlan:
         Name of each answer where the question gave one, else empty.
     derived : DerivedColumns, optional
         Columns that are computed from the others of a row.
+    texts : tuple of str
+        The questions in words.
     """
 
     policy: Policy
@@ -78,10 +81,14 @@ class QueryPlan:
     assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
     names: tuple[str, ...] = ()
     derived: DerivedColumns | None = None
+    texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.names:
             object.__setattr__(self, "names", ("",) * len(self.queries))
+        if not self.texts:
+            texts = tuple(ask_text(query) for query in self.queries)
+            object.__setattr__(self, "texts", texts)
 
     @property
     def view(self) -> Policy:
@@ -99,12 +106,13 @@ class QueryPlan:
             leakage=self.leakage,
             assumptions=self.assumptions,
             replayable_noise=replayable_noise,
+            whole_units=True,  # `moment_movement` moves all rows of a unit
         )
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
         return {
-            "asks": [ask_text(query) for query in self.queries],
+            "asks": list(self.texts),
             "n_rows": self.n_rows,
             "noise": str(self.noise.kind),
             "variant": str(self.noise.variant),
@@ -148,7 +156,7 @@ def plan_queries(
     budget : Budget
         For all queries together.
     n_rows : int
-        Public number of rows.
+        Public number of rows; of units, if the policy declares a unit.
     leakage : LeakageTable, LeakageClaim, mapping of str to float, or float, optional
         Declared leakage by default.
     kind : NoiseKind, optional
@@ -181,6 +189,19 @@ def plan_queries(
     asked = tuple(parse_ask(q) if isinstance(q, str) else q for q in queries)
     if not asked:
         raise CorrDPError("no query was asked. Ask for example mean(age).")
+    texts = tuple(map(ask_text, asked))
+    assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
+    if policy.unit is not None:
+        if derived is not None:
+            policy.require_single_rows("a question about computed columns")
+        derived = place_column(policy)
+        asked = tuple(map(of_filled_places, asked))
+        n_rows = n_places(policy, n_rows)
+        assumptions += (
+            f"the unit of protection is all rows of one {policy.unit!r}; its first "
+            f"{policy.max_rows} are used; the number of units is public, and how many "
+            "rows a unit has is protected like a sensitive feature",
+        )
     claim = _claim(policy, leakage)
     view = policy if derived is None else derived.view(policy)
     classes = neighbor_classes(policy, claim.distances())
@@ -217,7 +238,6 @@ def plan_queries(
         variant=variant,
         objective=objective,
     )
-    assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
     if claim.source == "private":
         assumptions += (SEPARATE_LEAKAGE,)
     if isinstance(leakage, LeakageTable):
@@ -233,6 +253,7 @@ def plan_queries(
         assumptions,
         names,
         derived,
+        texts,
     )
 
 

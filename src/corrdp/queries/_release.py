@@ -13,15 +13,15 @@ from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, Receipt, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.policy import Budget, Policy, read_declared
-from corrdp.queries._ask import ask_text
 from corrdp.queries._choices import RankChoice
-from corrdp.queries._columns import count_rows
+from corrdp.queries._derived import ExtendedTable
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
 from corrdp.queries._quantiles import QuantileMethod
 from corrdp.queries._query import Labeled, Query, Questions
 from corrdp.queries._result import Answer, QueryResult
+from corrdp.queries._units import bounded_rows, n_places, public_size
 from corrdp.tables import is_source
 
 
@@ -92,7 +92,7 @@ def answer_queries(
         policy,
         queries,
         budget=budget,
-        n_rows=count_rows(table),
+        n_rows=public_size(table, policy),
         leakage=leakage,
         kind=kind,
         variant=variant,
@@ -135,11 +135,15 @@ def answer_plan(
     ---------
     As the certificate states (`docs/theory/queries.md`).
     """
-    if count_rows(table) != plan.n_rows:
+    size = n_places(plan.policy, public_size(table, plan.policy))
+    if size != plan.n_rows:
         raise GuaranteeVoidError(
             f"the noise was planned for {plan.n_rows} rows, the table has "
-            f"{count_rows(table)}. Plan for this table."
+            f"{size}. Plan for this table."
         )
+    if plan.policy.unit is not None:
+        # From here on a place is a row: no number of rows of a unit is seen again.
+        table = bounded_rows(table, plan.policy)
     reach = plan.noise.radius(failure_probability)  # refuses before anything is paid
     certificate = plan.certificate(replayable_noise=random_state is not None)
     receipt = None
@@ -147,10 +151,16 @@ def answer_plan(
         receipt = _pay(
             ledger, table, plan, plan.noise.charged_events(), accept_new_data
         )
-    rows = table if plan.derived is None else plan.derived.extend(table)
+    rows = _extended(plan, table)
     noisy = _released(plan, rows, random_state)
     answers = answers_of(plan, noisy, reach, failure_probability)
     return QueryResult(answers, certificate, plan, receipt)
+
+
+def _extended(plan: QueryPlan, table: Any) -> Any:
+    if plan.derived is None or isinstance(table, ExtendedTable):
+        return table
+    return plan.derived.extend(table)
 
 
 def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
@@ -190,8 +200,11 @@ def _pay(
     return ledger.charge(
         events,
         policy=plan.policy,
-        purpose="; ".join(ask_text(query) for query in plan.queries),
-        fingerprint=ledger.fingerprint(table, policy=plan.policy),
+        purpose="; ".join(plan.texts),
+        fingerprint=ledger.fingerprint(
+            table.table if isinstance(table, ExtendedTable) else table,
+            policy=plan.policy,
+        ),
         accept_new_data=accept_new_data,
     )
 
@@ -234,24 +247,28 @@ def answers_of(
         start += group.size
     return tuple(
         _answer(
-            query,
+            plan,
+            place,
             query.answer(plan.view, plan.n_rows, estimates),
-            name,
             1.0 - beta,
         )
-        for query, name in zip(plan.queries, plan.names, strict=True)
+        for place, query in enumerate(plan.queries)
     )
 
 
-def _answer(query: Query, labeled: Labeled, name: str, probability: float) -> Answer:
+def _answer(
+    plan: QueryPlan, place: int, labeled: Labeled, probability: float
+) -> Answer:
+    # Rows of one unit are no independent draws: nothing is said of their sampling.
+    alone = plan.policy.unit is None
     return Answer(
-        ask_text(query),
+        plan.texts[place],
         tuple(cell for cell, _ in labeled),
         tuple(estimate.value for _, estimate in labeled),
         tuple(estimate.radius for _, estimate in labeled),
         probability,
-        query.key_columns,
-        tuple(estimate.sampling for _, estimate in labeled),
-        name,
+        plan.queries[place].key_columns,
+        tuple(estimate.sampling if alone else None for _, estimate in labeled),
+        plan.names[place],
         rank_radii=tuple(e.rank for _, e in labeled if e.rank is not None),
     )

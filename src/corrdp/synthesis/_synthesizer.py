@@ -337,6 +337,7 @@ class Synthesizer:
                 f"policy must be a Policy, got policy={self.policy!r}. Load one with "
                 "Policy.from_file."
             )
+        self.policy.require_single_rows("synthesis")
         return policy_read(self.policy, self.leakage)
 
     def _columns(self, policy: Policy) -> TableColumns:

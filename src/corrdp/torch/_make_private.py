@@ -204,6 +204,7 @@ def make_private(
         )
     budget = Budget(epsilon=epsilon, delta=delta)
     policy.require_confirmed()
+    policy.require_single_rows("training")
     blocks = policy_blocks(policy)
     if any(block.kind is BlockKind.HATS for block in blocks):
         raise PolicyError(

@@ -1,0 +1,287 @@
+"""Several rows of one person: which are kept, how far they move sums, refusals."""
+
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from command_runner import run
+from corrdp.estimators import LogisticRegression
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.ledger import Ledger
+from corrdp.policy import (
+    BooleanDomain,
+    Budget,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+)
+from corrdp.queries import answer_queries, plan_queries
+from corrdp.queries._units import ROW, bounded_rows, public_size
+
+MAX_ROWS = 2
+FEATURES = (
+    Feature("dose", "sensitive", NumberDomain(0, 8, bins=2)),
+    Feature("ward", "insensitive", CategoryDomain(("a", "b")), leakage=0.5),
+    Feature("night", "insensitive", BooleanDomain(), leakage=0.25),
+)
+POLICY = Policy(FEATURES, unit="patient", max_rows=MAX_ROWS)
+CORNERS = tuple(itertools.product((0.0, 4.0, 8.0), "ab", (False, True)))
+ASKS = [
+    "count()",
+    "count() by ward",
+    "count() where night",
+    "count() by ward (a) where night",
+    "sum(dose)",
+    "sum(dose) by ward",
+    "mean(dose) where night",
+    "variance(dose) by ward",
+    "histogram(dose)",
+]
+
+
+def records(longest):
+    """Return all records of a unit: one to so many corner rows."""
+    return [
+        rows
+        for length in range(1, longest + 1)
+        for rows in itertools.product(CORNERS, repeat=length)
+    ]
+
+
+def table_of(*units):
+    rows = [(f"p{n}", *row) for n, unit in enumerate(units) for row in unit]
+    return pd.DataFrame(rows, columns=["patient", "dose", "ward", "night"])
+
+
+def plan_of(*asks, policy=POLICY, size=50, **options):
+    return plan_queries(
+        policy, asks, budget=Budget(epsilon=1.0, delta=0.0), n_rows=size, **options
+    )
+
+
+def kept_columns(name, record):
+    """Return what neighbors of a class share of the first rows of the unit."""
+    fixed = {
+        "sensitive": (1, 2),
+        "insensitive:ward": (0, 2),
+        "insensitive:night": (0, 1),
+        "whole_record": (),
+    }[name]
+    return tuple(tuple(row[place] for place in fixed) for row in record)
+
+
+def are_neighbors(name, first, second):
+    """Insensitive classes keep the number of rows, the others do not."""
+    shared = min(len(first), len(second))
+    if name.startswith("insensitive") and len(first) != len(second):
+        return False
+    one, other = (kept_columns(name, record)[:shared] for record in (first, second))
+    return one == other
+
+
+@pytest.mark.parametrize("ask", ASKS)
+def test_no_unit_moves_a_sum_farther_than_planned_and_some_unit_that_far(ask):
+    """All records of up to three rows, of which two are used, under all classes."""
+    plan = plan_of(ask)
+    found = records(MAX_ROWS) + [
+        (*rows, extra)
+        for rows in itertools.product(CORNERS[::3], repeat=MAX_ROWS)
+        for extra in CORNERS[1::5]
+    ]
+    # One table of all records at once: every unit is read alone.
+    places = bounded_rows(table_of(*found), POLICY)
+    per_unit = []
+    for moment in plan.moments:
+        sums = []
+        for number in range(len(found)):
+            start = number * MAX_ROWS
+            alone = type(places)(
+                places.table.iloc[start : start + MAX_ROWS],
+                {ROW: places.columns[ROW][start : start + MAX_ROWS]},
+            )
+            sums.append(moment.evaluate(plan.view, alone))
+        per_unit.append(np.array(sums))
+    movement = plan.noise.movement
+    for name in movement.classes:
+        pairs = [
+            (i, j)
+            for (i, one), (j, other) in itertools.combinations(enumerate(found), 2)
+            if are_neighbors(name, one, other)
+        ]
+        first, second = np.array(pairs).T
+        for index, sums in enumerate(per_unit):
+            moved = np.abs(sums[first] - sums[second])
+            row = movement.row(name)
+            assert moved.sum(axis=1).max() == movement.absolute[row, index], name
+            assert (moved**2).sum(axis=1).max() <= movement.squared[row, index]
+
+
+@pytest.mark.parametrize("convert", [lambda t: t, pl.from_pandas, pa.Table.from_pandas])
+def test_places_of_a_unit_are_its_first_rows_whoever_stands_between_them(convert):
+    rows = [("x", 1.0), ("x", 2.0), ("x", 3.0)]
+    others = [("y", 8.0), ("z", 7.0), ("z", 6.0), ("y", 5.0)]
+    seen = set()
+    for mixing in itertools.combinations(range(7), 3):
+        mine, theirs = iter(rows), iter(others)
+        mixed = [next(mine) if n in mixing else next(theirs) for n in range(7)]
+        table = pd.DataFrame(mixed, columns=["patient", "dose"])
+        table["ward"], table["night"] = "a", True
+        places = bounded_rows(convert(table), POLICY)
+        frame = pl.from_arrow(pa.table(places.table)) if convert is not None else None
+        frame = pd.DataFrame(
+            {"patient": frame["patient"].to_list(), "dose": frame["dose"].to_list()}
+        )
+        assert len(frame) == 3 * MAX_ROWS
+        own = frame[frame.patient == "x"]
+        filled = places.columns[ROW][(frame.patient == "x").to_numpy()]
+        seen.add((tuple(own.dose), tuple(filled)))
+    assert seen == {((1.0, 2.0), ("yes", "yes"))}
+
+
+def test_an_empty_place_counts_for_nothing():
+    table = table_of([CORNERS[0]], [CORNERS[1]] * 5)
+    places = bounded_rows(table, POLICY)
+    assert places.columns[ROW].tolist() == ["yes", "no", "yes", "yes"]
+    (moment,) = plan_of("count()", size=2).moments
+    assert moment.evaluate(plan_of("count()").view, places).tolist() == [3]
+
+
+def test_the_number_of_units_is_public_and_that_of_rows_is_not(tmp_path):
+    """Two tables with as many units: same plan, same size in the ledger."""
+    seen = []
+    for number, units in enumerate(([1] * 40, [7] * 40)):
+        table = table_of(*([CORNERS[3]] * n for n in units))
+        assert public_size(table, POLICY) == 40
+        path = tmp_path / f"ledger{number}"
+        ledger = Ledger.create(path, POLICY, budget=Budget(epsilon=3.0, delta=0.0))
+        result = answer_queries(table, POLICY, ["count()"], epsilon=1.0, ledger=ledger)
+        assert result.answers[0].ask == "count()"
+        assert result.answers[0].sampling_radius is None
+        assert result.answers[0].radius > 0.0
+        text = json.dumps([result.plan.to_json(), result.certificate.to_dict()])
+        charges = [e for e in ledger.entries() if e["kind"] == "charge"]
+        seen.append((text, [charge["data"]["n_rows"] for charge in charges]))
+    assert seen[0] == seen[1]
+    assert seen[0][1] == [40 * MAX_ROWS]
+
+
+def test_answers_are_about_the_rows_that_are_used():
+    generator = np.random.default_rng(3)
+    units = [
+        [CORNERS[generator.integers(12)] for _ in range(generator.integers(1, 5))]
+        for _ in range(3_000)
+    ]
+    table = table_of(*units)
+    used = table.groupby("patient").head(MAX_ROWS)
+    asks = ["count()", "mean(dose)", "count() by ward where night", "median(dose)"]
+    result = answer_queries(
+        table, POLICY, asks, epsilon=4.0, failure_probability=1e-9, random_state=1
+    )
+    count, mean, wards, median = result.answers
+    assert abs(count.value - len(used)) <= count.radius
+    assert abs(mean.value - used.dose.mean()) <= mean.radius
+    exact = used[used.night].groupby("ward").size()
+    error = np.abs(np.array(wards.values) - exact.to_numpy())
+    assert np.all(error <= np.array(wards.radii))
+    assert 0.0 <= median.value <= 8.0
+    assert "the unit of protection is all rows of one 'patient'" in " ".join(
+        result.certificate.assumptions
+    )
+    assert result.certificate.verify(POLICY)
+
+
+def test_a_longer_record_costs_more():
+    short, long = (
+        plan_of("count() by ward", policy=Policy(FEATURES, unit="u", max_rows=k)).noise
+        for k in (1, 5)
+    )
+    # one row: a change of ward moves two cells; five: each of them does
+    assert float(long.scales[0]) == pytest.approx(5 * float(short.scales[0]), rel=1e-3)
+
+
+def test_what_speaks_of_single_rows_refuses_in_words():
+    message = "protects all rows of one 'patient' together"
+    labeled = Policy(
+        FEATURES, Label("sick", BooleanDomain(), 0.0), unit="patient", max_rows=2
+    )
+    table = table_of([CORNERS[0]], [CORNERS[1]])
+    with pytest.raises(PolicyError, match=message):
+        PolicyEncoder(POLICY).transform(table)
+    with pytest.raises(PolicyError, match=message):
+        PolicyEncoder(POLICY).codes(table)
+    with pytest.raises(PolicyError, match=message):
+        LogisticRegression(labeled, epsilon=1.0, delta=1e-6).plan(100)
+    with pytest.raises(PolicyError, match=message):
+        LogisticRegression(labeled, epsilon=1.0, delta=1e-6).fit(
+            table.assign(sick=True), [True, False]
+        )
+    from corrdp import Synthesizer, estimate_leakage
+
+    with pytest.raises(PolicyError, match=message):
+        Synthesizer(POLICY, epsilon=1.0, delta=1e-6).fit(table)
+    with pytest.raises(PolicyError, match=message):
+        estimate_leakage(table, POLICY, source="private", epsilon=1.0, delta=1e-6)
+    with pytest.raises(CorrDPError, match="cannot be split by groups nor filtered"):
+        plan_of("covariance(dose, night)")
+    with pytest.raises(PolicyError, match="numpy array"):
+        answer_queries(np.zeros((3, 3)), POLICY, ["count()"], epsilon=1.0)
+    table.loc[0, "patient"] = None
+    with pytest.raises(PolicyError, match="every row must say whose"):
+        answer_queries(table, POLICY, ["count()"], epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"unit": "patient"}, "declared together"),
+        ({"max_rows": 3}, "declared together"),
+        ({"unit": "ward", "max_rows": 3}, "as a feature or the target as well"),
+        ({"unit": "patient", "max_rows": 0}, "max_rows must be a whole number"),
+        ({"unit": "patient", "max_rows": 1.5}, "max_rows must be a whole number"),
+        ({"unit": "", "max_rows": 1}, "unit must be a non-empty text"),
+    ],
+)
+def test_units_that_say_nothing_are_refused(options, message):
+    with pytest.raises(PolicyError, match=message):
+        Policy(FEATURES, **options)
+
+
+def test_a_unit_needs_a_class_that_protects_its_rows():
+    with pytest.raises(PolicyError, match="without a sensitive feature"):
+        Policy(FEATURES[1:], unit="patient", max_rows=2)
+
+
+def test_policies_without_a_unit_are_written_as_before():
+    plain = Policy(FEATURES)
+    assert "unit" not in plain.to_toml()
+    assert "max_rows" not in plain.to_toml()
+    assert plain.fingerprint() != POLICY.fingerprint()
+    assert Policy.from_toml(POLICY.to_toml()) == POLICY
+    assert Policy.from_dict(POLICY.to_dict()).max_rows == MAX_ROWS
+    assert (
+        plain.fingerprint()
+        == "cc716ed8f00751d8a0215b8e67f94c629a511b860907a8b02d1cfbdee71f1010"
+    )
+
+
+def test_the_command_line_reads_units(tmp_path):
+    table_of(*([CORNERS[k % 12]] * (1 + k % 4) for k in range(60))).to_csv(
+        tmp_path / "visits.csv", index=False
+    )
+    POLICY.to_file(tmp_path / "policy.toml")
+    result = run(
+        *("query", "visits.csv", "--policy", "policy.toml", "--ask", "count()"),
+        *("--epsilon", 5, "--seed", 1, "--json"),
+        cwd=tmp_path,
+    )
+    assert result.code == 0, result.stderr
+    (answer,) = json.loads(result.stdout)["answers"]
+    assert abs(answer["value"] - 15 * (1 + 2 + 2 + 2)) <= answer["radius"]
