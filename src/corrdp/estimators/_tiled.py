@@ -36,7 +36,7 @@ from corrdp.training import (
     write_tiles,
 )
 
-BATCH_ROWS = 2**16
+BATCH_ROWS = 2**15
 """Rows that are encoded at once."""
 
 _READ_BYTES = 2**22

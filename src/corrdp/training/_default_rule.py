@@ -7,7 +7,7 @@ model behind them, in `docs/theory/default_rule.md`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -47,6 +47,7 @@ FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
+FEW_GROUPS = 8  # whose noise is allocated in no time
 BOUND_ROUNDING = 1e-9  # far above the rounding of a lower bound on the noise
 _CLIP_RANGE = (0.5, 2.0)
 _NUMBER_VARIANCE = 1.0 / 3.0
@@ -224,30 +225,54 @@ def default_plan(facts: PublicFacts, ordinary: Spending | None = None) -> Traini
     ]
     if ordinary is not None:
         candidates.append(_flat_candidate(_with_spending(facts, ordinary)))
-    first = candidates[0]
-    others = [replace(other, like=first.sensitivity) for other in candidates[1:]]
-    return _least_error([first, *others])
+    joint = candidates[len(INFLUENCE_CHOICES)]  # few groups, and looked at first
+    shared = [replace(c, like=joint.sensitivity) for c in candidates if c is not joint]
+    shared.insert(len(INFLUENCE_CHOICES), joint)
+    return _least_error(shared)
 
 
 def _least_error(candidates: Sequence["_Candidate"]) -> TrainingPlan:
     """Return the plan of least predicted error, the first of several.
 
-    Noise of a wide layout takes long to allocate, and a lower bound on it does not.
-    A candidate whose bound is above the best error so far cannot be the best, so its
-    noise is not allocated: the answer is that of allocating all.
+    Tables and noise of a layout with many groups take long to find, and two lower
+    bounds on its error do not: what bounding influence costs without any noise, and
+    the least noise that multipliers prove. A candidate whose bound is above the best
+    error so far cannot be the best and is left out: the answer is that of evaluating
+    all. Layouts with few groups come first.
     """
-    least = [candidate.least_error for candidate in candidates]
-    best: tuple[float, int] = (math.inf, len(candidates))
-    chosen: TrainingPlan | None = None
-    for place in np.argsort(least, kind="stable").tolist():
-        if least[place] * (1.0 - BOUND_ROUNDING) > best[0]:
-            continue
-        plan = candidates[place].plan()
-        rank = (plan.predicted_error, place)
-        if chosen is None or rank < best:
-            best, chosen = rank, plan
-    assert chosen is not None  # there are candidates
-    return chosen
+    search = _Search()
+    few = [len(c.layout.groups) <= FEW_GROUPS for c in candidates]
+    search.look(
+        c for c, is_small in zip(enumerate(candidates), few, strict=True) if is_small
+    )
+    search.look(
+        (place, candidate)
+        for place, candidate in enumerate(candidates)
+        if not few[place] and not search.leaves_out(candidate.noiseless_error)
+    )
+    assert search.plan is not None  # there are candidates
+    return search.plan
+
+
+class _Search:
+    """The best plan so far, and what cannot be better."""
+
+    def __init__(self) -> None:
+        self.plan: TrainingPlan | None = None
+        self._rank = (math.inf, 0)
+
+    def leaves_out(self, bound: float) -> bool:
+        """Return whether an error of at least `bound` is above the best one."""
+        return bound * (1.0 - BOUND_ROUNDING) > self._rank[0]
+
+    def look(self, candidates: Iterable[tuple[int, "_Candidate"]]) -> None:
+        """Evaluate candidates, named by their places, the most promising first."""
+        for place, candidate in sorted(candidates, key=lambda c: c[1].least_error):
+            if not self.leaves_out(candidate.least_error):
+                plan = candidate.plan()
+                rank = (plan.predicted_error, place)
+                if self.plan is None or rank < self._rank:
+                    self._rank, self.plan = rank, plan
 
 
 def standard_plan(facts: PublicFacts) -> TrainingPlan:
@@ -326,6 +351,11 @@ class _Candidate:
     @property
     def loss(self) -> Loss:
         return self.facts.loss if self.is_flat else self.facts.bounded_loss
+
+    @property
+    def noiseless_error(self) -> float:
+        """The predicted error if there were no noise."""
+        return self._predicted(0.0).excess
 
     @cached_property
     def least_error(self) -> float:

@@ -30,7 +30,7 @@ from corrdp.training._tiles import TILE_ARRAYS, RowTiles
 SEGMENT_CODES = 2**22
 """Numbers in a segment of codes; rows are a power of two."""
 
-_LEAST_ROWS, _MOST_ROWS = 2**12, 2**17
+_LEAST_ROWS, _MOST_ROWS = 2**12, 2**16
 _SUMS, _LABELS, _COUNT = "code_sums", "exact_labels", "n_rows"
 
 

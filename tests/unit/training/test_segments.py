@@ -219,8 +219,8 @@ def test_workers_need_a_file():
 
 def test_segments_are_a_function_of_the_policy():
     assert [_tiling.segment_rows(n) for n in (1, 30, 100, 10**6)] == [
-        2**17,
-        2**17,
+        2**16,
+        2**16,
         2**15,
         2**12,
     ]
