@@ -6,8 +6,7 @@ DEMO_DIR ?= demo-output
 # Exact versions of the test environment; make lock writes it anew.
 LOCK := requirements/test.lock
 TORCH := $(shell grep '^torch==' $(LOCK))
-RUN_EXTRAS := fast,files,report,reproduce,sql,studio,test,torch
-EXTRAS := docs,lint,$(RUN_EXTRAS)
+EXTRAS := docs,fast,files,lint,report,reproduce,sql,studio,test,torch
 
 .PHONY: demo test coverage quick load mutants mutants-sample freeze lint types layers docs bench check
 .PHONY: lock oldest test-oldest test-newest clean
@@ -89,6 +88,6 @@ test-oldest: CONSTRAINT := --constraint requirements/oldest.txt
 test-oldest test-newest: test-%:
 	$(PYTHON) -m venv --clear .venv-$*
 	.venv-$*/bin/python -m pip install --quiet $(CONSTRAINT) $(TORCH)
-	.venv-$*/bin/python -m pip install --quiet $(CONSTRAINT) --editable ".[$(RUN_EXTRAS)]"
+	.venv-$*/bin/python -m pip install --quiet $(CONSTRAINT) --editable ".[$(EXTRAS)]"
 	.venv-$*/bin/python -m pip install --quiet --constraint $(LOCK) --no-deps opacus opt_einsum
 	.venv-$*/bin/python requirements/try_versions.py $* -n auto $(PYTEST_OPTIONS)

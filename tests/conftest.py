@@ -39,13 +39,21 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory):
+def browser_session(tmp_path_factory):
     """Yield one browser for all tests of pages."""
     from browser import started_driver
 
     driver = started_driver(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def driver(browser_session):
+    """Return the browser on an empty page, without what it logged for other tests."""
+    browser_session.get("about:blank")
+    browser_session.get_log("browser")
+    return browser_session
 
 
 @pytest.fixture
