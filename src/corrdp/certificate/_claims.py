@@ -115,8 +115,22 @@ class LeakageClaim:
         )
 
     @classmethod
-    def declared(cls, policy: Policy) -> "LeakageClaim":
-        """Return the leakage that a policy declares itself."""
+    def declared(
+        cls, policy: Policy, leakage: Mapping[str, float] | float | None = None
+    ) -> "LeakageClaim":
+        """Return the leakage that was declared, by the policy or beside it.
+
+        Parameters
+        ----------
+        policy : Policy
+            Whose declarations count if nothing else is given.
+        leakage : mapping of str to float, or float, optional
+            One value per feature, or one for the whole insensitive block.
+        """
+        if leakage is not None:
+            if isinstance(leakage, Mapping):
+                return cls("declared", dict(leakage))
+            return cls("declared", {"block": leakage})
         if policy.relation is NeighborRelation.ALL_INSENSITIVE:
             block = policy.block_leakage
             return cls("declared", {} if block is None else {"block": block})

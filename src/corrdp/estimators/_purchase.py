@@ -157,7 +157,7 @@ def known_leakage(
     distances: Any = dict(values)
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         distances = values[BLOCK]
-    return LeakageInput(LeakageClaim("declared", dict(values)), distances, spent)
+    return LeakageInput(LeakageClaim.declared(policy, values), distances, spent)
 
 
 def _predicted(

@@ -84,10 +84,8 @@ def resolve_leakage(
     if isinstance(leakage, Mapping | int | float):
         if not policy.insensitive:
             return LeakageInput(LeakageClaim.declared(policy), None)
-        if isinstance(leakage, Mapping):
-            return LeakageInput(LeakageClaim("declared", dict(leakage)), leakage)
-        claim = LeakageClaim("declared", {"block": float(leakage)})
-        return LeakageInput(claim, float(leakage))
+        distances = leakage if isinstance(leakage, Mapping) else float(leakage)
+        return LeakageInput(LeakageClaim.declared(policy, distances), distances)
     if not all(hasattr(leakage, name) for name in _TABLE):
         raise CorrDPError(
             f"leakage must be None, a mapping from feature to leakage, a number for "

@@ -299,12 +299,9 @@ def _rehearse(
 
 
 def _claim(policy: Policy, leakage: Leakage | None) -> LeakageClaim:
-    if leakage is None:
-        return LeakageClaim.declared(policy)
     if isinstance(leakage, LeakageTable):
         leakage.require_policy(policy)
         return leakage.claim(policy=policy)
     if isinstance(leakage, LeakageClaim):
         return leakage
-    values = leakage if isinstance(leakage, Mapping) else {"block": leakage}
-    return LeakageClaim("declared", values)
+    return LeakageClaim.declared(policy, leakage)

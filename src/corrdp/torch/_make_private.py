@@ -269,7 +269,7 @@ def make_private(
     terms = Terms(
         policy=policy,
         budget=budget,
-        leakage=leakage_claim or Terms.declared(policy, leakage),
+        leakage=leakage_claim or LeakageClaim.declared(policy, leakage),
         spent=tuple(spent),
         replayable_noise=random_state is not None,
         leakage_assumptions=tuple(leakage_assumptions),

@@ -1,6 +1,5 @@
 """The terms under which a network is trained: all that its certificate needs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corrdp.certificate import Certificate, Component, LeakageClaim, certify
@@ -42,16 +41,6 @@ class Terms:
     replayable_noise: bool = False
     leakage_assumptions: tuple[str, ...] = ()
     replayable_leakage: bool = False
-
-    @staticmethod
-    def declared(
-        policy: Policy, leakage: Mapping[str, float] | float | None
-    ) -> LeakageClaim:
-        """Return a claim of declared leakage."""
-        if leakage is None:
-            return LeakageClaim.declared(policy)
-        values = dict(leakage) if isinstance(leakage, Mapping) else {"block": leakage}
-        return LeakageClaim("declared", values)
 
     def certify(self, plan: NetworkPlan) -> Certificate:
         """Return the certificate of all planned steps.
