@@ -9,7 +9,7 @@ TORCH := $(shell grep '^torch==' $(LOCK))
 EXTRAS := docs,fast,files,lint,report,reproduce,sql,studio,test,torch
 
 .PHONY: demo test coverage quick load mutants mutants-sample freeze lint types layers docs bench check
-.PHONY: lock oldest test-oldest test-newest clean
+.PHONY: lock oldest test-oldest test-newest wheel clean
 
 demo: $(VENV)/.demo
 	$(BIN)/corrdp demo --out $(DEMO_DIR)
@@ -55,13 +55,21 @@ layers: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
+# What is published: built, installed without development tools, tried outside the tree.
+wheel:
+	rm -rf dist
+	$(PYTHON) -m venv --clear .venv-wheel
+	.venv-wheel/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	.venv-wheel/bin/python -m pip install --quiet --constraint $(LOCK) dist/corrdp-*.whl
+	cd .venv-wheel && bin/python ../tests/tools/smoke.py && bin/corrdp --version
+
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run_all.py
 
 check: lint types layers docs test
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest docs/_build $(DEMO_DIR)
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-wheel dist docs/_build $(DEMO_DIR)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
