@@ -45,10 +45,11 @@ def audit(
 
     Parameters
     ----------
-    subject : estimator, Synthesizer, callable, Challenge or sequence of Challenge
+    subject : estimator, Synthesizer, PrivateTraining, callable, or Challenge(s)
         An estimator or synthesizer of the library, fitted or not: the code that
-        releases is attacked on records of the declared domain, no row is read. A
-        callable
+        releases is attacked on records of the declared domain, no row is read. What
+        `corrdp.torch.make_private` returned, with two steps or a few: its loop is run
+        again and again on made-up rows, and it is spent afterwards. A callable
         ``release(data, n_runs, rng)`` that returns one output per row, with `neighbors`
         and `claims`. Or challenges: pairs of neighbors with a mechanism and its claim.
     n_rows : int

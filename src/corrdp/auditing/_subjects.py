@@ -1,6 +1,7 @@
 """What can be audited: challenges, estimators, and any callable with neighbors."""
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from corrdp.auditing._deadline import Deadline
 from corrdp.auditing.statistics import Claim, claims_of
 from corrdp.auditing.targets import (
     descent_challenges,
+    loop_challenges,
     model_challenges,
     network_challenges,
     synthesizer_challenges,
@@ -41,6 +43,8 @@ def challenges_of(
         )
     if isinstance(subject, Synthesizer):
         return synthesizer_challenges(subject, n_rows=n_rows, random_state=random_state)
+    if _is_training(subject):
+        return loop_challenges(subject, random_state=random_state, deadline=deadline)
     if isinstance(subject, Sequence) and all(
         isinstance(part, Challenge) for part in subject
     ):
@@ -48,8 +52,9 @@ def challenges_of(
     if callable(subject):
         return _of_callable(subject, neighbors or {}, claims or {})
     raise CorrDPError(
-        "an audit takes challenges, an estimator, a synthesizer, or a callable with "
-        f"neighbors and claims, got {type(subject).__name__}. Pass one of them."
+        "an audit takes challenges, an estimator, a synthesizer, a training of "
+        "make_private, or a callable with neighbors and claims, got "
+        f"{type(subject).__name__}. Pass one of them."
     )
 
 
@@ -119,6 +124,15 @@ def estimator_challenges(
         deadline=deadline,
     )
     return steps + whole
+
+
+def _is_training(subject: Any) -> bool:
+    """Whether this is what `make_private` returned; torch is not loaded to tell."""
+    if "corrdp.torch" not in sys.modules:
+        return False
+    from corrdp.torch import PrivateTraining
+
+    return isinstance(subject, PrivateTraining)
 
 
 def _planned(estimator: PrivateEstimator) -> Any:

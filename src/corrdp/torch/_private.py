@@ -310,6 +310,24 @@ class PrivateModule(nn.Module):
             for name, view in self._views.items()
         }
 
+    def example_losses(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of every example: for audits and research only.
+
+        Guarantee
+        ---------
+        None: what is returned is not private. See `docs/theory/networks.md`.
+        """
+        return self._loss(self.module(features), labels)
+
+    def trained_parameters(self) -> list[nn.Parameter]:
+        """Return the parameters that steps release gradients of, in their order."""
+        return [parameter for parameter, _ in self._parameters_in_order()]
+
+    @property
+    def step_noise(self) -> Tensor:
+        """Standard deviation of the noise on every coordinate of a sum, as planned."""
+        return self._scale
+
     def _release_reference(self) -> None:
         assert self.plan.reference is not None
         released = self.plan.reference.release(self._loader.features, self._generator)

@@ -2,6 +2,7 @@
 
 from corrdp.auditing.targets._descent import descent_challenges, theorem_challenges
 from corrdp.auditing.targets._gradients import GradientPath, gradient_challenges
+from corrdp.auditing.targets._loop import loop_challenges
 from corrdp.auditing.targets._models import EncodedRows, model_challenges
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.auditing.targets._networks import network_challenges
@@ -25,6 +26,7 @@ __all__ = [
     "descent_challenges",
     "gradient_challenges",
     "leakage_challenges",
+    "loop_challenges",
     "model_challenges",
     "network_challenges",
     "synthesizer_challenges",

@@ -1,0 +1,306 @@
+"""The loop that trains a network, attacked as it runs.
+
+The loader draws the batch, `PrivateModule.backward` clips, adds noise and writes
+gradients, the optimizer steps on them. The adversary sees all that is released: the
+reference and the gradient of every step, at parameters of his choice.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._deadline import Deadline
+from corrdp.auditing.statistics import (
+    Attack,
+    LikelihoodAttack,
+    LinearAttack,
+    claims_of,
+)
+from corrdp.auditing.statistics._attacks import gaussian_score
+from corrdp.auditing.targets._loop_search import Pair, candidate_pairs, worst_steps
+from corrdp.auditing.targets._networks import label_values
+from corrdp.auditing.targets._steps import central_rows
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import NeighborClass, neighbor_classes, policy_blocks
+from corrdp.training._layout import central_reference
+
+if TYPE_CHECKING:
+    import torch
+
+    from corrdp.torch import PrivateTraining
+
+Table = tuple[FloatArray, FloatArray]
+
+N_RUNS = 3000
+
+
+class TrainingLoop:
+    """A training that is run again and again on rows of the adversary.
+
+    Parameters
+    ----------
+    training : PrivateTraining
+        The training that is attacked; its own rows are not read.
+
+    Guarantee
+    ---------
+    None is given, one is attacked: that of the training, at any parameters
+    (`docs/theory/audit.md`).
+    """
+
+    def __init__(self, training: "PrivateTraining") -> None:
+        self.module, self._optimizer, self.loader = training
+        plan = self.module.plan
+        self.policy = self.module.terms.policy
+        self.blocks = policy_blocks(self.policy)
+        self.labels = label_values(self.policy)
+        self._reference = plan.reference
+        self._center = central_reference(self.blocks)
+        self.parameters = self.module.trained_parameters()
+        own = self.module.step_noise.numpy(force=True).astype(np.float64)
+        self.step_noise = own / self.loader.expected_batch
+
+    def encode(self, codes: FloatArray) -> FloatArray:
+        """Return features of the module, from codes of the policy."""
+        if self._reference is None:
+            return codes
+        moved = (codes - self._center) * self._reference.scale
+        return np.asarray(self._reference.center + moved)
+
+    def table(self, record: FloatArray, label: float) -> Table:
+        """Return the record among central rows."""
+        codes = central_rows(self.blocks, self.loader.n_rows)
+        y = np.resize(np.asarray(self.labels, dtype=np.float64), len(codes))
+        codes[0], y[0] = record, label
+        return codes, y
+
+    def begin(self, table: Table) -> None:
+        """Start the training anew on a table."""
+        import torch
+
+        codes, y = table
+        progress, loader = self.module.progress, self.loader
+        progress.steps_charged = loader.steps_taken = 0
+        progress.gradient_is_fresh = False
+        progress.reference_is_known = self._reference is None
+        loader.features = torch.as_tensor(self.encode(codes)).to(loader.features)
+        loader.labels = torch.as_tensor(y).to(loader.labels)
+
+    def place(self, weights: "Sequence[torch.Tensor]") -> None:
+        """Set the trained parameters."""
+        import torch
+
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters, weights, strict=True):
+                parameter.copy_(value)
+
+    def released_reference(self) -> FloatArray:
+        """Return the reference in its sensitive columns, if one is released."""
+        found = self.module.reference
+        if self._reference is None or found is None:
+            return np.empty(0)
+        return found.numpy(force=True)[self._reference.columns].astype(np.float64)
+
+    def quiet_reference(self, table: Table) -> FloatArray:
+        """Return the reference of a table without noise, and let the module use it."""
+        import torch
+
+        if self._reference is None:
+            return np.empty(0)
+        self.begin(table)
+        silent: Any = _NoNoise()
+        mean = self._reference.release(self.loader.features, silent)
+        self.module.use_reference(torch.as_tensor(mean))
+        return mean[self._reference.columns]
+
+    @property
+    def reference_noise(self) -> FloatArray:
+        """Standard deviation of every coordinate of the reference, as planned."""
+        if self._reference is None:
+            return np.empty(0)
+        own = self._reference.columns
+        return (
+            self._reference.deviation
+            / self.loader.n_rows
+            * (self._reference.scale[own])
+        )
+
+    def part(self, record: FloatArray, label: float) -> FloatArray:
+        """Return what a record adds to a gradient, by the clipping that trains."""
+        import torch
+
+        features = torch.as_tensor(self.encode(record[None])).to(self.loader.features)
+        y = torch.as_tensor(np.array([label])).to(self.loader.labels)
+        sums = self.module.clipped_sum(features, y)
+        flat = torch.cat([part.flatten() for part in sums.values()])
+        return flat.numpy(force=True).astype(np.float64) / self.loader.expected_batch
+
+    def sample(
+        self,
+        table: Table,
+        weights: "Sequence[Sequence[torch.Tensor]]",
+        n_runs: int,
+    ) -> FloatArray:
+        """Return what the loop releases, one training per row."""
+        return np.stack([self._run(table, weights) for _ in range(n_runs)])
+
+    def _run(
+        self, table: Table, weights: "Sequence[Sequence[torch.Tensor]]"
+    ) -> FloatArray:
+        self.begin(table)
+        seen = [np.empty(0)]
+        for own, batch in zip(weights, self.loader, strict=True):
+            self.place(own)
+            self.module.backward(*batch)
+            seen += self._gradients()
+            self._optimizer.step()
+        seen[0] = self.released_reference()
+        return np.concatenate(seen)
+
+    def _gradients(self) -> Iterator[FloatArray]:
+        for parameter in self.parameters:
+            assert parameter.grad is not None  # the step has written them
+            yield parameter.grad.flatten().numpy(force=True).astype(np.float64)
+
+
+class _NoNoise:
+    """Stands for the generator of noise and gives zeros: to search."""
+
+    def standard_normal(self, size: Any) -> FloatArray:
+        return np.zeros(size)
+
+
+def loop_challenges(
+    training: "PrivateTraining",
+    *,
+    class_names: Sequence[str] | None = None,
+    n_runs: int = N_RUNS,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[Table], ...]:
+    """Challenge the loop of a training, class by class.
+
+    Parameters
+    ----------
+    training : PrivateTraining
+        As `make_private` returned it, not trained yet; with two or a few steps, since
+        the budget is divided among them. It is spent afterwards: its parameters are
+        anywhere, and its rows are replaced by made-up ones before anything is run.
+    class_names : sequence of str, optional
+        Classes to attack; all of the certificate by default.
+    n_runs : int
+        Trainings on each neighbor.
+    random_state : int, optional
+        Seed of the search.
+    deadline : Deadline, optional
+        Ends the search early.
+
+    Guarantee
+    ---------
+    Neighbors of the class they are named for, at parameters of the adversary's choice,
+    which training is certified for (`docs/theory/audit.md`).
+    """
+    module = training.module
+    if module.steps_charged > 0:
+        raise GuaranteeVoidError(
+            f"the training has taken {module.steps_charged} steps, and an audit would "
+            "take them again. Make one for the audit with the same arguments."
+        )
+    if module.plan.noise.n_steps < 2:
+        raise CorrDPError(
+            "the training has one step, and noise that is used twice shows in two. "
+            "Make one for the audit with epochs for two steps or a few."
+        )
+    loop = TrainingLoop(training)
+    certificate = module.certificate()
+    claims = claims_of(certificate)
+    leakage = certificate.leakage.distances() if loop.policy.insensitive else None
+    classes = [
+        neighbor
+        for neighbor in neighbor_classes(loop.policy, leakage)
+        if class_names is None or neighbor.name in class_names
+    ]
+    rng = np.random.default_rng(random_state)
+    deadline = deadline or Deadline()
+    challenges = []
+    for index, neighbor in enumerate(classes):
+        own = deadline.share(1.0 / (len(classes) - index))
+        pair, weights = worst_steps(loop, _pairs(loop, neighbor), rng, own)
+        challenges.append(
+            Challenge(
+                target="training loop, white box",
+                class_name=neighbor.name,
+                claim=claims[neighbor.name],
+                first=loop.table(pair.first, pair.first_label),
+                second=loop.table(pair.second, pair.second_label),
+                sample=_sampler(loop, weights),
+                attacks=_attacks(loop, pair, weights),
+                n_runs=n_runs,
+                batch=250,
+            )
+        )
+    return tuple(challenges)
+
+
+def _pairs(loop: TrainingLoop, neighbor: NeighborClass) -> list[Pair]:
+    return candidate_pairs(loop.blocks, loop.labels, neighbor)
+
+
+def _sampler(
+    loop: TrainingLoop, weights: "Sequence[Sequence[torch.Tensor]]"
+) -> Callable[[Table, int, np.random.Generator], FloatArray]:
+    def sample(table: Table, n_runs: int, rng: np.random.Generator) -> FloatArray:
+        del rng  # training has its own
+        return loop.sample(table, weights, n_runs)
+
+    return sample
+
+
+def _attacks(
+    loop: TrainingLoop, pair: Pair, weights: "Sequence[Sequence[torch.Tensor]]"
+) -> tuple[Attack, ...]:
+    """Return likelihood ratios under the planned noise, of all outputs and of parts.
+
+    All together; each release by itself, which shows noise that is missing; differences
+    of two steps, which show noise that is used twice.
+    """
+    records = (pair.first, pair.first_label), (pair.second, pair.second_label)
+    pieces: list[tuple[FloatArray, FloatArray]] = []
+    references = [loop.quiet_reference(loop.table(*record)) for record in records]
+    moves = [references[1] - references[0]]
+    scales = [loop.reference_noise]
+    for own in weights:
+        loop.place(own)
+        first, second = (loop.part(*record) for record in records)
+        moves.append(second - first)
+        scales.append(loop.step_noise)
+    noise = np.concatenate(scales)
+    ends = np.cumsum([0, *map(len, moves)])
+    whole = np.concatenate(moves)
+    pieces.append((whole, noise))
+    places = [slice(start, stop) for start, stop in pairwise(ends)]
+    for place in places:
+        alone = np.zeros_like(whole)
+        alone[place] = whole[place]
+        pieces.append((alone, noise))
+    for one, other in pairwise(places[1:]):
+        contrast = np.zeros_like(whole)
+        contrast[one] = whole[one] - whole[other]
+        contrast[other] = -contrast[one]
+        pieces.append((contrast, noise))
+    names = ["likelihood", "reference alone"]
+    names += [f"step {number + 1} alone" for number in range(len(weights))]
+    names += ["difference of two steps"] * (len(weights) - 1)
+    nothing = np.zeros_like(whole)
+    return (
+        *(
+            LikelihoodAttack(gaussian_score(nothing, move, scale), name)
+            for name, (move, scale) in zip(names, pieces, strict=True)
+            if move.any()
+        ),
+        LinearAttack(),
+    )

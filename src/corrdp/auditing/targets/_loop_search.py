@@ -1,0 +1,220 @@
+"""The search for parameters and neighbors that a training loop tells apart best."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.auditing._deadline import Deadline
+from corrdp.policy import Block, BlockKind, NeighborClass
+
+if TYPE_CHECKING:
+    import torch
+
+    from corrdp.auditing.targets._loop import TrainingLoop
+
+_SPREADS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the weights that are tried
+_DRAWS = 3  # for every spread
+_CLIMBS = 40
+_NEWTON_STEPS = 8
+_LOSSES = (0.0, math.log(2.0))  # of a record that is fitted, or undecided
+# Ends between which a number changes: across its center, or on one side of it, where
+# the sign of the signal changes and that of the number does not.
+_MOVES = ((-0.5, 0.5), (0.2, 0.5), (0.4, 0.5))
+
+
+class Pair(NamedTuple):
+    """Two records of one class of neighbors, as codes of the policy."""
+
+    first: FloatArray
+    first_label: float
+    second: FloatArray
+    second_label: float
+
+
+def candidate_pairs(
+    blocks: Sequence[Block], labels: Sequence[float], neighbor: NeighborClass
+) -> list[Pair]:
+    """Return neighbors of a class: what may change does, the rest is at a corner."""
+    pairs = []
+    ends = (labels[0], labels[-1])
+    choices = [ends] if neighbor.label_changes else [(ends[0],) * 2, (ends[1],) * 2]
+    for (low, high), (label, other) in itertools.product(_MOVES, choices):
+        first = _corner(blocks)
+        second = first.copy()
+        for block in blocks:
+            if block.feature in neighbor.features:
+                _change(first, second, block, low, high)
+        pairs.append(Pair(first, label, second, other))
+    return pairs
+
+
+def worst_steps(
+    loop: "TrainingLoop",
+    pairs: Sequence[Pair],
+    rng: np.random.Generator,
+    deadline: Deadline,
+) -> tuple[Pair, list["Sequence[torch.Tensor]"]]:
+    """Return a pair, and different parameters for every step that suit it.
+
+    Guarantee
+    ---------
+    None is needed: whatever is returned is a pair of neighbors and parameters that
+    training is certified for (`docs/theory/audit.md`). Records move gradients as far
+    as bounds allow where a small change turns the sign of the residual: such parameters
+    are looked for by setting the loss of the record in the middle.
+    """
+    n_steps = loop.module.plan.noise.n_steps
+    best: tuple[float, Pair, Sequence[torch.Tensor]] | None = None
+    for index, pair in enumerate(pairs):
+        own = deadline.share(0.5 / (len(pairs) - index))
+        found = _best_weights(loop, pair, rng, own)
+        if best is None or found[0] > best[0]:
+            best = (found[0], pair, found[1])
+        if deadline.is_over():
+            break
+    assert best is not None
+    _, pair, weights = best
+    steps = [_climbed(loop, pair, weights, rng, deadline)]
+    while len(steps) < n_steps:
+        own = deadline.share(1.0 / (n_steps - len(steps) + 1))
+        _, other = _best_weights(loop, pair, rng, own)
+        steps.append(_climbed(loop, pair, other, rng, own))
+    return pair, steps
+
+
+def _best_weights(
+    loop: "TrainingLoop", pair: Pair, rng: np.random.Generator, deadline: Deadline
+) -> tuple[float, "Sequence[torch.Tensor]"]:
+    loop.quiet_reference(loop.table(pair.first, pair.first_label))
+    best: tuple[float, Sequence[torch.Tensor]] | None = None
+    for weights in _drawn(loop, rng):
+        turned = (_turning(loop, pair, weights, loss=loss) for loss in _LOSSES)
+        for tried in (weights, *turned):
+            moved = _movement(loop, pair, tried)
+            if best is None or moved > best[0]:
+                best = (moved, tried)
+        if deadline.is_over():
+            break
+    assert best is not None
+    return best
+
+
+def _drawn(
+    loop: "TrainingLoop", rng: np.random.Generator
+) -> Iterator["Sequence[torch.Tensor]"]:
+    """Yield parameters from small to large, the last layers larger than the first."""
+    import torch
+
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    count = len(loop.parameters)
+    for _, spread in itertools.product(range(_DRAWS), _SPREADS):
+        yield [
+            spread ** ((place + 1) / count)
+            * torch.randn(parameter.shape, generator=generator).to(parameter)
+            / (parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1.0)
+            for place, parameter in enumerate(loop.parameters)
+        ]
+
+
+def _turning(
+    loop: "TrainingLoop",
+    pair: Pair,
+    weights: "Sequence[torch.Tensor]",
+    *,
+    loss: float,
+) -> "Sequence[torch.Tensor]":
+    """Return near parameters at which the record in the middle has a given loss.
+
+    Newton's method; for loss 0, that of a square of its residual.
+    """
+    import torch
+
+    middle = loop.encode((pair.first + pair.second)[None] / 2)
+    features = torch.as_tensor(middle).to(loop.loader.features)
+    y = torch.as_tensor(np.array([pair.first_label])).to(loop.loader.labels)
+    loop.place(weights)
+    for _ in range(_NEWTON_STEPS):
+        with torch.enable_grad():
+            found = loop.module.example_losses(features, y).sum()
+            slopes = torch.autograd.grad(
+                found, loop.parameters, allow_unused=True, materialize_grads=True
+            )
+        steepness = sum(float(s.double().square().sum()) for s in slopes)
+        excess = float(found.detach()) - loss
+        if not 0.0 < steepness < np.inf or excess == 0.0:
+            break
+        length = (1.0 if loss else 2.0) * excess / steepness
+        loop.place(
+            [
+                p.detach() - length * s
+                for p, s in zip(loop.parameters, slopes, strict=True)
+            ]
+        )
+    return [parameter.detach().clone() for parameter in loop.parameters]
+
+
+def _climbed(
+    loop: "TrainingLoop",
+    pair: Pair,
+    weights: "Sequence[torch.Tensor]",
+    rng: np.random.Generator,
+    deadline: Deadline,
+) -> "Sequence[torch.Tensor]":
+    """Return parameters nearby at which the pair moves the gradient further."""
+    import torch
+
+    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    kept, reached = weights, _movement(loop, pair, weights)
+    for trial in range(_CLIMBS):
+        if deadline.is_over():
+            break
+        size = 0.5 ** (1 + 8 * trial // _CLIMBS)
+        tried = [
+            weight
+            + size
+            * weight.abs().mean()
+            * torch.randn(weight.shape, generator=generator).to(weight)
+            for weight in kept
+        ]
+        if trial % 3:
+            tried = list(_turning(loop, pair, tried, loss=_LOSSES[trial % 3 - 1]))
+        moved = _movement(loop, pair, tried)
+        if moved > reached:
+            kept, reached = tried, moved
+    return kept
+
+
+def _movement(
+    loop: "TrainingLoop", pair: Pair, weights: "Sequence[torch.Tensor]"
+) -> float:
+    """Return how far the pair moves a gradient, in units of the planned noise."""
+    loop.place(weights)
+    first = loop.part(pair.first, pair.first_label)
+    second = loop.part(pair.second, pair.second_label)
+    moved = float(np.linalg.norm((second - first) / loop.step_noise))
+    return moved if np.isfinite(moved) else 0.0
+
+
+def _corner(blocks: Sequence[Block]) -> FloatArray:
+    record = np.zeros(blocks[-1].stop)
+    for block in blocks:
+        if block.kind is BlockKind.ONE_HOT:
+            record[block.start] = 1.0
+        elif block.kind is BlockKind.NUMBER:
+            record[block.start] = 0.5
+    return record  # with nothing missing
+
+
+def _change(
+    first: FloatArray, second: FloatArray, block: Block, low: float, high: float
+) -> None:
+    own = slice(block.start, block.stop)
+    if block.kind is BlockKind.ONE_HOT:
+        first[own], second[own] = 0.0, 0.0
+        first[block.start] = second[min(block.start + 1, block.stop - 1)] = 1.0
+    elif block.kind is BlockKind.NUMBER:
+        first[own], second[own] = (-0.5, 0.5) if block.boolean else (low, high)

@@ -1,0 +1,60 @@
+"""The audit attacks the loop that trains: bugs planted into it are found."""
+
+import pytest
+
+from corrdp.auditing import audit, loop_challenges
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from loop_bugs import LOOP_BUGS, SAMPLED, a_training
+
+pytestmark = [pytest.mark.torch, pytest.mark.statistical]
+
+N_COMPARISONS = 100  # the error of one per cent is shared among all audits here
+
+
+def audited(subject, **settings):
+    return audit(subject, n_comparisons=N_COMPARISONS, random_state=7, **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, SAMPLED], ids=["full", "sampled"])
+def test_the_loop_is_sound(settings):
+    report = audited(a_training(**settings), n_runs=150, time_limit=40.0)
+    assert report.passed
+    names = {result.class_name for result in report.results}
+    assert {"sensitive", "insensitive:x0", "whole_record"} <= names
+    assert {result.target for result in report.results} == {"training loop, white box"}
+
+
+@pytest.mark.parametrize("name", LOOP_BUGS)
+def test_bugs_of_the_loop_are_caught(name, monkeypatch):
+    plant, settings, class_name, n_runs = LOOP_BUGS[name]
+    plant(monkeypatch)
+    challenges = loop_challenges(
+        a_training(**settings), class_names=(class_name,), n_runs=n_runs
+    )
+    assert not audited(challenges).passed
+
+
+def test_records_of_the_search_are_neighbors_of_their_class():
+    for challenge in loop_challenges(a_training(), n_runs=40):
+        (first, one), (second, other) = challenge.first, challenge.second
+        assert (one == other).all()  # labels are public
+        rows, columns = (first != second).nonzero()
+        assert set(rows) == {0}
+        changed = {"s" if c == 0 else f"x{c - 1}" for c in columns}
+        allowed = {
+            "sensitive": {"s"},
+            "whole_record": {"s", "x0", "x1", "x2", "x3"},
+        }.get(challenge.class_name, {challenge.class_name.partition(":")[2]})
+        assert changed
+        assert changed <= allowed
+        assert abs(first).max() <= 0.5
+        assert abs(second).max() <= 0.5
+
+
+def test_a_training_that_began_or_has_one_step_is_refused():
+    training = a_training()
+    training.module.backward(*next(iter(training.loader)))
+    with pytest.raises(GuaranteeVoidError, match="taken 1 steps"):
+        audit(training)
+    with pytest.raises(CorrDPError, match="one step"):
+        audit(a_training(n_steps=1))
