@@ -20,6 +20,7 @@ _SPREADS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the weights that are tried
 _DRAWS = 3  # for every spread
 _CLIMBS = 40
 _NEWTON_STEPS = 8
+_PARTING_STEPS, _PARTING_LENGTH = 12, 0.1
 _LOSSES = (0.0, math.log(2.0))  # of a record that is fitted, or undecided
 # Ends between which a number changes: across its center, or on one side of it, where
 # the sign of the signal changes and that of the number does not.
@@ -93,7 +94,7 @@ def _best_weights(
     best: tuple[float, Sequence[torch.Tensor]] | None = None
     for weights in _drawn(loop, rng):
         turned = (_turning(loop, pair, weights, loss=loss) for loss in _LOSSES)
-        for tried in (weights, *turned):
+        for tried in (weights, *turned, _parted(loop, pair, weights)):
             moved = _movement(loop, pair, tried)
             if best is None or moved > best[0]:
                 best = (moved, tried)
@@ -143,7 +144,7 @@ def _turning(
             slopes = torch.autograd.grad(
                 found, loop.parameters, allow_unused=True, materialize_grads=True
             )
-        steepness = sum(float(s.double().square().sum()) for s in slopes)
+        steepness = _norm(slopes) ** 2
         excess = float(found.detach()) - loss
         if not 0.0 < steepness < np.inf or excess == 0.0:
             break
@@ -155,6 +156,43 @@ def _turning(
             ]
         )
     return [parameter.detach().clone() for parameter in loop.parameters]
+
+
+def _parted(
+    loop: "TrainingLoop", pair: Pair, weights: "Sequence[torch.Tensor]"
+) -> "Sequence[torch.Tensor]":
+    """Return parameters at which one record is fitted and the other is not."""
+    import torch
+
+    codes = loop.encode(np.stack([pair.first, pair.second]))
+    features = torch.as_tensor(codes).to(loop.loader.features)
+    y = torch.as_tensor(np.array([pair.first_label, pair.second_label]))
+    labels = y.to(loop.loader.labels)
+    loop.place(weights)
+    for _ in range(_PARTING_STEPS):
+        with torch.enable_grad():
+            first, second = loop.module.example_losses(features, labels)
+            slopes = torch.autograd.grad(
+                second - first,
+                loop.parameters,
+                allow_unused=True,
+                materialize_grads=True,
+            )
+        steepness = _norm(slopes)
+        if not 0.0 < steepness < np.inf:
+            break
+        length = _PARTING_LENGTH * _norm(loop.parameters) / steepness
+        loop.place(
+            [
+                p.detach() + length * s
+                for p, s in zip(loop.parameters, slopes, strict=True)
+            ]
+        )
+    return [parameter.detach().clone() for parameter in loop.parameters]
+
+
+def _norm(parts: "Sequence[torch.Tensor]") -> float:
+    return math.sqrt(sum(float(p.detach().double().square().sum()) for p in parts))
 
 
 def _climbed(
