@@ -3,11 +3,13 @@
 import pytest
 
 from corrdp.auditing import audit, loop_challenges
+from corrdp.auditing._deadline import Deadline
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from loop_bugs import LOOP_BUGS, SAMPLED, a_training
 
 pytestmark = [pytest.mark.torch, pytest.mark.statistical]
 
+GROSS = ("noise used twice", "reference without noise", "backward unclipped")
 N_COMPARISONS = 100  # the error of one per cent is shared among all audits here
 
 
@@ -17,25 +19,34 @@ def audited(subject, **settings):
 
 @pytest.mark.parametrize("settings", [{}, SAMPLED], ids=["full", "sampled"])
 def test_the_loop_is_sound(settings):
-    report = audited(a_training(**settings), n_runs=150, time_limit=40.0)
+    report = audited(a_training(**settings), n_runs=100, time_limit=20.0)
     assert report.passed
     names = {result.class_name for result in report.results}
     assert {"sensitive", "insensitive:x0", "whole_record"} <= names
     assert {result.target for result in report.results} == {"training loop, white box"}
 
 
-@pytest.mark.parametrize("name", LOOP_BUGS)
-def test_bugs_of_the_loop_are_caught(name, monkeypatch):
+def is_caught(name, monkeypatch):
     plant, settings, class_name, n_runs = LOOP_BUGS[name]
     plant(monkeypatch)
     challenges = loop_challenges(
         a_training(**settings), class_names=(class_name,), n_runs=n_runs
     )
-    assert not audited(challenges).passed
+    return not audited(challenges).passed
+
+
+@pytest.mark.parametrize("name", [name for name in LOOP_BUGS if name in GROSS])
+def test_bugs_of_the_loop_are_caught(name, monkeypatch):
+    assert is_caught(name, monkeypatch)
+
+
+@pytest.mark.parametrize("name", [name for name in LOOP_BUGS if name not in GROSS])
+def test_slight_bugs_of_the_loop_are_caught(name, monkeypatch):
+    assert is_caught(name, monkeypatch)
 
 
 def test_records_of_the_search_are_neighbors_of_their_class():
-    for challenge in loop_challenges(a_training(), n_runs=40):
+    for challenge in loop_challenges(a_training(), deadline=Deadline(5.0)):
         (first, one), (second, other) = challenge.first, challenge.second
         assert (one == other).all()  # labels are public
         rows, columns = (first != second).nonzero()
