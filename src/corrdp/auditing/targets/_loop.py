@@ -26,7 +26,7 @@ from corrdp.auditing.targets._networks import label_values
 from corrdp.auditing.targets._steps import central_rows
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import NeighborClass, neighbor_classes, policy_blocks
-from corrdp.training._layout import central_reference
+from corrdp.training import central_reference
 
 if TYPE_CHECKING:
     import torch
