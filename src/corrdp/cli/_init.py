@@ -51,6 +51,10 @@ def init(
         float | None,
         typer.Option(help="Budget for bounds of numbers: drawn with noise, not read."),
     ] = None,
+    delta: Annotated[
+        float,
+        typer.Option(help="Above 0 frequent categories are drawn with noise as well."),
+    ] = 0.0,
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
@@ -65,7 +69,8 @@ def init(
     of very few rows are not written down. The draft shows something of the table all
     the same: it is readable for its owner alone. With --epsilon the bounds of numbers
     are drawn with noise instead, charged to the ledger, and need no confirmation;
-    types still do. Public columns cost nothing.
+    types still do. With --delta the frequent categories are drawn as well. Public
+    columns cost nothing.
 
     Example: corrdp init data.csv --target readmitted --sensitive diagnosis,income
     --label public
@@ -94,7 +99,7 @@ def init(
             "or charged. Give --epsilon, or leave them out."
         )
     choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=0.0
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )
     certificate = None
     with working("Reading the table"):
@@ -102,7 +107,13 @@ def init(
         text, draft = draft_policy(rows, wishes)
         if epsilon is not None:
             text, certificate = paid_bounds(
-                rows, text, draft, epsilon=epsilon, choice=choice, seed=seed
+                rows,
+                text,
+                draft,
+                epsilon=epsilon,
+                delta=delta,
+                choice=choice,
+                seed=seed,
             )
     policy = Policy.from_toml(text)
     write_text(out, text, private=True)
@@ -130,5 +141,6 @@ def init(
     }
     if certificate is not None:
         document["certificate"] = certificate.to_dict()
-        lines.insert(1, f"bounds of numbers drawn at epsilon {certificate.epsilon:.6g}")
+        drawn = "bounds and categories" if delta > 0.0 else "bounds of numbers"
+        lines.insert(1, f"{drawn} drawn at epsilon {certificate.epsilon:.6g}")
     show(document, as_json=as_json, text="\n".join(lines))

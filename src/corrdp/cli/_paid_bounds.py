@@ -1,4 +1,4 @@
-"""Bounds of a drafted policy, drawn with noise instead of read, and paid for."""
+"""Bounds and categories of a drafted policy, drawn with noise, not read, and paid."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,15 @@ def paid_bounds(
     draft: "Draft",
     *,
     epsilon: float,
+    delta: float,
     choice: "LedgerChoice | None",
     seed: int | None,
 ) -> "tuple[str, Certificate]":
-    """Return the draft with bounds that need no confirmation, and what they cost.
+    """Return the draft with what needs no confirmation any more, and what it cost.
 
     That a column holds numbers, and whether some are missing, was still read from the
-    rows: both await confirmation in place of the bounds (docs/theory/queries.md).
+    rows: both await confirmation in place of the bounds (docs/theory/queries.md). With
+    `delta` the frequent categories of features are drawn too.
 
     Parameters
     ----------
@@ -33,7 +35,9 @@ def paid_bounds(
     draft : Draft
         Its unconfirmed fields; those that are drawn are taken off.
     epsilon : float
-        For all bounds together, with every class at distance 1.
+        For everything together, with every class at distance 1.
+    delta : float
+        Above 0 categories are drawn as well; they need Gaussian noise.
     choice : LedgerChoice or None
         Charged before a row is counted.
     seed : int or None
@@ -62,11 +66,19 @@ def paid_bounds(
         for name, place in places.items()
         if f"{place}.bounds" in draft.unconfirmed and not _is_public(drafted, name)
     ]
+    texts = [
+        feature.name
+        for feature in drafted.features
+        if delta > 0.0
+        and f"features.{feature.name}.categories" in draft.unconfirmed
+        and not _is_public(drafted, feature.name)
+    ]
     plan = plan_bounds(
         provisional_policy(drafted),
         wanted,
-        budget=Budget(epsilon=epsilon, delta=0.0),
+        budget=Budget(epsilon=epsilon, delta=delta),
         n_rows=rows.num_rows,
+        texts=texts,
     )
     account = None
     if choice is not None:
@@ -85,7 +97,14 @@ def paid_bounds(
     )
     document: Any = tomlkit.parse(text)
     note = f"drawn with noise at epsilon {epsilon:g}: no confirmation needed"
-    for name, answer in zip(wanted, result.answers, strict=True):
+    for name, answer in zip(texts, result.answers[len(wanted) :], strict=True):
+        if found := [text for (text,) in answer.cells]:
+            _write_categories(document["features"][name], found, note)
+            fields = [f"features.{name}.{key}" for key in _READ_KEYS]
+            place = draft.unconfirmed.index(f"features.{name}.categories")
+            draft.unconfirmed[place] = f"features.{name}.type"
+            draft.unconfirmed[:] = [f for f in draft.unconfirmed if f not in fields]
+    for name, answer in zip(wanted, result.answers[: len(wanted)], strict=True):
         drawn = bounds_from(answer)
         is_label = places[name] == "label"
         table = document["label"] if is_label else document["features"][name]
@@ -107,6 +126,23 @@ def paid_bounds(
     waiting.extend(draft.unconfirmed)
     document["unconfirmed"] = waiting.multiline(True)
     return tomlkit.dumps(document), result.certificate
+
+
+_READ_KEYS = ("categories", "unknown", "missing_value", "other", "missing", "groups")
+
+
+def _write_categories(table: Any, found: list[str], note: str) -> None:
+    """Put what was drawn in place of what was read, and slots for all the rest."""
+    from corrdp.policy import READ_MARK
+
+    for key in _READ_KEYS:
+        table.pop(key, None)
+    table["type"] = "category"
+    table["type"].comment(READ_MARK)
+    table["categories"] = found
+    table["categories"].comment(note)
+    table["other"] = True
+    table["missing"] = "slot"
 
 
 def _is_public(policy: Any, name: str) -> bool:

@@ -119,7 +119,8 @@ def _of_texts(name: str, column: Any, as_category: bool, is_label: bool) -> Gues
     is_number = _matches(values, (_NUMBER,))
     odd = pc.sum(pc.invert(is_number)).as_py()
     # One text among numbers ("?", "unknown") is a way to write that one is missing.
-    one_word = odd == 1 and 2 * pc.sum(counts.filter(is_number)).as_py() > len(cells)
+    in_numbers = pc.sum(counts.filter(is_number)).as_py() or 0  # None if there is none
+    one_word = odd == 1 and 2 * in_numbers > len(cells)
     if (odd == 0 or one_word) and not _any(values, _LEADING_ZERO) and not as_category:
         if _share(values, counts, (_COMPACT_DATE,)) >= _MOSTLY:
             return _left_out("it looks like dates; derive a number from it")

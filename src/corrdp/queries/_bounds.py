@@ -27,6 +27,7 @@ from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._kinds import Count
 from corrdp.queries._plan import QueryPlan, plan_queries
 from corrdp.queries._result import Answer
+from corrdp.queries._sketches import FrequentTexts
 from corrdp.tables import number_of
 
 _POSITIVE = [m * 10.0**k for k in range(-3, 10) for m in (1, 2, 5)]
@@ -82,30 +83,38 @@ def provisional_policy(policy: Policy) -> Policy:
 
 
 def plan_bounds(
-    policy: Policy, names: Sequence[str], *, budget: Budget, n_rows: int
+    policy: Policy,
+    names: Sequence[str],
+    *,
+    budget: Budget,
+    n_rows: int,
+    texts: Sequence[str] = (),
 ) -> QueryPlan:
-    """Plan the noise of counts on the grid of several columns.
+    """Plan the noise of counts on the grid of several columns, and of frequent texts.
 
     Parameters
     ----------
     policy : Policy
         From `provisional_policy`.
     names : sequence of str
-        Columns of numbers, at least one.
+        Columns of numbers.
     budget : Budget
         For all columns together.
     n_rows : int
         Public number of rows.
+    texts : sequence of str
+        Columns whose frequent texts are drawn, answered after the numbers.
 
     Guarantee
     ---------
-    That of `plan_queries`: the cell of the grid is a function of one cell of the table
+    That of `plan_queries`: the cell of the grid, and the bits of a text, are
+    functions of one cell of the table
     (``docs/theory/queries.md``).
     """
-    if not names:
+    if not names and not texts:
         raise PolicyError(
-            "no column of numbers awaits bounds. Leave --epsilon out: nothing would be "
-            "drawn."
+            "no column of numbers awaits bounds, and with --delta no column awaits "
+            "categories. Leave --epsilon out: nothing would be drawn."
         )
 
     def compute(table: Any) -> Mapping[str, NDArray[Any]]:
@@ -125,7 +134,7 @@ def plan_bounds(
     )
     return plan_queries(
         policy,
-        [Count(_grid_name(name)) for name in names],
+        [*(Count(_grid_name(name)) for name in names), *map(FrequentTexts, texts)],
         budget=budget,
         n_rows=n_rows,
         derived=derived,
