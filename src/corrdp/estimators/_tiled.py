@@ -86,7 +86,9 @@ class RowsInBatches:
             ):
                 yield table, self.encode_label(table[policy.label.name])
             return
-        labels = self.encode_label(self.labels)
+        labels = _sliceable(self.labels)
+        if labels is None:
+            labels = self.encode_label(self.labels)  # refuses what is no column
         is_array = isinstance(self.data, np.ndarray)
         frame = self.data if is_array else nw.from_native(self.data, eager_only=True)
         if len(labels) != len(frame):
@@ -96,7 +98,18 @@ class RowsInBatches:
             )
         for start in range(0, len(frame), BATCH_ROWS):
             rows = slice(start, start + BATCH_ROWS)
-            yield frame[rows] if is_array else frame[rows].to_native(), labels[rows]
+            part = frame[rows] if is_array else frame[rows].to_native()
+            yield part, self.encode_label(nw.to_native(labels[rows], pass_through=True))
+
+
+def _sliceable(labels: Any) -> Any:
+    """Return a column that can be cut into parts; None if it is none."""
+    if isinstance(labels, list | tuple | np.ndarray):
+        return labels
+    try:
+        return nw.from_native(labels, series_only=True)
+    except TypeError:
+        return None
 
 
 def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any]:

@@ -178,12 +178,14 @@ class TestCache:
         assert len(made) == 1
         assert sorted(p.suffix for p in kept.iterdir()) == ["", ".tiles"]
 
-    def test_other_rows_and_other_policies_have_other_tiles(self, path, tmp_path, made):
-        kept = tmp_path / "cache"
+    def test_other_rows_and_other_policies_have_other_tiles(self, tmp_path, made):
+        kept, path = tmp_path / "cache", tmp_path / "rows.csv"
+        FRAME.to_csv(path, index=False)
         _fitted(path, cache_dir=kept)
         before = path.stat()
         other = FRAME.iloc[::-1]
-        other.to_parquet(path)
+        other.to_csv(path, index=False)
+        assert path.stat().st_size == before.st_size
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert _bits(_fitted(path, cache_dir=kept)) == _bits(_fitted(other))
         assert len(made) == 2
@@ -254,6 +256,15 @@ def test_labels_of_a_source_are_its_own(tmp_path):
     sensitive = LogisticRegression(AllSensitive(0, 1), epsilon=1.0, delta=1e-6)
     with pytest.raises(PolicyError, match="need a Policy with a label"):
         sensitive.fit(tmp_path / "rows.parquet")
+
+
+def test_labels_may_be_any_column():
+    X, y = FRAME.drop(columns="rich"), FRAME["rich"]
+    columns = (y, y[::-1][::-1], y.tolist(), tuple(y), y.to_numpy())
+    for column in (*columns, y.to_numpy()[:, None], pa.chunked_array([y[:9], y[9:]])):
+        assert _bits(model_of(n_steps=8).fit(X, column)) == _expected()
+    with pytest.raises(PolicyError, match="must be a series, an array or a list"):
+        model_of().fit(X, {"rich": 1})
 
 
 def test_lengths_must_agree():
