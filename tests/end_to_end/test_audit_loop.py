@@ -26,6 +26,13 @@ def test_the_loop_is_sound(settings):
     assert {result.target for result in report.results} == {"training loop, white box"}
 
 
+def test_a_class_is_sound_in_as_many_runs_as_show_missing_noise():
+    challenges = loop_challenges(
+        a_training(), class_names=("sensitive",), n_runs=400, deadline=Deadline(10.0)
+    )
+    assert audited(challenges).passed
+
+
 def is_caught(name, monkeypatch):
     plant, settings, class_name, n_runs = LOOP_BUGS[name]
     plant(monkeypatch)
