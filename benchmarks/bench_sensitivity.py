@@ -23,13 +23,13 @@ from corrdp.policy import (
 )
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import LogisticLoss, SquaredLoss
-from corrdp.training._sensitivity import GradientSensitivity
-from corrdp.training._sensitivity_geometry import feature_geometries
-from corrdp.training._sensitivity_moves import group_moves
-from corrdp.training._sensitivity_residuals import logistic_pairs
-from corrdp.training._sensitivity_rows import chains_of
-from corrdp.training._sensitivity_scores import ScoreRanges
-from corrdp.training._sensitivity_table import move_table
+from corrdp.training.sensitivity._corners import feature_geometries
+from corrdp.training.sensitivity._gradient import GradientSensitivity
+from corrdp.training.sensitivity._movement import group_moves
+from corrdp.training.sensitivity._residuals import logistic_pairs
+from corrdp.training.sensitivity._rows import chains_of
+from corrdp.training.sensitivity._scores import ScoreRanges
+from corrdp.training.sensitivity._table import move_table
 
 EPSILON, DELTA = 1.0, 1e-5
 N_CALLS = 200

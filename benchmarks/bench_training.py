@@ -27,8 +27,8 @@ from corrdp.training import (
     plan_spending,
     prepare_rows,
 )
-from corrdp.training._kernels import gradient_sums
 from corrdp.training._layout import GroupRole
+from corrdp.training._prepared_rows import gradient_sums
 
 N_ROUNDS = 20
 N_REPEATS = 10

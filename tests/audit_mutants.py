@@ -37,7 +37,7 @@ from corrdp.training import (
     plan_spending,
 )
 from corrdp.training._records import record_gradients
-from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 DELTA = 1e-5
 EPSILON = 2.0

@@ -13,8 +13,8 @@ from corrdp.policy import policy_blocks
 from corrdp.training import _sensitivity
 from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training._losses import LogisticLoss, MultinomialLoss, SquaredLoss
-from corrdp.training._sensitivity import GradientSensitivity
-from corrdp.training._sensitivity_geometry import feature_geometries
+from corrdp.training.sensitivity._corners import feature_geometries
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import Problem, corner_moves, small_policy, worst_ratio
 
 WITHIN = 1.0 + 1e-9

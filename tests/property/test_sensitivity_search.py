@@ -29,8 +29,8 @@ from corrdp.training._losses import (
     UnclippedSquaredLoss,
 )
 from corrdp.training._records import record_gradients
-from corrdp.training._sensitivity import GradientSensitivity
-from corrdp.training._sensitivity_geometry import feature_geometries
+from corrdp.training.sensitivity._corners import feature_geometries
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import (
     Problem,
     corner_moves,

@@ -19,7 +19,6 @@ from corrdp.training._gradient_descent import (
     initial_coef,
     is_plain,
 )
-from corrdp.training._kernels import PreparedRows, prepare_rows
 from corrdp.training._layout import (
     GradientGroup,
     GradientLayout,
@@ -36,6 +35,7 @@ from corrdp.training._losses import (
 from corrdp.training._means import means_noise
 from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
+from corrdp.training._prepared_rows import PreparedRows, prepare_rows
 from corrdp.training._public_model import PublicModel
 from corrdp.training._records import record_gradients
 from corrdp.training._risk import minimize_risk
@@ -44,7 +44,6 @@ from corrdp.training._sampled_descent import (
     descend_sampled,
     plan_sampling,
 )
-from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._solver import Output, Solver, StepRule, Update
 from corrdp.training._spending import Spending, plan_spending, whole_record_spending
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
@@ -56,6 +55,7 @@ from corrdp.training._tiling import (
 )
 from corrdp.training._typical_sizes import SQUARED_LOSS, nominal_coef
 from corrdp.training._workers import SegmentWorkers
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 __all__ = [
     "CONSTANT",

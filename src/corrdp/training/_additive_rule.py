@@ -22,9 +22,9 @@ from corrdp.training._layout import (
 from corrdp.training._losses import LogisticLoss, MultinomialLoss
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._prediction import Prediction
-from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._spending import Spending
 from corrdp.training._typical_sizes import nominal_coef, typical_sizes
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)
 LEGIBLE = 0.05  # noise at a knot, in units of the travel over the root of knots

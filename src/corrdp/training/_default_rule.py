@@ -26,7 +26,6 @@ from corrdp.training._layout import (
 from corrdp.training._losses import HuberLoss, Loss, SquaredLoss
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prediction import Prediction
-from corrdp.training._sensitivity import GradientSensitivity
 from corrdp.training._spending import Spending
 from corrdp.training._typical_sizes import (
     LABEL_RANGE,
@@ -34,6 +33,7 @@ from corrdp.training._typical_sizes import (
     nominal_coef,
     typical_sizes,
 )
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 MOMENTUM = 0.9
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm

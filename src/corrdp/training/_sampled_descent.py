@@ -27,11 +27,11 @@ from corrdp.training._gradient_descent import (
     initial_coef,
     per_column,
 )
-from corrdp.training._kernels import prepare_rows
 from corrdp.training._layout import GradientLayout
 from corrdp.training._plan import TrainingPlan
-from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._prepared_rows import prepare_rows
 from corrdp.training._solver import Direction, Iterates
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 _SHRINK = 0.999  # until the price, on a grid of its own, is within the budget
 

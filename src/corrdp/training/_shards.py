@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
-from corrdp.training import _kernel_numpy
-from corrdp.training._kernel_choice import kernel_module
 from corrdp.training._tiles import GroupRules, RowTiles
+from corrdp.training.kernels import _plain
+from corrdp.training.kernels._choice import kernel_module
 
 Answer: TypeAlias = tuple[NDArray[np.int64], ...]
 """Integers that one segment answers; equally shaped for all segments."""
@@ -71,7 +71,7 @@ class GradientQuestion:
     @property
     def _kernel(self) -> Any:
         plain = self.coef.ndim == 1 and self.anchor is None
-        return kernel_module(self.compiled) if plain else _kernel_numpy
+        return kernel_module(self.compiled) if plain else _plain
 
     @property
     def _terms(self) -> tuple[FloatArray, FloatArray, GroupRules]:

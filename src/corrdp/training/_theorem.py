@@ -16,12 +16,12 @@ from corrdp.accounting import (
     paper_noise_variance,
 )
 from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, allowed_epsilons
-from corrdp.training._kernels import prepare_rows
 from corrdp.training._layout import INTERCEPT, GradientGroup, GradientLayout
 from corrdp.training._losses import Loss
-from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training._prepared_rows import prepare_rows
 from corrdp.training._solver import inside_box
 from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 
 @dataclass(frozen=True, eq=False)

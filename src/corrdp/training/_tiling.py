@@ -16,16 +16,16 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
 from corrdp.tables import ArrayFile, ArrayFileWriter
-from corrdp.training._kernel_choice import kernel_module
-from corrdp.training._kernels import PreparedRows, tile_order
 from corrdp.training._layout import (
     GradientLayout,
     central_reference,
     standardizing_scale,
 )
 from corrdp.training._means import CodeTotals
+from corrdp.training._prepared_rows import PreparedRows, tile_order
 from corrdp.training._shards import SegmentHost, SegmentsHere
 from corrdp.training._tiles import TILE_ARRAYS, RowTiles
+from corrdp.training.kernels._choice import kernel_module
 
 SEGMENT_CODES = 2**22
 """Numbers in a segment of codes; rows are a power of two."""

@@ -24,9 +24,9 @@ from corrdp.training import (
     LogisticLoss,
     _default_rule,
 )
-from corrdp.training._sensitivity_geometry import feature_geometries
-from corrdp.training._sensitivity_rows import chains_of
-from corrdp.training._sensitivity_table import move_table
+from corrdp.training.sensitivity._corners import feature_geometries
+from corrdp.training.sensitivity._rows import chains_of
+from corrdp.training.sensitivity._table import move_table
 
 
 def _policy(n_columns, label=("a", "b")):

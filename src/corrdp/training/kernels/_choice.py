@@ -3,15 +3,15 @@
 from contextlib import suppress
 from types import ModuleType
 
-from corrdp.training import _kernel_numpy
+from corrdp.training.kernels import _plain
 
-_kernel: ModuleType = _kernel_numpy
+_kernel: ModuleType = _plain
 with suppress(ImportError):  # numba comes with the extra "fast"
-    from corrdp.training import _kernel_numba
+    from corrdp.training.kernels import _compiled
 
-    _kernel = _kernel_numba
+    _kernel = _compiled
 
 
 def kernel_module(compiled: bool) -> ModuleType:
     """Return the compiled kernel if it is wanted and there, else the one in numpy."""
-    return _kernel if compiled else _kernel_numpy
+    return _kernel if compiled else _plain

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
-from corrdp.training._sensitivity_geometry import ChangedFeatures, FeatureGeometry
+from corrdp.training.sensitivity._corners import ChangedFeatures, FeatureGeometry
 
 
 class Scores(NamedTuple):

@@ -8,7 +8,7 @@ from enum import IntEnum
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
 from corrdp.training._losses import LogisticLoss, Loss
-from corrdp.training._sensitivity_geometry import ChangedFeatures, FeatureGeometry
+from corrdp.training.sensitivity._corners import ChangedFeatures, FeatureGeometry
 
 
 class Corner(IntEnum):

@@ -25,8 +25,8 @@ from corrdp.training import (
     SquaredLoss,
     descend,
 )
-from corrdp.training._kernels import prepare_rows
 from corrdp.training._layout import GradientLayout, standardizing_scale
+from corrdp.training._prepared_rows import prepare_rows
 from corrdp.training._solver import LARGEST_PARAMETER
 from descent_examples import example_plan, example_rows
 
@@ -150,7 +150,7 @@ def test_a_record_moves_the_sum_by_its_own_terms_alone(table, kind, size):
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_the_number_of_threads_changes_no_bit(table, monkeypatch):
-    monkeypatch.setattr("corrdp.training._kernel_numba._TILES_PER_THREAD", 1)
+    monkeypatch.setattr("corrdp.training.kernels._compiled._TILES_PER_THREAD", 1)
     example = Example(table, "logistic, compiled")
     alone, together = [], []
     for n_threads, found in ((1, alone), (2, together)):

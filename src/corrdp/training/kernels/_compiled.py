@@ -1,6 +1,6 @@
 """The gradient kernel fused in one pass per tile, compiled by numba.
 
-The same sums as `corrdp.training._kernel_numpy`, where they are explained; a test
+The same sums as `corrdp.training.kernels._plain`, where they are explained; a test
 holds the two together. Loops run over the rows of a tile, which are adjacent in
 memory, so that the compiler turns every one of them into vector instructions; columns
 are taken four at a time, which quarters the traffic to the running sums.
@@ -23,8 +23,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.training._kernel_grids import Models, Tiles, counted, public_grids
 from corrdp.training._tiles import GroupRules, RowTiles
+from corrdp.training.kernels._grids import Models, Tiles, counted, public_grids
 
 TILE_ROWS = 512
 _TILES_PER_THREAD = 32  # fewer are done before a second thread has started

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
-from corrdp.training._sensitivity_geometry import (
+from corrdp.training.sensitivity._corners import (
     ChangedFeatures,
     FeatureGeometry,
     group_radius,
 )
-from corrdp.training._sensitivity_rows import Chain, Corner
+from corrdp.training.sensitivity._rows import Chain, Corner
 
 BoolArray = NDArray[np.bool_]
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.training._sensitivity_residuals import ResidualPairs
-from corrdp.training._sensitivity_rows import Corner
-from corrdp.training._sensitivity_table import MoveTable
+from corrdp.training.sensitivity._residuals import ResidualPairs
+from corrdp.training.sensitivity._rows import Corner
+from corrdp.training.sensitivity._table import MoveTable
 
 ROUNDING = 1e-12
 

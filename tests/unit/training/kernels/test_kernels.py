@@ -15,7 +15,6 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
 )
-from corrdp.training._kernels import gradient_sums, prepare_rows
 from corrdp.training._layout import (
     GradientGroup,
     GradientLayout,
@@ -27,6 +26,7 @@ from corrdp.training._losses import (
     MultinomialLoss,
     SquaredLoss,
 )
+from corrdp.training._prepared_rows import gradient_sums, prepare_rows
 from corrdp.training._records import record_gradients
 
 N_ROWS = 700  # more than two tiles of the compiled kernel, the last one padded

@@ -1,7 +1,7 @@
 """The bounds of scalar losses in one compiled pass, for use at every step.
 
-The same formulas as `_sensitivity_scores`, `_sensitivity_residuals` and
-`_sensitivity_moves`, where they are explained; a test holds the two together.
+The same formulas as `_scores`, `_residuals` and `_movement` of `training/sensitivity`,
+where they are explained; a test holds the two together.
 """
 
 import math

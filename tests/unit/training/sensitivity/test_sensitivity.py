@@ -24,7 +24,7 @@ from corrdp.training._losses import (
     SquaredLoss,
     UnclippedSquaredLoss,
 )
-from corrdp.training._sensitivity import GradientSensitivity
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import Problem, corner_moves, small_policy
 
 ROOT_TWO = math.sqrt(2.0)

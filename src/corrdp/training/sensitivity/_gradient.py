@@ -20,21 +20,21 @@ from corrdp.training._losses import (
     SquaredLoss,
     UnclippedSquaredLoss,
 )
-from corrdp.training._sensitivity_geometry import (
+from corrdp.training.sensitivity._corners import (
     FeatureGeometry,
     feature_geometries,
     regrouped,
 )
-from corrdp.training._sensitivity_moves import group_moves
-from corrdp.training._sensitivity_residuals import (
+from corrdp.training.sensitivity._movement import group_moves
+from corrdp.training.sensitivity._residuals import (
     ResidualPairs,
     box_pairs,
     logistic_pairs,
     softmax_gap,
 )
-from corrdp.training._sensitivity_rows import chains_of
-from corrdp.training._sensitivity_scores import ScoreRanges, Scores
-from corrdp.training._sensitivity_table import move_table
+from corrdp.training.sensitivity._rows import chains_of
+from corrdp.training.sensitivity._scores import ScoreRanges, Scores
+from corrdp.training.sensitivity._table import move_table
 
 
 class GradientSensitivity:
@@ -264,7 +264,7 @@ class GradientSensitivity:
 def _compiled_function() -> Callable[..., FloatArray] | None:
     if importlib.util.find_spec("numba") is None:
         return None
-    module = importlib.import_module("corrdp.training._sensitivity_compiled")
+    module = importlib.import_module("corrdp.training.kernels._bounds")
     function: Callable[..., FloatArray] = module.scalar_bounds
     return function
 
