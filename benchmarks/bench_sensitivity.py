@@ -22,7 +22,7 @@ from corrdp.policy import (
     policy_blocks,
 )
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import LogisticLoss, SquaredLoss
+from corrdp.training.losses import LogisticLoss, SquaredLoss
 from corrdp.training.sensitivity._corners import feature_geometries
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from corrdp.training.sensitivity._movement import group_moves

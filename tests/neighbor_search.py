@@ -23,8 +23,8 @@ from corrdp.policy import (
 )
 from corrdp.policy._curves import hat_codes
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import Loss, MultinomialLoss
 from corrdp.training._records import record_gradients
+from corrdp.training.losses import Loss, MultinomialLoss
 
 _SCORES = {False: 0.0, True: 0.5, "sensitive": 1.0}
 

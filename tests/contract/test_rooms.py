@@ -26,7 +26,7 @@ PLANTED = [
     ("theory/_checks.py", "import pandas", "numbers only"),
     ("policy/_budget.py", "from corrdp.leakage import METRICS", "never back"),
     ("attic/__init__.py", "", "never back"),
-    ("training/_losses.py", "import corrdp.accounting._gaussian", "private modules"),
+    ("training/_risk.py", "import corrdp.accounting._gaussian", "private modules"),
     ("torch/mlp.py", "from corrdp.training import _layout", "private modules"),
     ("studio/_jobs.py", "import corrdp.report._page", "private modules"),
     ("report/_html.py", "import corrdp.estimators._base", "private modules"),

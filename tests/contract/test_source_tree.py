@@ -101,3 +101,24 @@ def test_no_parameter_is_called_eps(word):
             if isinstance(node, ast.arg) and node.arg == word:
                 offenders.append(f"{path.name}:{node.lineno}")
     assert offenders == []
+
+
+def asks_for_the_class_of_a_loss(path: Path) -> list[str]:
+    """Return where a file decides by `isinstance` what a loss could say of itself."""
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "isinstance"
+        and re.search(r"\w+Loss\b", ast.unparse(node.args[1]))
+    ]
+
+
+def test_losses_speak_for_themselves(tmp_path, monkeypatch):
+    assert [
+        place for path in SOURCES for place in asks_for_the_class_of_a_loss(path)
+    ] == []
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    planted = tmp_path / "ladder.py"
+    planted.write_text("1\nisinstance(plan.loss, LogisticLoss | HuberLoss)\n")
+    assert asks_for_the_class_of_a_loss(planted) == ["ladder.py:2"]

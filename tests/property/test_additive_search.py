@@ -12,7 +12,7 @@ import pytest
 from corrdp.policy import policy_blocks
 from corrdp.training import _sensitivity
 from corrdp.training._layout import GradientLayout, standardizing_scale
-from corrdp.training._losses import LogisticLoss, MultinomialLoss, SquaredLoss
+from corrdp.training.losses import LogisticLoss, MultinomialLoss, SquaredLoss
 from corrdp.training.sensitivity._corners import feature_geometries
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import Problem, corner_moves, small_policy, worst_ratio

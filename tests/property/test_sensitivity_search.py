@@ -21,14 +21,14 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._losses import (
+from corrdp.training._records import record_gradients
+from corrdp.training.losses import (
     HuberLoss,
     LogisticLoss,
     MultinomialLoss,
     SquaredLoss,
     UnclippedSquaredLoss,
 )
-from corrdp.training._records import record_gradients
 from corrdp.training.sensitivity._corners import feature_geometries
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import (

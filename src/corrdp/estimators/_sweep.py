@@ -35,7 +35,6 @@ from corrdp.training import (
     CONSTANT,
     Descent,
     GradientLayout,
-    LogisticLoss,
     Loss,
     PreparedRows,
     TrainingPlan,
@@ -229,12 +228,7 @@ class _Table:
     def score(self, coef: FloatArray, intercept: Any) -> float:
         """Return the accuracy, or R squared."""
         predicted = self.codes @ coef + intercept
-        if predicted.ndim == 2:
-            return float(np.mean(predicted.argmax(axis=1) == self.labels))
-        if isinstance(self.loss, LogisticLoss):
-            return float(np.mean((predicted > 0) == (self.labels > 0.5)))
-        error = np.mean((predicted - self.labels) ** 2)
-        return float(1.0 - error / np.var(self.labels))
+        return self.loss.quality(predicted, self.labels)
 
     def plain_score(self, method: Method) -> float:
         """Return the score of the model of least risk, without any privacy."""

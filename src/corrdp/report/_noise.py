@@ -13,8 +13,6 @@ from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training import (
     GradientSensitivity,
-    LogisticLoss,
-    MultinomialLoss,
     TrainingPlan,
     noise_gains,
     nominal_coef,
@@ -93,6 +91,6 @@ def _curvatures(plan: TrainingPlan) -> FloatArray:
         number = block.kind is BlockKind.NUMBER
         variance[block.columns] = 1 / 3 if number else share * max(1 - share, 0.25)
     slope = 1.0
-    if isinstance(plan.loss, LogisticLoss | MultinomialLoss):
+    if plan.loss.is_likelihood:
         slope = _RESIDUAL_SLOPE
     return slope * variance

@@ -25,13 +25,6 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._losses import (
-    HuberLoss,
-    LogisticLoss,
-    Loss,
-    MultinomialLoss,
-    SquaredLoss,
-)
 from corrdp.training._means import means_noise
 from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
@@ -55,6 +48,13 @@ from corrdp.training._tiling import (
 )
 from corrdp.training._typical_sizes import SQUARED_LOSS, nominal_coef
 from corrdp.training._workers import SegmentWorkers
+from corrdp.training.losses import (
+    HuberLoss,
+    LogisticLoss,
+    Loss,
+    MultinomialLoss,
+    SquaredLoss,
+)
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 __all__ = [

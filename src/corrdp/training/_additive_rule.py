@@ -19,7 +19,6 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._losses import LogisticLoss, MultinomialLoss
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._prediction import Prediction
 from corrdp.training._spending import Spending
@@ -81,9 +80,7 @@ def knot_deviation(plan: TrainingPlan) -> float:
     labels, all of their scores together.
     """
     noise = column_noise(plan)
-    slope = plan.loss.lipschitz
-    if isinstance(plan.loss, MultinomialLoss):
-        slope = LogisticLoss().lipschitz  # labels against each other, two by two
+    slope = plan.loss.lipschitz_of_two
     free = math.sqrt(plan.loss.n_free_outputs)
     squares = [
         (free * float(noise[block.start]) * len(block.positions) / slope) ** 2

@@ -1,16 +1,14 @@
 """The noisy constant: a model of the labels alone, for budgets that buy no more."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from corrdp._typing import FloatArray
 from corrdp.policy import NeighborClass
-from corrdp.training._losses import LogisticLoss, Loss, MultinomialLoss
+from corrdp.training.losses import Loss
 
 
 def constant_noise(
@@ -33,7 +31,7 @@ def constant_noise(
     move the sum; another moves it by at most 1, or by the root of 2 if there is one
     indicator per label (`docs/theory/default_rule.md`, Proposition 4).
     """
-    reach = math.sqrt(2.0) if isinstance(loss, MultinomialLoss) else 1.0
+    reach = loss.label_reach
     moved = [c.name for c in classes if c.label_changes]
     if not moved:
         return 0.0, dict.fromkeys((c.name for c in classes), 0.0)
@@ -65,18 +63,5 @@ def release_constant(
     (`docs/theory/default_rule.md`, Proposition 4).
     """
     n_rows = len(labels)
-    if isinstance(loss, MultinomialLoss):
-        counts = np.bincount(labels.astype(np.int64), minlength=loss.n_classes)
-        noisy = counts + noise_scale * rng.standard_normal(loss.n_classes)
-        scores = np.log(np.clip(noisy / n_rows, _least(n_rows), None))
-        return np.asarray(scores - scores.mean())
-    mean = float(labels.sum() + noise_scale * rng.standard_normal()) / n_rows
-    if isinstance(loss, LogisticLoss):
-        least = _least(n_rows)
-        return float(logit(min(max(mean, least), 1.0 - least)))
-    return min(max(mean, -0.5), 0.5)
-
-
-def _least(n_rows: int) -> float:
-    """Return the smallest rate that is believed: one in twice the rows and more."""
-    return 1.0 / (2.0 * n_rows + 2.0)
+    noise = noise_scale * rng.standard_normal(loss.n_outputs)
+    return loss.best_constant(loss.label_sums(labels) + noise, n_rows)

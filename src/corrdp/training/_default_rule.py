@@ -23,7 +23,6 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._losses import HuberLoss, Loss, SquaredLoss
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prediction import Prediction
 from corrdp.training._spending import Spending
@@ -33,6 +32,7 @@ from corrdp.training._typical_sizes import (
     nominal_coef,
     typical_sizes,
 )
+from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 MOMENTUM = 0.9
@@ -120,11 +120,7 @@ class PublicFacts:
 
         One bound weighs a record alike everywhere: steps minimize a Huber loss.
         """
-        if isinstance(self.loss, SquaredLoss):
-            return SquaredLoss(min(self.loss.residual_bound, self.largest_residual))
-        if isinstance(self.loss, HuberLoss):
-            return HuberLoss(min(self.loss.threshold, self.largest_residual))
-        return self.loss
+        return self.loss.bounded_by(self.largest_residual)
 
     @property
     def largest_residual(self) -> float:
@@ -180,7 +176,7 @@ class PublicFacts:
     @property
     def bounds_residuals(self) -> bool:
         """Whether residuals need a bound: those of probabilities have one."""
-        return isinstance(self.loss, SquaredLoss | HuberLoss)
+        return self.loss.clips_residuals_at is not None
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
@@ -436,9 +432,9 @@ class _Candidate:
 
 def _growth(facts: PublicFacts, loss: Loss, *, flat: bool) -> float:
     """Return how far an adapted residual bound may grow, in units of the first one."""
-    if flat or not isinstance(loss, SquaredLoss):
+    if flat or not loss.adapts_residual_bound:
         return FREE_GROWTH
-    return max(1.0, facts.largest_residual / loss.residual_bound)
+    return max(1.0, facts.largest_residual / loss.residual_limit)
 
 
 def _influence_bias(facts: PublicFacts, influence: float) -> float:

@@ -14,11 +14,6 @@ from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._column_steps import column_curvature
 from corrdp.training._constant import release_constant
 from corrdp.training._epochs import Epochs
-from corrdp.training._losses import (
-    LARGEST_RESIDUAL_BOUND,
-    SMALLEST_RESIDUAL_BOUND,
-    Loss,
-)
 from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
@@ -28,6 +23,11 @@ from corrdp.training._solver import Direction, Iterates, Solver, StepRule
 from corrdp.training._tiling import TiledTable
 from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training._walk import Walk
+from corrdp.training.losses import (
+    LARGEST_RESIDUAL_BOUND,
+    SMALLEST_RESIDUAL_BOUND,
+    Loss,
+)
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 _COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipped

@@ -12,10 +12,10 @@ from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._constant import constant_noise
 from corrdp.training._epochs import Schedule
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import Loss
 from corrdp.training._prediction import Prediction
 from corrdp.training._solver import Solver
 from corrdp.training._spending import Spending
+from corrdp.training.losses import Loss
 
 CONSTANT = "constant"  # the plan that learns labels alone
 

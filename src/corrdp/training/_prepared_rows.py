@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import check_residual_bound
 from corrdp.training._shards import GradientQuestion, SegmentHost
 from corrdp.training._solver import LARGEST_PARAMETER
 from corrdp.training._tiles import GroupRules, RowTiles
 from corrdp.training.kernels._choice import kernel_module
+from corrdp.training.losses import check_residual_bound
 
 
 @dataclass(frozen=True, eq=False)

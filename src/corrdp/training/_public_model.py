@@ -7,18 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, softmax
 
 from corrdp._typing import FloatArray
 from corrdp.policy import Block
 from corrdp.training._layout import central_reference, standardizing_scale
-from corrdp.training._losses import (
-    LogisticLoss,
-    Loss,
-    MultinomialLoss,
-    SquaredLoss,
-)
 from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training.losses import (
+    Loss,
+)
 
 RIDGES = (0.3, 1.0, 3.0)  # in units of the nominal one
 N_FOLDS = 5
@@ -78,7 +74,7 @@ class PublicModel:
             ridge * nominal: _left_out(rows, y, loss, ridge * nominal, fold)
             for ridge in RIDGES
         }
-        risks = {r: float(_values(s, y, loss).mean()) for r, s in left_out.items()}
+        risks = {r: float(loss.value(s, y).mean()) for r, s in left_out.items()}
         best = min(risks, key=lambda ridge: risks[ridge])
         solution = _ridge_fit(rows, y, loss, best)
         slope, constant = solution[:-1], solution[-1]
@@ -88,7 +84,7 @@ class PublicModel:
             constant - center @ coef,
             len(rows),
             _excess(rows, y, rows @ solution, loss, best),
-            _score(left_out[best], y, loss),
+            loss.quality(left_out[best], y),
         )
 
     def share(self, private_excess: float) -> float:
@@ -119,7 +115,7 @@ def _nominal_ridge(y: NDArray[Any], loss: Loss, blocks: tuple[Block, ...]) -> fl
     """
     n_features = len({block.part for block in blocks})
     travel = typical_sizes(loss).travel
-    variance = 1.0 if _is_likelihood(loss) else max(float(np.var(y)) / 2, 1e-6)
+    variance = 1.0 if loss.is_likelihood else max(float(np.var(y)) / 2, 1e-6)
     return variance * n_features / (travel**2 * len(y))
 
 
@@ -129,30 +125,15 @@ def _excess(
     """Return half the effective number of weights over rows, times the variance."""
     freedom = 0.0
     penalty = np.append(np.full(rows.shape[1] - 1, ridge), 0.0)
-    for weight in _curvatures(score, loss).T:
+    for weight in loss.curvature(score).T:
         curvature = (rows * weight[:, None]).T @ rows / len(rows)
         solved = np.linalg.lstsq(curvature + np.diag(penalty), curvature, rcond=None)
         freedom += float(np.trace(solved[0]))
-    if _is_likelihood(loss):
+    if loss.is_likelihood:
         variance = loss.n_free_outputs / loss.n_outputs
     else:
         variance = float(np.mean((score - y) ** 2))
     return UNLIKE * variance * freedom / (2 * len(rows))
-
-
-def _curvatures(score: FloatArray, loss: Loss) -> FloatArray:
-    """Return the derivative of every residual in its score, shape (n, n_outputs)."""
-    if isinstance(loss, MultinomialLoss):
-        chance = softmax(score, axis=1)
-        return np.asarray(chance * (1.0 - chance))
-    if isinstance(loss, LogisticLoss):
-        chance = expit(score)
-        return np.asarray(chance * (1.0 - chance))[:, None]
-    return np.ones((len(score), 1))
-
-
-def _is_likelihood(loss: Loss) -> bool:
-    return isinstance(loss, LogisticLoss | MultinomialLoss)
 
 
 def _left_out(
@@ -173,7 +154,7 @@ def _ridge_fit(
     """Return parameters of least mean loss plus ridge, the constant last and free."""
     n_rows, n_columns = rows.shape
     penalty = np.append(np.full(n_columns - 1, ridge), 1e-9)
-    if isinstance(loss, SquaredLoss):
+    if loss.is_least_squares:
         moments = rows.T @ rows / n_rows + np.diag(penalty)
         return np.linalg.solve(moments, rows.T @ y / n_rows)
     shape = (n_columns, *([loss.n_outputs] if loss.n_outputs > 1 else []))
@@ -191,19 +172,3 @@ def _ridge_fit(
     first = np.zeros(math.prod(shape))
     result = minimize(risk, first, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(result.x).reshape(shape)
-
-
-def _values(score: FloatArray, y: NDArray[Any], loss: Loss) -> FloatArray:
-    if isinstance(loss, SquaredLoss):  # its bound on residuals serves privacy alone
-        return np.asarray((score - y) ** 2 / 2)
-    return loss.value(score, y)
-
-
-def _score(scores: FloatArray, y: NDArray[Any], loss: Loss) -> float:
-    if scores.ndim == 2:
-        return float(np.mean(scores.argmax(axis=1) == y))
-    if isinstance(loss, LogisticLoss):
-        return float(np.mean((scores > 0) == (y > 0.5)))
-    spread = float(np.var(y))
-    error = float(np.mean((scores - y) ** 2))
-    return 1.0 - error / spread if spread > 0 else 0.0

@@ -7,7 +7,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import Loss
+from corrdp.training.losses import Loss
 
 
 def record_gradients(

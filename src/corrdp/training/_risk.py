@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from corrdp._typing import FloatArray
-from corrdp.training._losses import Loss, SquaredLoss
+from corrdp.training.losses import Loss
 
 _RIDGE = 1e-8  # one-hot codes and an intercept are collinear; any solution will do
 
@@ -26,7 +26,7 @@ def minimize_risk(
     None whatsoever: a yardstick for `docs/theory/default_rule.md`.
     """
     design = np.column_stack([codes, np.ones(len(codes))])
-    if isinstance(loss, SquaredLoss):  # a bound on residuals serves privacy alone
+    if loss.is_least_squares:  # a bound on residuals serves privacy alone
         if ridge > 0.0:  # rows that say: every weight is 0
             size = design.shape[1]
             wall = math.sqrt(ridge * len(y)) * np.eye(size)[:-1]

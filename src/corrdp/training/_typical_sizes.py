@@ -9,13 +9,7 @@ from scipy.special import ndtr
 
 from corrdp._typing import FloatArray
 from corrdp.policy import Block
-from corrdp.training._losses import (
-    HuberLoss,
-    LogisticLoss,
-    Loss,
-    MultinomialLoss,
-    SquaredLoss,
-)
+from corrdp.training.losses import Loss, SquaredLoss
 
 LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
 SQUARED_LOSS = SquaredLoss(LABEL_RANGE / 4)  # training begins with this bound
@@ -63,7 +57,7 @@ class TypicalSizes:
 
 def typical_sizes(loss: Loss) -> TypicalSizes:
     """Return the typical sizes of a loss (`docs/theory/default_rule.md`, section 2)."""
-    if isinstance(loss, LogisticLoss | MultinomialLoss):
+    if loss.is_likelihood:
         # Scores of two classes differ as those of a binary model would; K = 2 is one.
         n_classes = max(2, loss.n_outputs)
         risk = math.log(n_classes)
@@ -80,9 +74,7 @@ def typical_sizes(loss: Loss) -> TypicalSizes:
             influence_bias=0.36 * risk / math.log(2.0),
         )
     residual = LABEL_RANGE / 8
-    threshold = math.inf
-    if isinstance(loss, HuberLoss):
-        threshold = loss.threshold
+    threshold = loss.linear_beyond
     risk = _huber_risk(threshold)
     return TypicalSizes(
         residual=min(residual, threshold),

@@ -103,9 +103,9 @@ def test_the_release_adds_the_noise_that_is_priced(label):
 
         asked = 0
 
-        def standard_normal(self, size=None):
-            Draws.asked += 1 if size is None else size
-            return 0.25 if size is None else np.full(size, 0.25) * np.arange(size)
+        def standard_normal(self, size):
+            Draws.asked += size
+            return 0.25 * np.arange(1, size + 1)
 
     n_rows = 4000
     labels = np.resize([0.0, 1.0] if label != "number" else [0.0, 0.2], n_rows)
@@ -114,7 +114,7 @@ def test_the_release_adds_the_noise_that_is_priced(label):
     shift = 0.25 * noise_scale * scale
     total = summed(labels, loss)
     if label == "three":
-        expected = np.log((total + shift * np.arange(3)) / n_rows)
+        expected = np.log((total + shift * np.arange(1, 4)) / n_rows)
         np.testing.assert_allclose(value, expected - expected.mean())
     else:
         mean = (total[0] + shift) / n_rows

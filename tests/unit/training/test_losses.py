@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corrdp.exceptions import CorrDPError
-from corrdp.training._losses import (
+from corrdp.training.losses import (
     HuberLoss,
     LogisticLoss,
     MultinomialLoss,

@@ -13,8 +13,8 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._losses import LogisticLoss, MultinomialLoss, SquaredLoss
 from corrdp.training._records import record_gradients
+from corrdp.training.losses import LogisticLoss, MultinomialLoss, SquaredLoss
 from neighbor_search import Problem, all_records, small_policy
 
 POLICY = small_policy()

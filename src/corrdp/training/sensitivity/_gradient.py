@@ -13,27 +13,16 @@ from corrdp.accounting import Group, SensitivityTable
 from corrdp.exceptions import CorrDPError, MissingBoundError
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import (
-    LogisticLoss,
-    Loss,
-    MultinomialLoss,
-    SquaredLoss,
-    UnclippedSquaredLoss,
-)
+from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._corners import (
     FeatureGeometry,
     feature_geometries,
     regrouped,
 )
 from corrdp.training.sensitivity._movement import group_moves
-from corrdp.training.sensitivity._residuals import (
-    ResidualPairs,
-    box_pairs,
-    logistic_pairs,
-    softmax_gap,
-)
+from corrdp.training.sensitivity._residuals import LabelChanges, ResidualPairs
 from corrdp.training.sensitivity._rows import chains_of
-from corrdp.training.sensitivity._scores import ScoreRanges, Scores
+from corrdp.training.sensitivity._scores import ScoreRanges
 from corrdp.training.sensitivity._table import move_table
 
 
@@ -113,14 +102,11 @@ class GradientSensitivity:
             else like.scores
         )
         self._table = move_table(layout, geometries, self.classes, chains)
-        self._compiled = _compiled_function() if compiled else None
-        if loss.n_outputs > 1:
-            self._compiled = None
-        self._label_changes = np.array(
-            [float(neighbor.label_changes) for neighbor in self.classes]
-        )
+        wanted = compiled and loss.has_compiled_bounds
+        self._compiled = _compiled_function() if wanted else None
+        changes = np.array([float(neighbor.label_changes) for neighbor in self.classes])
         low, high = self.label_bounds
-        self._label_gap = self._label_changes * (high - low)
+        self._labels = LabelChanges(self.label_bounds, changes, changes * (high - low))
 
     def bounds(
         self,
@@ -143,17 +129,14 @@ class GradientSensitivity:
         """
         loss = self.loss
         if residual_bound is not None:
-            if not isinstance(loss, SquaredLoss):
-                raise CorrDPError(
-                    f"residual_bound={residual_bound!r} was given for a "
-                    f"{type(loss).__name__}, which has none. Leave it out."
-                )
-            loss = SquaredLoss(residual_bound)
+            loss = loss.with_residual_bound(residual_bound)
         if anchor is None and self._compiled is not None:
             return self._compiled_bounds(coef, loss)
         if anchor is None:
-            return self._moves(self._pairs_of(loss, self.scores.at(coef)))
-        return self._moves(self._difference_pairs(loss, coef, anchor))
+            return self._moves(loss.residual_pairs(self.scores.at(coef), self._labels))
+        difference = (coef - anchor, coef, anchor)
+        step, here, there = (self.scores.at(part) for part in difference)
+        return self._moves(loss.difference_pairs(step, here, there, self._labels))
 
     def worst_case_bounds(self, parameter_radius: float | None = None) -> FloatArray:
         """Return bounds for all parameters, or all of 2-norm up to a radius.
@@ -168,7 +151,7 @@ class GradientSensitivity:
                 "Pass the radius they are projected on, or clip the residual."
             )
         scores = self.scores.up_to(radius)
-        return self._moves(self._pairs_of(self.loss, scores))
+        return self._moves(self.loss.residual_pairs(scores, self._labels))
 
     def contribution(self) -> FloatArray:
         """Return the largest norm of one record's part, shape (n_groups,).
@@ -196,69 +179,15 @@ class GradientSensitivity:
             np.asarray(coef, dtype=np.float64),
             self.scores.corners,
             self._table,
-            isinstance(loss, LogisticLoss),
+            loss.label_fixes_sign,
             loss.residual_limit,
             self.label_bounds,
-            self._label_gap,
+            self._labels.gap,
         )
         return bounds
 
     def _moves(self, pairs: ResidualPairs) -> FloatArray:
         return group_moves(self._table, pairs, scalar=self.loss.n_outputs == 1)
-
-    def _pairs_of(self, loss: Loss, scores: Scores) -> ResidualPairs:
-        if isinstance(loss, LogisticLoss):
-            limit = max(scores.high, -scores.low)
-            return logistic_pairs(limit, scores.change, scores.reference_change)
-        peak = self._largest_residual(loss, scores)
-        return box_pairs(peak, *self._gaps(loss, scores))
-
-    def _difference_pairs(
-        self, loss: Loss, coef: FloatArray, anchor: FloatArray
-    ) -> ResidualPairs:
-        """Return the pairs of differences of residuals at `coef` and `anchor`.
-
-        A difference is at most what the residual can move over the step, and moves
-        with the record at most as both residuals do.
-        """
-        step = self.scores.at(coef - anchor)
-        if isinstance(loss, UnclippedSquaredLoss):
-            peak = max(step.high, -step.low)
-            return box_pairs(peak, step.change, step.reference_change)
-        if isinstance(loss, MultinomialLoss):
-            peak = float(softmax_gap(np.array(step.high), np.array(step.spread_limit)))
-        elif isinstance(loss, LogisticLoss):
-            peak = math.tanh(max(step.high, -step.low) / 4.0)
-        else:
-            peak = min(2.0 * loss.residual_limit, max(step.high, -step.low))
-        here = self._gaps(loss, self.scores.at(coef), cancels=True)
-        there = self._gaps(loss, self.scores.at(anchor), cancels=True)
-        return box_pairs(peak, here[0] + there[0], here[1] + there[1])
-
-    def _largest_residual(self, loss: Loss, scores: Scores) -> float:
-        if isinstance(loss, MultinomialLoss):
-            return loss.residual_limit
-        low, high = self.label_bounds
-        return min(loss.residual_limit, max(scores.high - low, high - scores.low))
-
-    def _gaps(
-        self, loss: Loss, scores: Scores, *, cancels: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return how far residual and reference residual move under each class.
-
-        In a difference of residuals the label cancels unless residuals are clipped.
-        """
-        if isinstance(loss, LogisticLoss):
-            change, reference = scores.change, scores.reference_change
-            return np.tanh(change / 4.0), np.tanh(reference / 4.0)
-        if isinstance(loss, MultinomialLoss):
-            label = math.sqrt(2.0) * self._label_changes * (not cancels)
-            return (
-                softmax_gap(scores.change, scores.spread) + label,
-                softmax_gap(scores.reference_change, scores.reference_spread) + label,
-            )
-        gap = self._label_gap
-        return scores.change + gap, scores.reference_change + gap
 
 
 def _compiled_function() -> Callable[..., FloatArray] | None:

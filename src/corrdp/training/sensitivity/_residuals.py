@@ -20,6 +20,50 @@ _LARGEST_SCORE = 700.0
 _ROUNDING = 1e-12
 
 
+class Scores(NamedTuple):
+    """Reach of the scores over the domain, at given parameters.
+
+    Attributes
+    ----------
+    low, high : float
+        Smallest and largest score; with several outputs, minus and plus the largest
+        2-norm.
+    spread_limit : float
+        Largest difference between two outputs of one record; 0 for one output.
+    change, reference_change : array of float, shape (n_classes,)
+        Largest 2-norm of the change of the score, over all changed features and
+        over those that the reference does not replace.
+    spread, reference_spread : array of float, shape (n_classes,)
+        The same for the largest entry minus the smallest.
+    """
+
+    low: float
+    high: float
+    spread_limit: float
+    change: FloatArray
+    reference_change: FloatArray
+    spread: FloatArray
+    reference_spread: FloatArray
+
+
+class LabelChanges(NamedTuple):
+    """What is declared about labels, and what classes of neighbors do to them.
+
+    Attributes
+    ----------
+    bounds : pair of float
+        Smallest and largest label, if labels are numbers.
+    changes : array of float, shape (n_classes,)
+        1 where a class may change the label.
+    gap : array of float, shape (n_classes,)
+        How far it may move a label that is a number.
+    """
+
+    bounds: tuple[float, float]
+    changes: FloatArray
+    gap: FloatArray
+
+
 class ResidualPairs(NamedTuple):
     """Outer bounds of the residual pairs, one entry per class.
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import LogisticLoss, Loss
+from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._corners import ChangedFeatures, FeatureGeometry
 
 
@@ -79,7 +79,7 @@ def chains_of(
         for index, group in enumerate(layout.groups)
         if math.isfinite(group.influence_bound)
     }
-    signed = isinstance(loss, LogisticLoss)
+    signed = loss.label_fixes_sign
     all_changed = ChangedFeatures(geometries)
     for neighbor in classes:
         changed = all_changed.of(neighbor.features)

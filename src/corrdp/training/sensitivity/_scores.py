@@ -12,32 +12,7 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
 from corrdp.training.sensitivity._corners import ChangedFeatures, FeatureGeometry
-
-
-class Scores(NamedTuple):
-    """Reach of the scores over the domain, at given parameters.
-
-    Attributes
-    ----------
-    low, high : float
-        Smallest and largest score; with several outputs, minus and plus the largest
-        2-norm.
-    spread_limit : float
-        Largest difference between two outputs of one record; 0 for one output.
-    change, reference_change : array of float, shape (n_classes,)
-        Largest 2-norm of the change of the score, over all changed features and
-        over those that the reference does not replace.
-    spread, reference_spread : array of float, shape (n_classes,)
-        The same for the largest entry minus the smallest.
-    """
-
-    low: float
-    high: float
-    spread_limit: float
-    change: FloatArray
-    reference_change: FloatArray
-    spread: FloatArray
-    reference_spread: FloatArray
+from corrdp.training.sensitivity._residuals import Scores
 
 
 class CornerScores(NamedTuple):

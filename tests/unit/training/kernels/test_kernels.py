@@ -20,14 +20,14 @@ from corrdp.training._layout import (
     GradientLayout,
     standardizing_scale,
 )
-from corrdp.training._losses import (
+from corrdp.training._prepared_rows import gradient_sums, prepare_rows
+from corrdp.training._records import record_gradients
+from corrdp.training.losses import (
     HuberLoss,
     LogisticLoss,
     MultinomialLoss,
     SquaredLoss,
 )
-from corrdp.training._prepared_rows import gradient_sums, prepare_rows
-from corrdp.training._records import record_gradients
 
 N_ROWS = 700  # more than two tiles of the compiled kernel, the last one padded
 

@@ -17,7 +17,7 @@ from corrdp.policy import (
     policy_blocks,
 )
 from corrdp.training._layout import GradientLayout
-from corrdp.training._losses import (
+from corrdp.training.losses import (
     HuberLoss,
     LogisticLoss,
     MultinomialLoss,
