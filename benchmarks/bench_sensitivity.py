@@ -25,11 +25,11 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training.losses import LogisticLoss, SquaredLoss
 from corrdp.training.sensitivity._corners import feature_geometries
 from corrdp.training.sensitivity._gradient import GradientSensitivity
-from corrdp.training.sensitivity._movement import group_moves
+from corrdp.training.sensitivity._movement import movement_bounds
 from corrdp.training.sensitivity._residuals import logistic_pairs
 from corrdp.training.sensitivity._rows import chains_of
 from corrdp.training.sensitivity._scores import ScoreRanges
-from corrdp.training.sensitivity._table import move_table
+from corrdp.training.sensitivity._table import movement_table
 
 EPSILON, DELTA = 1.0, 1e-5
 N_CALLS = 200
@@ -154,9 +154,11 @@ def without_lens(sensitivity: GradientSensitivity, coef: np.ndarray) -> np.ndarr
     scores = ScoreRanges(layout, geometries, classes, None).at(coef)
     limit = max(scores.high, -scores.low)
     pairs = logistic_pairs(limit, scores.change, scores.reference_change)
-    box = pairs._replace(peak=1.0, bend=pairs.end, slope=np.zeros_like(pairs.end))
-    return group_moves(
-        move_table(layout, geometries, classes, chains), box, scalar=True
+    box = pairs._replace(
+        peak=1.0, peak_gap=pairs.largest_gap, slope=np.zeros_like(pairs.largest_gap)
+    )
+    return movement_bounds(
+        movement_table(layout, geometries, classes, chains), box, scalar=True
     )
 
 

@@ -50,7 +50,7 @@ def problem_of(loss, *, radius=math.inf, influence=math.inf, **options):
 def largest_use(problem, *, seeds=(0, 1), spreads=(0.0, 0.7, 3.0)):
     """Return by how much of the bound the worst pair of neighbors moves anything."""
     sensitivity = GradientSensitivity(problem.loss, problem.layout, problem.classes)
-    owner = np.array(sensitivity.row_classes)
+    owner = np.array(sensitivity.owneres)
     used = []
     for seed in seeds:
         rng = np.random.default_rng(seed)

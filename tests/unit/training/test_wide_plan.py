@@ -26,7 +26,7 @@ from corrdp.training import (
 )
 from corrdp.training.sensitivity._corners import feature_geometries
 from corrdp.training.sensitivity._rows import chains_of
-from corrdp.training.sensitivity._table import move_table
+from corrdp.training.sensitivity._table import movement_table
 
 
 def _policy(n_columns, label=("a", "b")):
@@ -110,7 +110,7 @@ def test_what_stays_and_what_moves_is_added_up_feature_by_feature(joint, radius)
     )
     geometries = feature_geometries(layout)
     chains = tuple(chains_of(LogisticLoss(), layout, geometries, classes))
-    table = move_table(layout, geometries, classes, chains)
+    table = movement_table(layout, geometries, classes, chains)
     row = 0
     for chain in chains:
         still, spread = np.zeros((2, len(layout.groups)))
@@ -120,7 +120,7 @@ def test_what_stays_and_what_moves_is_added_up_feature_by_feature(joint, radius)
             else:
                 still[geometry.group] += geometry.radius**2
         for _ in chain.corners:
-            assert (table.still[row] == still).all()
+            assert (table.unchanged_square[row] == still).all()
             moved = np.minimum(np.sqrt(spread), 2.0 * table.radius)
             assert (table.diameter[row] == moved).all()
             row += 1

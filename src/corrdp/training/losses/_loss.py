@@ -49,8 +49,8 @@ class Loss(ABC):
         Whether the label alone decides about the sign of the residual, so that its
         change flips the sign.
     has_compiled_bounds : bool
-        Whether `kernels/_bounds.py` knows its pairs of residuals; others are computed
-        in numpy.
+        Whether `kernels/_scalar_bounds.py` knows its pairs of residuals; bounds of
+        other losses are computed in numpy.
     """
 
     lipschitz: ClassVar[float]

@@ -1,4 +1,4 @@
-"""How far one record can move each group of a gradient, at the current parameters."""
+"""The claim: how far one record moves each group of a gradient (sections 1 and 5)."""
 
 import importlib
 import importlib.util
@@ -19,11 +19,11 @@ from corrdp.training.sensitivity._corners import (
     feature_geometries,
     regrouped,
 )
-from corrdp.training.sensitivity._movement import group_moves
+from corrdp.training.sensitivity._movement import movement_bounds
 from corrdp.training.sensitivity._residuals import LabelChanges, ResidualPairs
 from corrdp.training.sensitivity._rows import chains_of
 from corrdp.training.sensitivity._scores import ScoreRanges
-from corrdp.training.sensitivity._table import move_table
+from corrdp.training.sensitivity._table import movement_table
 
 
 class GradientSensitivity:
@@ -68,6 +68,32 @@ class GradientSensitivity:
     docs/theory/glm_sensitivity.md, docs/theory/influence.md. Not covered: records
     outside the declared domain (the encoder keeps them inside), labels outside
     `label_bounds`.
+
+    Notes
+    -----
+    What the bounds are at the edges of what they cover:
+
+    ======================================== =======================================
+    case                                     bound
+    ======================================== =======================================
+    ``coef`` is 0                            logistic residuals are 1/2; numbers reach
+                                             from the smallest to the largest label
+    no group that a class changes            one row, at the largest gap
+    group without clip norm                  no cap; `contribution` is infinite if the
+                                             residual is unbounded too
+    clip norm below every gradient           2 C in all rows of the chain
+    influence bound 0                        0 under classes that leave the reference
+                                             residual alone
+    influence bound infinite                 the ordinary gradient
+    feature radius below the features        Lemma 7 in place of Lemma 6
+    feature with one corner (intercept)      moves with the residual alone
+    label may change, logistic               a row of its own: the sign flips
+    label may change, numbers                the gap is wider by the range of labels
+    several outputs                          one row per class, of norms
+    no parameters yet                        `worst_case_bounds`; needs a bounded
+                                             residual or a radius
+    more than 64 corners in a feature        one pair above all pairs of corners
+    ======================================== =======================================
     """
 
     def __init__(
@@ -101,7 +127,7 @@ class GradientSensitivity:
             if like is None
             else like.scores
         )
-        self._table = move_table(layout, geometries, self.classes, chains)
+        self._table = movement_table(layout, geometries, self.classes, chains)
         wanted = compiled and loss.has_compiled_bounds
         self._compiled = _compiled_function() if wanted else None
         changes = np.array([float(neighbor.label_changes) for neighbor in self.classes])
@@ -133,10 +159,14 @@ class GradientSensitivity:
         if anchor is None and self._compiled is not None:
             return self._compiled_bounds(coef, loss)
         if anchor is None:
-            return self._moves(loss.residual_pairs(self.scores.at(coef), self._labels))
+            return self._movement_bounds(
+                loss.residual_pairs(self.scores.at(coef), self._labels)
+            )
         difference = (coef - anchor, coef, anchor)
         step, here, there = (self.scores.at(part) for part in difference)
-        return self._moves(loss.difference_pairs(step, here, there, self._labels))
+        return self._movement_bounds(
+            loss.difference_pairs(step, here, there, self._labels)
+        )
 
     def worst_case_bounds(self, parameter_radius: float | None = None) -> FloatArray:
         """Return bounds for all parameters, or all of 2-norm up to a radius.
@@ -151,7 +181,7 @@ class GradientSensitivity:
                 "Pass the radius they are projected on, or clip the residual."
             )
         scores = self.scores.up_to(radius)
-        return self._moves(self.loss.residual_pairs(scores, self._labels))
+        return self._movement_bounds(self.loss.residual_pairs(scores, self._labels))
 
     def contribution(self) -> FloatArray:
         """Return the largest norm of one record's part, shape (n_groups,).
@@ -186,14 +216,14 @@ class GradientSensitivity:
         )
         return bounds
 
-    def _moves(self, pairs: ResidualPairs) -> FloatArray:
-        return group_moves(self._table, pairs, scalar=self.loss.n_outputs == 1)
+    def _movement_bounds(self, pairs: ResidualPairs) -> FloatArray:
+        return movement_bounds(self._table, pairs, scalar=self.loss.n_outputs == 1)
 
 
 def _compiled_function() -> Callable[..., FloatArray] | None:
     if importlib.util.find_spec("numba") is None:
         return None
-    module = importlib.import_module("corrdp.training.kernels._bounds")
+    module = importlib.import_module("corrdp.training.kernels._scalar_bounds")
     function: Callable[..., FloatArray] = module.scalar_bounds
     return function
 

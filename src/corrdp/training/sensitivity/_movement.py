@@ -1,4 +1,7 @@
-"""From pairs of residuals to how far every group moves, in few array operations."""
+"""How far every group moves, given pairs of residuals (sections 3 and 4 of the note).
+
+In few array operations over all rows and groups, since training asks at every step.
+"""
 
 import math
 
@@ -7,17 +10,19 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.training.sensitivity._residuals import ResidualPairs
 from corrdp.training.sensitivity._rows import Corner
-from corrdp.training.sensitivity._table import MoveTable
+from corrdp.training.sensitivity._table import MovementTable
 
 ROUNDING = 1e-12
 
 
-def group_moves(table: MoveTable, pairs: ResidualPairs, *, scalar: bool) -> FloatArray:
+def movement_bounds(
+    table: MovementTable, pairs: ResidualPairs, *, scalar: bool
+) -> FloatArray:
     """Return the bounds, shape (n_rows, n_groups).
 
     Parameters
     ----------
-    table : MoveTable
+    table : MovementTable
         Rows, groups and what changes in them.
     pairs : ResidualPairs
         Which residuals a record and its neighbor can have.
@@ -30,95 +35,99 @@ def group_moves(table: MoveTable, pairs: ResidualPairs, *, scalar: bool) -> Floa
     a ball, adding the clipped influence and projecting features never move a group
     further than a convex combination of its rows allows.
     """
-    gap = _gaps(table, pairs, pairs.end)
+    gap = _gaps(table, pairs, pairs.largest_gap)
     moves = _uncapped(table, pairs, gap, scalar)
-    if table.cut_rows.size:
-        gap = _gaps(table, pairs, _cuts(table, pairs, gap, moves))
+    if table.capped_rows.size:
+        gap = _gaps(table, pairs, _cap_gaps(table, pairs, gap, moves))
         moves = _uncapped(table, pairs, gap, scalar)
     out = moves[: table.n_rows].copy()
     # Between two rows a movement is convex unless a cap cuts it: then the cap, which
     # is constant, must stand in both rows.
     over = out > table.cap * (1.0 + ROUNDING)
     if over.any():
-        cut = over.copy()
-        cut[1:] |= over[:-1] & table.continues
-        cut[:-1] |= over[1:] & table.continues
-        np.copyto(out, table.cap, where=cut)
-    if table.uncoupled.size:
-        _write_uncoupled(out, table, pairs, moves, scalar)
+        capped = over.copy()
+        capped[1:] |= over[:-1] & table.continues
+        capped[:-1] |= over[1:] & table.continues
+        np.copyto(out, table.cap, where=capped)
+    if table.reference_moves.size:
+        _write_reference_moves(out, table, pairs, moves, scalar)
     out *= 1.0 + ROUNDING
     return out
 
 
-def _gaps(table: MoveTable, pairs: ResidualPairs, cut: FloatArray) -> FloatArray:
-    by_corner = np.empty((len(Corner), pairs.end.size))
+def _gaps(
+    table: MovementTable, pairs: ResidualPairs, cap_gap: FloatArray
+) -> FloatArray:
+    """Return the gap of every row; the inner corners of a chain in order of size."""
+    by_corner = np.empty((len(Corner), pairs.largest_gap.size))
     by_corner[Corner.ZERO] = 0.0
     inner = by_corner[Corner.FIRST : Corner.END]
-    inner[0] = pairs.bend
-    np.minimum(table.kink, pairs.end, out=inner[1])
-    inner[2] = cut
+    inner[0] = pairs.peak_gap
+    np.minimum(table.influence_gap, pairs.largest_gap, out=inner[1])
+    inner[2] = cap_gap
     inner.sort(axis=0)
-    by_corner[Corner.END] = pairs.end
-    by_corner[Corner.FLIP] = pairs.flip_end
-    by_corner[Corner.FREE] = pairs.unrelated_end
+    by_corner[Corner.END] = pairs.largest_gap
+    by_corner[Corner.FLIP] = pairs.largest_flip_gap
+    by_corner[Corner.FREE] = pairs.largest_unrelated_gap
     by_corner[Corner.FREE_FLIP] = 2.0 * pairs.peak
-    return np.asarray(by_corner[table.corner, table.owner])
+    return np.asarray(by_corner[table.corner, table.row_class])
 
 
-def _cuts(
-    table: MoveTable, pairs: ResidualPairs, gap: FloatArray, moves: FloatArray
+def _cap_gaps(
+    table: MovementTable, pairs: ResidualPairs, gap: FloatArray, moves: FloatArray
 ) -> FloatArray:
     """Return per class the gap at which a group passes its cap, or the last gap.
 
     Between two corners a movement is convex, so it is within the cap at the gap at
     which the chord is.
     """
-    inner = table.cut_ends[:-1] == table.cut_ends[1:]  # not the last of its chain
-    rows, groups = table.cut_rows[:-1][inner], table.cut_groups[:-1][inner]
+    inner = table.chain_ends[:-1] == table.chain_ends[1:]  # not the last of its chain
+    rows, groups = table.capped_rows[:-1][inner], table.capped_groups[:-1][inner]
     here, there, cap = (
         moves[rows, groups],
         moves[rows + 1, groups],
         table.cap[rows, groups],
     )
     crossing = (here > cap) != (there > cap)
-    cut = pairs.end.copy()
+    cap_gap = pairs.largest_gap.copy()
     rows, here, there, cap = (a[crossing] for a in (rows, here, there, cap))
     share = (here - cap) / (here - there)
-    cut[table.owner[rows]] = gap[rows] + share * (gap[rows + 1] - gap[rows])
-    return cut
+    cap_gap[table.row_class[rows]] = gap[rows] + share * (gap[rows + 1] - gap[rows])
+    return cap_gap
 
 
-def _prefer_norms(
+def _two_norms(
     moves: FloatArray,
-    table: MoveTable,
+    table: MovementTable,
     pairs: ResidualPairs,
     larger: FloatArray,
     gap: FloatArray,
 ) -> None:
-    """Bound a clipped group by its two norms if the last row of the chain gains.
+    """Bound a clipped group by its two norms (section 4) if the last row gains.
 
     The smaller of two residuals leaves a norm of at most itself times the radius, the
     larger one at most the clip norm. One formula for a whole chain keeps it convex;
     the first row must be beyond the cap, so that it loses nothing.
     """
-    rows, groups = table.cut_rows, table.cut_groups
+    rows, groups = table.capped_rows, table.capped_groups
     smaller = larger[rows] - gap[rows]
-    if pairs.unrelated_end > pairs.peak:  # either sign
+    if pairs.largest_unrelated_gap > pairs.peak:  # either sign
         smaller = np.maximum(smaller, 0.5 * gap[rows])
     by_norms = table.clip_norm[groups] + smaller * table.radius[groups]
     plain = moves[rows, groups]
-    better = (by_norms < plain)[table.cut_ends]
-    better &= (plain > table.cap[rows, groups])[table.cut_starts]
+    better = (by_norms < plain)[table.chain_ends]
+    better &= (plain > table.cap[rows, groups])[table.chain_starts]
     moves[rows, groups] = np.where(better, by_norms, plain)
 
 
 def _uncapped(
-    table: MoveTable, pairs: ResidualPairs, gap: FloatArray, scalar: bool
+    table: MovementTable, pairs: ResidualPairs, gap: FloatArray, scalar: bool
 ) -> FloatArray:
-    """Return how far residual times features moves, before caps are applied."""
+    """Return how far residual times features moves before caps (Lemmas 6 and 7)."""
     peak = pairs.peak
-    fall = pairs.slope[table.owner] * np.maximum(gap - pairs.bend[table.owner], 0.0)
-    larger = peak - table.falls * fall
+    own = table.row_class
+    fall = pairs.slope[own] * np.maximum(gap - pairs.peak_gap[own], 0.0)
+    larger = peak - table.follows_line * fall
     half = 0.5 * gap
     if scalar:
         middle = larger - half
@@ -129,7 +138,7 @@ def _uncapped(
         level = np.full_like(gap, peak**2)
         weights = (level, half * half, fall * (peak - 0.5 * fall))
         smaller = np.full_like(gap, peak)
-    squares = (gap * gap)[:, None] * table.still
+    squares = (gap * gap)[:, None] * table.unchanged_square
     changed = table.changed
     if changed.row.size:
         values = weights[0][changed.row] * changed.weights[0]
@@ -146,41 +155,45 @@ def _uncapped(
             gap[:, None] * radius + smaller[:, None] * table.diameter[:, columns],
             2.0 * peak * radius,
         )
-    if table.cut_rows.size:
-        _prefer_norms(moves, table, pairs, larger, gap)
+    if table.capped_rows.size:
+        _two_norms(moves, table, pairs, larger, gap)
     return moves
 
 
-def _write_uncoupled(
+def _write_reference_moves(
     out: FloatArray,
-    table: MoveTable,
+    table: MovementTable,
     pairs: ResidualPairs,
     moves: FloatArray,
     scalar: bool,
 ) -> None:
-    """Bound groups with an influence bound where the reference residual moves."""
-    rows, columns = table.uncoupled, table.bounded
-    owner, flips = table.owner[rows], table.flips[rows]
-    end = np.where(flips, pairs.flip_end[owner], pairs.end[owner])
-    reference = np.where(
-        flips, pairs.flip_reference_end[owner], pairs.reference_end[owner]
+    """Bound groups with an influence bound where the reference residual moves.
+
+    docs/theory/influence.md, section 3: Lemma 2, and Lemmas 4 and 5 for `influenced`.
+    """
+    rows, columns = table.reference_moves, table.bounded
+    own, flips = table.row_class[rows], table.flips[rows]
+    gap = np.where(flips, pairs.largest_flip_gap[own], pairs.largest_gap[own])
+    reference_gap = np.where(
+        flips, pairs.largest_flip_reference_gap[own], pairs.largest_reference_gap[own]
     )
-    radius, reach = table.radius[columns], table.reach[columns]
+    radius, influence_norm = table.radius[columns], table.influence_norm[columns]
     stretch = 1.0 if scalar else math.sqrt(2.0)
     out[rows[:, None], columns] = np.minimum(
-        np.minimum(stretch * end[:, None] * radius, 2.0 * table.clip_norm[columns]),
-        reference[:, None] * radius + 2.0 * reach,
+        np.minimum(stretch * gap[:, None] * radius, 2.0 * table.clip_norm[columns]),
+        reference_gap[:, None] * radius + 2.0 * influence_norm,
     )
-    loose = table.loose
-    if loose.rows.size:
-        first, last, free = moves[loose.probes, loose.groups]
+    cells = table.influenced
+    if cells.rows.size:
+        first, last, free = moves[cells.probes, cells.groups]
         moved, unrelated = np.maximum(first, last), np.maximum(first, free)
-        clip_norm, reach = table.clip_norm[loose.groups], table.reach[loose.groups]
+        clip_norm = table.clip_norm[cells.groups]
+        influence_norm = table.influence_norm[cells.groups]
         in_norm = np.minimum(
-            np.minimum(math.sqrt(2.0) * moved, moved + 2.0 * reach),
+            np.minimum(math.sqrt(2.0) * moved, moved + 2.0 * influence_norm),
             np.minimum(unrelated, 2.0 * clip_norm),
         )
         in_residual = moved if scalar else unrelated
-        out[loose.rows, loose.groups] = np.where(
+        out[cells.rows, cells.groups] = np.where(
             np.isfinite(clip_norm), in_norm, in_residual
         )

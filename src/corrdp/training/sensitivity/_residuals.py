@@ -1,11 +1,11 @@
-"""Which pairs of residuals a record and its neighbor can have.
+"""Which pairs of residuals a record and its neighbor can have (section 2 of the note).
 
 All features of a record share one residual, so a class of neighbors is described by
 the set of pairs (residual, residual of the neighbor). Written as the larger residual
 ``a`` and the gap ``t`` to the smaller one, the set lies below a concave broken line:
-``a <= peak`` up to the gap `bend`, then ``a`` falls by `slope` per unit of gap until
-the gap ends at `end`. What a record moves is convex in the pair, so only the corners of
-the line matter (docs/theory/glm_sensitivity.md).
+``a <= peak`` up to the gap `peak_gap`, then ``a`` falls by `slope` per unit of gap, and
+the gap ends at `largest_gap`. What a record moves is convex in the pair, so only the
+corners of the line matter (docs/theory/glm_sensitivity.md).
 """
 
 import math
@@ -71,26 +71,28 @@ class ResidualPairs(NamedTuple):
     ----------
     peak : float
         Largest size of a residual.
-    bend, end : array of float, shape (n_classes,)
-        Gap up to which the peak can be held, and largest gap.
+    peak_gap : array of float, shape (n_classes,)
+        Gap up to which the peak can be held.
+    largest_gap : array of float, shape (n_classes,)
+        Largest gap.
     slope : array of float, shape (n_classes,)
-        Fall of the larger residual per unit of gap beyond the bend.
-    reference_end : array of float, shape (n_classes,)
+        Fall of the larger residual per unit of gap beyond `peak_gap`.
+    largest_reference_gap : array of float, shape (n_classes,)
         Largest gap of the residuals computed at the reference.
-    flip_end, flip_reference_end : array of float, shape (n_classes,)
+    largest_flip_gap, largest_flip_reference_gap : array of float, shape (n_classes,)
         The same gaps when the label changes the sign of the residual.
-    unrelated_end : float
+    largest_unrelated_gap : float
         Largest gap of any two residuals of the same label.
     """
 
     peak: float
-    bend: FloatArray
-    end: FloatArray
+    peak_gap: FloatArray
+    largest_gap: FloatArray
     slope: FloatArray
-    reference_end: FloatArray
-    flip_end: FloatArray
-    flip_reference_end: FloatArray
-    unrelated_end: float
+    largest_reference_gap: FloatArray
+    largest_flip_gap: FloatArray
+    largest_flip_reference_gap: FloatArray
+    largest_unrelated_gap: float
 
 
 def logistic_pairs(
@@ -103,36 +105,36 @@ def logistic_pairs(
     """
     limit = min(score_limit, _LARGEST_SCORE)
     peak, rest = float(expit(limit)), float(expit(-limit))
-    end = np.tanh(score_range / 4.0)
+    largest_gap = np.tanh(score_range / 4.0)
     lower = expit(limit - score_range)
-    bend = np.clip(peak - lower, 0.0, end)
+    peak_gap = np.clip(peak - lower, 0.0, largest_gap)
     steepness = lower * expit(score_range - limit) / (peak * rest)
-    reference_end = np.tanh(reference_range / 4.0)
+    largest_reference_gap = np.tanh(reference_range / 4.0)
     return ResidualPairs(
         peak=peak,
-        bend=np.minimum(bend + _ROUNDING, end),
-        end=end,
+        peak_gap=np.minimum(peak_gap + _ROUNDING, largest_gap),
+        largest_gap=largest_gap,
         slope=1.0 / (np.maximum(steepness - 1.0, 0.0) + _ROUNDING),
-        reference_end=reference_end,
-        flip_end=np.minimum(1.0 + end, 2.0 * peak),
-        flip_reference_end=np.minimum(1.0 + reference_end, 2.0 * peak),
-        unrelated_end=peak,
+        largest_reference_gap=largest_reference_gap,
+        largest_flip_gap=np.minimum(1.0 + largest_gap, 2.0 * peak),
+        largest_flip_reference_gap=np.minimum(1.0 + largest_reference_gap, 2.0 * peak),
+        largest_unrelated_gap=peak,
     )
 
 
 def box_pairs(peak: float, gap: FloatArray, reference_gap: FloatArray) -> ResidualPairs:
     """Return the pairs of residuals of either sign, at most `gap` apart."""
-    end = np.minimum(gap, 2.0 * peak)
-    reference_end = np.minimum(reference_gap, 2.0 * peak)
+    largest_gap = np.minimum(gap, 2.0 * peak)
+    largest_reference_gap = np.minimum(reference_gap, 2.0 * peak)
     return ResidualPairs(
         peak=peak,
-        bend=end,
-        end=end,
-        slope=np.zeros_like(end),
-        reference_end=reference_end,
-        flip_end=end,
-        flip_reference_end=reference_end,
-        unrelated_end=2.0 * peak,
+        peak_gap=largest_gap,
+        largest_gap=largest_gap,
+        slope=np.zeros_like(largest_gap),
+        largest_reference_gap=largest_reference_gap,
+        largest_flip_gap=largest_gap,
+        largest_flip_reference_gap=largest_reference_gap,
+        largest_unrelated_gap=2.0 * peak,
     )
 
 

@@ -45,7 +45,7 @@ class Chain:
         Whether the residual at the reference is the same for both records.
     corners : tuple of Corner
         One row each.
-    cut_group : int
+    capped_group : int
         Changed group whose clip norm gets a corner, -1 for none.
     """
 
@@ -53,7 +53,7 @@ class Chain:
     flips: bool
     reference_fixed: bool
     corners: tuple[Corner, ...]
-    cut_group: int = -1
+    capped_group: int = -1
 
     @property
     def probes(self) -> tuple[Corner, Corner, Corner]:

@@ -1,4 +1,4 @@
-"""Everything about the rows of a bound that does not depend on the parameters.
+"""What rows know before there are parameters (sections 3 and 4 of the note).
 
 Rows are the corners of all chains, followed by probes: pairs of residuals at which
 groups with an influence bound are looked at when the reference residual moves too.
@@ -48,7 +48,7 @@ class ChangedPairs(NamedTuple):
     cells: IntArray
 
 
-class LooseCells(NamedTuple):
+class InfluencedCells(NamedTuple):
     """Cells of groups with an influence bound whose features change.
 
     Attributes
@@ -64,28 +64,29 @@ class LooseCells(NamedTuple):
     probes: IntArray
 
 
-class MoveTable(NamedTuple):
+class MovementTable(NamedTuple):
     """Arrays from which bounds are evaluated.
 
     Attributes
     ----------
     n_rows : int
         Rows of the result; the arrays go on with the probes.
-    owner : array of int, shape (n_rows + n_probes,)
+    row_class : array of int, shape (n_rows + n_probes,)
         Index of the row's class.
     corner : array of int, shape (n_rows + n_probes,)
         Its `Corner`.
-    falls : array of float, shape (n_rows + n_probes,)
-        1 where the larger residual falls beyond the bend, 0 where it is held.
-    kink : array of float, shape (n_classes,)
+    follows_line : array of float, shape (n_rows + n_probes,)
+        1 where the larger residual follows the line of the class, 0 where it is held
+        at the peak.
+    influence_gap : array of float, shape (n_classes,)
         Gap beyond which influence bounds hold; infinite if none does.
-    still : array of float, shape (n_rows + n_probes, n_groups)
+    unchanged_square : array of float, shape (n_rows + n_probes, n_groups)
         Squared radius of the features of the group that do not change.
     diameter : array of float, shape (n_rows + n_probes, n_groups)
         How far the features of the group can move.
     projected : array of int
         Groups whose features are projected on a ball.
-    radius, clip_norm, reach : array of float, shape (n_groups,)
+    radius, clip_norm, influence_norm : array of float, shape (n_groups,)
         Largest norm of the features, clip norm, and influence bound in the norm of
         the group.
     cap : array of float, shape (n_rows, n_groups)
@@ -94,102 +95,108 @@ class MoveTable(NamedTuple):
         Whether a row belongs to the same chain as the next.
     bounded : array of int
         Groups with an influence bound.
-    uncoupled : array of int
+    reference_moves : array of int
         Rows in which the reference residual moves, if a group is bounded.
     flips : array of bool, shape (n_rows,)
         Whether the label changes the sign of the residual.
-    cut_rows, cut_groups, cut_starts, cut_ends : array of int
+    capped_rows, capped_groups, chain_starts, chain_ends : array of int
         Rows of chains in which a changed group is clipped, the group, and the
         positions among them of the first and the last row of the chain.
     """
 
     n_rows: int
-    owner: IntArray
+    row_class: IntArray
     corner: IntArray
-    falls: FloatArray
-    kink: FloatArray
-    still: FloatArray
+    follows_line: FloatArray
+    influence_gap: FloatArray
+    unchanged_square: FloatArray
     diameter: FloatArray
     projected: IntArray
     radius: FloatArray
     clip_norm: FloatArray
-    reach: FloatArray
+    influence_norm: FloatArray
     cap: FloatArray
     continues: BoolArray
     bounded: IntArray
-    uncoupled: IntArray
+    reference_moves: IntArray
     flips: BoolArray
-    cut_rows: IntArray
-    cut_groups: IntArray
-    cut_starts: IntArray
-    cut_ends: IntArray
+    capped_rows: IntArray
+    capped_groups: IntArray
+    chain_starts: IntArray
+    chain_ends: IntArray
     changed: ChangedPairs
-    loose: LooseCells
+    influenced: InfluencedCells
 
 
-def move_table(
+def movement_table(
     layout: GradientLayout,
     geometries: Sequence[FeatureGeometry],
     classes: Sequence[NeighborClass],
     chains: Sequence[Chain],
-) -> MoveTable:
+) -> MovementTable:
     """Return the table of a layout under the chains of its classes."""
     radius = group_radius(geometries, layout)
     clip_norm = np.array([group.clip_norm for group in layout.groups])
-    reach = _influence_reach(layout, radius)
-    bounded = np.flatnonzero(np.isfinite(reach))
+    influence_norm = _influence_norms(layout, radius)
+    bounded = np.flatnonzero(np.isfinite(influence_norm))
     lookup = ChangedFeatures(geometries)
     places = [lookup.places(chain.neighbor.features) for chain in chains]
     changed = [[geometries[place] for place in own] for own in places]
     bound = set(bounded.tolist())
-    loose = [sorted({g.group for g in own} & bound) for own in changed]
+    influenced = [sorted({g.group for g in own} & bound) for own in changed]
 
     row_chain = [i for i, chain in enumerate(chains) for _ in chain.corners]
     n_rows = len(row_chain)
-    probed = [i for i, groups in enumerate(loose) if groups]
+    probed = [i for i, groups in enumerate(influenced) if groups]
     all_chain = row_chain + [i for i in probed for _ in range(3)]
     corners = [corner for chain in chains for corner in chain.corners]
     held = [corner is Corner.FLIP for corner in corners] + [True] * 3 * len(probed)
     corners += [corner for i in probed for corner in chains[i].probes]
 
-    cut_rows = np.array(
-        [row for row, i in enumerate(row_chain) if chains[i].cut_group >= 0],
+    capped_rows = np.array(
+        [row for row, i in enumerate(row_chain) if chains[i].capped_group >= 0],
         dtype=np.int64,
     )
-    cut_chains = np.array(row_chain, dtype=np.int64)[cut_rows]
+    capped_chains = np.array(row_chain, dtype=np.int64)[capped_rows]
     fixed = np.array([chains[i].reference_fixed for i in row_chain])
     indices = {neighbor.name: i for i, neighbor in enumerate(classes)}
-    owner = np.array([indices[chains[i].neighbor.name] for i in all_chain])
-    still, diameter, pairs = _changes(layout, geometries, places, all_chain)
-    return MoveTable(
+    row_class = np.array([indices[chains[i].neighbor.name] for i in all_chain])
+    unchanged_square, diameter, pairs = _changes(layout, geometries, places, all_chain)
+    return MovementTable(
         n_rows=n_rows,
-        owner=owner,
+        row_class=row_class,
         corner=np.array(corners, dtype=np.int64),
-        falls=1.0 - np.array(held, dtype=float),
-        kink=_kinks(
-            len(classes), owner[:n_rows][fixed], radius[bounded], reach[bounded]
+        follows_line=1.0 - np.array(held, dtype=float),
+        influence_gap=_influence_gaps(
+            len(classes),
+            row_class[:n_rows][fixed],
+            radius[bounded],
+            influence_norm[bounded],
         ),
-        still=still,
+        unchanged_square=unchanged_square,
         diameter=np.minimum(diameter, 2.0 * radius),
         projected=np.flatnonzero(_is_projected(layout, geometries)),
         radius=radius,
         clip_norm=clip_norm,
-        reach=reach,
-        cap=2.0 * np.minimum(clip_norm, np.where(fixed[:, None], reach, np.inf)),
+        influence_norm=influence_norm,
+        cap=2.0
+        * np.minimum(clip_norm, np.where(fixed[:, None], influence_norm, np.inf)),
         continues=np.diff(row_chain)[:, None] == 0,
         bounded=bounded,
-        uncoupled=np.flatnonzero(~fixed & (bounded.size > 0)),
+        reference_moves=np.flatnonzero(~fixed & (bounded.size > 0)),
         flips=np.array([chains[i].flips for i in row_chain]),
-        cut_rows=cut_rows,
-        cut_groups=np.array([chains[i].cut_group for i in cut_chains], dtype=np.int64),
-        cut_starts=np.searchsorted(cut_chains, cut_chains, side="left"),
-        cut_ends=np.searchsorted(cut_chains, cut_chains, side="right") - 1,
+        capped_rows=capped_rows,
+        capped_groups=np.array(
+            [chains[i].capped_group for i in capped_chains], dtype=np.int64
+        ),
+        chain_starts=np.searchsorted(capped_chains, capped_chains, side="left"),
+        chain_ends=np.searchsorted(capped_chains, capped_chains, side="right") - 1,
         changed=pairs,
-        loose=_loose_cells(row_chain, loose, n_rows),
+        influenced=_influenced_cells(row_chain, influenced, n_rows),
     )
 
 
-def _influence_reach(layout: GradientLayout, radius: FloatArray) -> FloatArray:
+def _influence_norms(layout: GradientLayout, radius: FloatArray) -> FloatArray:
     """Return the influence bounds in the norm of the group's gradient."""
     return np.array(
         [
@@ -199,15 +206,15 @@ def _influence_reach(layout: GradientLayout, radius: FloatArray) -> FloatArray:
     )
 
 
-def _kinks(
-    n_classes: int, coupled: IntArray, radius: FloatArray, reach: FloatArray
+def _influence_gaps(
+    n_classes: int, coupled: IntArray, radius: FloatArray, influence_norm: FloatArray
 ) -> FloatArray:
     """Return the smallest gap at which the bound of a group begins to hold."""
-    kinks = np.full(n_classes, np.inf)
-    if reach.size:
+    gaps = np.full(n_classes, np.inf)
+    if influence_norm.size:
         smallest = np.finfo(np.float64).tiny
-        kinks[coupled] = (2.0 * reach / np.maximum(radius, smallest)).min()
-    return kinks
+        gaps[coupled] = (2.0 * influence_norm / np.maximum(radius, smallest)).min()
+    return gaps
 
 
 def _is_projected(
@@ -243,15 +250,17 @@ def _changes(
     members = [np.flatnonzero(group == index) for index in range(n_groups)]
     # bincount and accumulate add in column order, as one would by hand.
     whole = np.bincount(group, square, n_groups).astype(np.float64)
-    still: FloatArray = np.tile(whole, (len(places), 1))
-    diameter = np.zeros(still.shape)
+    unchanged_square: FloatArray = np.tile(whole, (len(places), 1))
+    diameter = np.zeros(unchanged_square.shape)
     keeps = np.ones(group.size, dtype=bool)
     for chain, own in enumerate(places):
         keeps[own] = False
         np.add.at(diameter[chain], group[own], spread[own])
         for index in dict.fromkeys(group[own].tolist()):
             rest = square[members[index][keeps[members[index]]]]
-            still[chain, index] = np.add.accumulate(rest)[-1] if rest.size else 0.0
+            unchanged_square[chain, index] = (
+                np.add.accumulate(rest)[-1] if rest.size else 0.0
+            )
         keeps[own] = True
     own_pairs = [
         [
@@ -282,18 +291,18 @@ def _changes(
         np.array(cell_starts, dtype=np.int64),
         np.array(cells, dtype=np.int64),
     )
-    return still[row_chain], np.sqrt(diameter)[row_chain], changed_pairs
+    return unchanged_square[row_chain], np.sqrt(diameter)[row_chain], changed_pairs
 
 
-def _loose_cells(
-    row_chain: Sequence[int], loose: Sequence[Sequence[int]], n_rows: int
-) -> LooseCells:
-    probed = [chain for chain, groups in enumerate(loose) if groups]
+def _influenced_cells(
+    row_chain: Sequence[int], influenced: Sequence[Sequence[int]], n_rows: int
+) -> InfluencedCells:
+    probed = [chain for chain, groups in enumerate(influenced) if groups]
     first_probe = {chain: n_rows + 3 * i for i, chain in enumerate(probed)}
     cells = [
         (row, group, first_probe[chain])
         for row, chain in enumerate(row_chain)
-        for group in loose[chain]
+        for group in influenced[chain]
     ]
     rows, groups, probes = np.array(cells, dtype=np.int64).reshape(-1, 3).T
-    return LooseCells(rows, groups, np.stack([probes, probes + 1, probes + 2]))
+    return InfluencedCells(rows, groups, np.stack([probes, probes + 1, probes + 2]))

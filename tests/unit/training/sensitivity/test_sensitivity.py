@@ -242,7 +242,7 @@ def test_public_features_never_change_but_move_through_the_residual():
     assert rows_of(bound, "whole_record", table)[0, 3] == 0.0
 
 
-@pytest.mark.parametrize("name", ["zero", "bend", "end"])
+@pytest.mark.parametrize("name", ["zero", "peak gap", "end"])
 def test_logistic_rows_are_attained(name):
     policy = small_policy()
     layout = GradientLayout.by_role(policy_blocks(policy))
@@ -250,13 +250,13 @@ def test_logistic_rows_are_attained(name):
     coef = np.zeros(11)
     if name == "zero":
         coef[-1] = 8.0  # saturated, and the sensitive features do not matter
-    elif name == "bend":
+    elif name == "peak gap":
         coef[[0, 1, -1]] = 1.5, 1.0, 0.5
     else:
         coef[[0, 1, 2]] = 6.0, 3.0, -3.0  # only sensitive features matter
     bound = GradientSensitivity(problem.loss, layout, problem.classes)
     rows = rows_of(bound, "sensitive", bound.bounds(coef))
-    row = rows[["zero", "bend", "end"].index(name)]
+    row = rows[["zero", "peak gap", "end"].index(name)]
     moves = np.sqrt(corner_moves(problem, problem.classes[0], coef))
     moving = row > 1e-9
     assert (moves[:, moving] / row[moving]).min(axis=1).max() > 0.99

@@ -54,7 +54,7 @@ def _expit(score: float) -> float:
 
 @njit(cache=True)
 def _logistic_pairs(limit: float, change: Any) -> Any:
-    """Return peak and, per class: bend, end, slope, reference end."""
+    """Return peak and, per class: peak_gap, end, slope, reference end."""
     n = change.size // 2
     limit = min(limit, _LARGEST_SCORE)
     peak, rest = _expit(limit), math.exp(-limit) / (1.0 + math.exp(-limit))
@@ -62,9 +62,9 @@ def _logistic_pairs(limit: float, change: Any) -> Any:
     for c in range(n):
         end = math.tanh(change[c] / 4.0)
         lower = _expit(limit - change[c])
-        bend = min(max(peak - lower, 0.0) + _ROUNDING, end)
+        peak_gap = min(max(peak - lower, 0.0) + _ROUNDING, end)
         steepness = lower * _expit(change[c] - limit) / (peak * rest)
-        pairs[0, c] = bend
+        pairs[0, c] = peak_gap
         pairs[1, c] = end
         pairs[2, c] = 1.0 / (max(steepness - 1.0, 0.0) + _ROUNDING)
         pairs[3, c] = math.tanh(change[n + c] / 4.0)
@@ -82,21 +82,21 @@ def _box_pairs(peak: float, change: Any, label_gap: Any) -> Any:
 
 
 @njit(cache=True)
-def _gaps(table: Any, peak: float, pairs: Any, cut: Any, signed: bool) -> Any:
-    gaps = np.empty(table.owner.size)
+def _gaps(table: Any, peak: float, pairs: Any, cap_gap: Any, signed: bool) -> Any:
+    gaps = np.empty(table.row_class.size)
     for row in range(gaps.size):
-        c, corner = table.owner[row], table.corner[row]
-        bend, end = pairs[0, c], pairs[1, c]
-        kink = min(table.kink[c], end)
-        low, high = min(bend, kink), max(bend, kink)
+        c, corner = table.row_class[row], table.corner[row]
+        peak_gap, end = pairs[0, c], pairs[1, c]
+        influence_gap = min(table.influence_gap[c], end)
+        low, high = min(peak_gap, influence_gap), max(peak_gap, influence_gap)
         if corner == _ZERO:
             gaps[row] = 0.0
         elif corner == _FIRST:
-            gaps[row] = min(low, cut[c])
+            gaps[row] = min(low, cap_gap[c])
         elif corner == _SECOND:
-            gaps[row] = max(low, min(high, cut[c]))
+            gaps[row] = max(low, min(high, cap_gap[c]))
         elif corner == _THIRD:
-            gaps[row] = max(high, cut[c])
+            gaps[row] = max(high, cap_gap[c])
         elif corner == _END:
             gaps[row] = end
         elif corner == _FLIP:
@@ -109,26 +109,27 @@ def _gaps(table: Any, peak: float, pairs: Any, cut: Any, signed: bool) -> Any:
 
 
 @njit(cache=True)
-def _cuts(table: Any, pairs: Any, gaps: Any, moves: Any) -> Any:
-    cut = pairs[1].copy()
-    for i in range(table.cut_rows.size - 1):
-        row, g = table.cut_rows[i], table.cut_groups[i]
+def _cap_gaps(table: Any, pairs: Any, gaps: Any, moves: Any) -> Any:
+    cap_gap = pairs[1].copy()
+    for i in range(table.capped_rows.size - 1):
+        row, g = table.capped_rows[i], table.capped_groups[i]
         here, there, cap = moves[row, g], moves[row + 1, g], table.cap[row, g]
-        inner = table.cut_ends[i] == table.cut_ends[i + 1]
+        inner = table.chain_ends[i] == table.chain_ends[i + 1]
         if inner and (here > cap) != (there > cap):
             share = (here - cap) / (here - there)
-            cut[table.owner[row]] = gaps[row] + share * (gaps[row + 1] - gaps[row])
-    return cut
+            between = share * (gaps[row + 1] - gaps[row])
+            cap_gap[table.row_class[row]] = gaps[row] + between
+    return cap_gap
 
 
 @njit(cache=True)
-def _prefer_norms(moves: Any, table: Any, smaller: Any) -> None:
+def _two_norms(moves: Any, table: Any, smaller: Any) -> None:
     better = False
-    for i in range(table.cut_rows.size):
-        row, g = table.cut_rows[i], table.cut_groups[i]
+    for i in range(table.capped_rows.size):
+        row, g = table.capped_rows[i], table.capped_groups[i]
         clip_norm, radius = table.clip_norm[g], table.radius[g]
-        if table.cut_starts[i] == i:
-            end = table.cut_rows[table.cut_ends[i]]
+        if table.chain_starts[i] == i:
+            end = table.capped_rows[table.chain_ends[i]]
             better = moves[row, g] > table.cap[row, g]
             better = better and clip_norm + smaller[end] * radius < moves[end, g]
         if better:
@@ -137,20 +138,20 @@ def _prefer_norms(moves: Any, table: Any, smaller: Any) -> None:
 
 @njit(cache=True)
 def _uncapped(table: Any, peak: float, pairs: Any, gaps: Any, signed: bool) -> Any:
-    moves = np.empty(table.still.shape)
-    weights = np.empty((3, table.owner.size))
-    left = np.empty(table.owner.size)
-    for row in range(table.owner.size):
-        pair = pairs[:, table.owner[row]]
+    moves = np.empty(table.unchanged_square.shape)
+    weights = np.empty((3, table.row_class.size))
+    left = np.empty(table.row_class.size)
+    for row in range(table.row_class.size):
+        pair = pairs[:, table.row_class[row]]
         gap = gaps[row]
-        larger = peak - table.falls[row] * pair[2] * max(gap - pair[0], 0.0)
+        larger = peak - table.follows_line[row] * pair[2] * max(gap - pair[0], 0.0)
         half = 0.5 * gap
         middle = larger - half
         weights[0, row] = middle * middle
         weights[1, row] = half * half
         weights[2, row] = 2.0 * middle * half
         for g in range(table.radius.size):
-            moves[row, g] = gap * gap * table.still[row, g]
+            moves[row, g] = gap * gap * table.unchanged_square[row, g]
         smaller = max(larger - gap, 0.0)
         left[row] = larger - gap if signed else max(larger - gap, half)
         for g in table.projected:
@@ -176,7 +177,7 @@ def _uncapped(table: Any, peak: float, pairs: Any, gaps: Any, signed: bool) -> A
                 largest = max(largest, value)
             flat[changed.cells[cell]] += largest
     moves = np.sqrt(moves)
-    _prefer_norms(moves, table, left)
+    _two_norms(moves, table, left)
     return moves
 
 
@@ -185,40 +186,42 @@ def _capped(table: Any, moves: Any) -> Any:
     out = moves[: table.n_rows].copy()
     for g in range(table.radius.size):
         for row in range(table.n_rows):
-            cut = moves[row, g] > table.cap[row, g] * (1.0 + _ROUNDING)
+            capped = moves[row, g] > table.cap[row, g] * (1.0 + _ROUNDING)
             if row > 0 and table.continues[row - 1, 0]:
                 before = table.cap[row - 1, g] * (1.0 + _ROUNDING)
-                cut = cut or moves[row - 1, g] > before
+                capped = capped or moves[row - 1, g] > before
             if row + 1 < table.n_rows and table.continues[row, 0]:
                 after = table.cap[row + 1, g] * (1.0 + _ROUNDING)
-                cut = cut or moves[row + 1, g] > after
-            if cut:
+                capped = capped or moves[row + 1, g] > after
+            if capped:
                 out[row, g] = table.cap[row, g]
     return out
 
 
 @njit(cache=True)
-def _write_uncoupled(table: Any, out: Any, moves: Any, peak: float, pairs: Any) -> None:
-    for row in table.uncoupled:
-        end, reference = pairs[1, table.owner[row]], pairs[3, table.owner[row]]
+def _write_reference_moves(
+    table: Any, out: Any, moves: Any, peak: float, pairs: Any
+) -> None:
+    for row in table.reference_moves:
+        end, reference = pairs[1, table.row_class[row]], pairs[3, table.row_class[row]]
         if table.flips[row]:
             end = min(1.0 + end, 2.0 * peak)
             reference = min(1.0 + reference, 2.0 * peak)
         for g in table.bounded:
             radius = table.radius[g]
-            by_reference = reference * radius + 2.0 * table.reach[g]
+            by_reference = reference * radius + 2.0 * table.influence_norm[g]
             out[row, g] = min(end * radius, 2.0 * table.clip_norm[g], by_reference)
-    loose = table.loose
-    for cell in range(loose.rows.size):
-        g = loose.groups[cell]
-        first = moves[loose.probes[0, cell], g]
-        moved = max(first, moves[loose.probes[1, cell], g])
+    influenced = table.influenced
+    for cell in range(influenced.rows.size):
+        g = influenced.groups[cell]
+        first = moves[influenced.probes[0, cell], g]
+        moved = max(first, moves[influenced.probes[1, cell], g])
         bound = moved
         if table.clip_norm[g] < math.inf:
-            unrelated = max(first, moves[loose.probes[2, cell], g])
-            bound = min(math.sqrt(2.0) * moved, moved + 2.0 * table.reach[g])
+            unrelated = max(first, moves[influenced.probes[2, cell], g])
+            bound = min(math.sqrt(2.0) * moved, moved + 2.0 * table.influence_norm[g])
             bound = min(bound, unrelated, 2.0 * table.clip_norm[g])
-        out[loose.rows[cell], g] = bound
+        out[influenced.rows[cell], g] = bound
 
 
 @njit(cache=True)
@@ -243,12 +246,12 @@ def scalar_bounds(
         peak, pairs = _box_pairs(min(residual_limit, farthest), change, label_gap)
     gaps = _gaps(table, peak, pairs, pairs[1], signed)
     moves = _uncapped(table, peak, pairs, gaps, signed)
-    if table.cut_rows.size:
-        cut = _cuts(table, pairs, gaps, moves)
-        gaps = _gaps(table, peak, pairs, cut, signed)
+    if table.capped_rows.size:
+        cap_gap = _cap_gaps(table, pairs, gaps, moves)
+        gaps = _gaps(table, peak, pairs, cap_gap, signed)
         moves = _uncapped(table, peak, pairs, gaps, signed)
     out = _capped(table, moves)
-    _write_uncoupled(table, out, moves, peak, pairs)
+    _write_reference_moves(table, out, moves, peak, pairs)
     for row in range(out.shape[0]):
         for g in range(out.shape[1]):
             out[row, g] *= 1.0 + _ROUNDING
