@@ -35,7 +35,10 @@ def best_distance(
     plan = measured.plan(method, epsilon)
     if plan.noise == CONSTANT:
         plan = replace(plan, noise="corr" if method == "corr" else "standard")
-    plans = {d: replace(plan, travel=d * plan.travel) for d in DISTANCES}
+    plans = {
+        d: replace(plan, expected_distance=d * plan.expected_distance)
+        for d in DISTANCES
+    }
     found: dict[float, list[float]] = {}
     for row in trained(measured, plans, seeds):
         found.setdefault(row["key"], []).append(row["excess"])

@@ -21,7 +21,7 @@ from corrdp.policy import Budget, PolicyEncoder, neighbor_classes
 from corrdp.training import (
     Descent,
     LogisticLoss,
-    PublicFacts,
+    PlanInputs,
     TrainingPlan,
     default_plan,
     plan_spending,
@@ -43,7 +43,7 @@ def adult_plan(table: PaperTable) -> TrainingPlan:
         policy, neighbor_classes(policy), budget=Budget(epsilon=0.1, delta=1e-5)
     )
     blocks = PolicyEncoder(policy).blocks_
-    facts = PublicFacts(blocks, spending, len(table.frame), LogisticLoss())
+    facts = PlanInputs(blocks, spending, len(table.frame), LogisticLoss())
     plan = default_plan(facts).with_steps(10**6)
     layout = plan.layout
     groups = tuple(

@@ -32,7 +32,7 @@ from corrdp.policy import (
 from corrdp.training import (
     SQUARED_LOSS,
     LogisticLoss,
-    PublicFacts,
+    PlanInputs,
     default_plan,
     plan_spending,
 )
@@ -67,7 +67,7 @@ def training_plan(policy, *, epsilon=EPSILON, n_rows=500):
         adapts_residual_bound=not logistic,
     )
     loss = LogisticLoss() if logistic else SQUARED_LOSS
-    return default_plan(PublicFacts(policy_blocks(policy), spending, n_rows, loss))
+    return default_plan(PlanInputs(policy_blocks(policy), spending, n_rows, loss))
 
 
 @cache

@@ -16,7 +16,7 @@ from corrdp.policy import (
 from corrdp.training import (
     SQUARED_LOSS,
     LogisticLoss,
-    PublicFacts,
+    PlanInputs,
     default_plan,
     plan_spending,
 )
@@ -53,7 +53,7 @@ def example_plan(n_rows=3000, *, logistic=True, epsilon=1.0, rule=default_plan):
     )
     blocks = PolicyEncoder(policy).blocks_
     loss = LogisticLoss() if logistic else SQUARED_LOSS
-    return rule(PublicFacts(blocks, spending, n_rows, loss))
+    return rule(PlanInputs(blocks, spending, n_rows, loss))
 
 
 def accuracy(model, codes, y):

@@ -24,7 +24,7 @@ from corrdp.training import (
     HuberLoss,
     LogisticLoss,
     MultinomialLoss,
-    PublicFacts,
+    PlanInputs,
     Solver,
     default_plan,
     plan_spending,
@@ -96,7 +96,7 @@ def plan_of(policy, *, loss, rule, epsilon, epoch_steps):
         adapts_residual_bound=loss.adapts_residual_bound,
     )
     blocks = PolicyEncoder(policy).blocks_
-    plan = rule(PublicFacts(blocks, spending, N_ROWS, loss)).with_steps(25)
+    plan = rule(PlanInputs(blocks, spending, N_ROWS, loss)).with_steps(25)
     return plan.with_solver(Solver(epoch_steps=epoch_steps))
 
 

@@ -18,7 +18,7 @@ from corrdp.training import (
     GradientSensitivity,
     LogisticLoss,
     MultinomialLoss,
-    PublicFacts,
+    PlanInputs,
     Solver,
     default_plan,
     plan_spending,
@@ -41,7 +41,7 @@ def noise(request):
     spending = plan_spending(
         policy, neighbor_classes(policy), budget=Budget(epsilon=5.0, delta=1e-4)
     )
-    facts = PublicFacts(PolicyEncoder(policy).blocks_, spending, N_ROWS, loss)
+    facts = PlanInputs(PolicyEncoder(policy).blocks_, spending, N_ROWS, loss)
     solver = Solver(step_size=1.0, epoch_steps=2)
     plan = default_plan(facts).with_steps(2).with_solver(solver)
     codes, y = example_rows(N_ROWS)

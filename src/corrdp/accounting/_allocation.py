@@ -92,7 +92,7 @@ def step_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
     return np.sqrt(_squared_mu(sensitivity, noise_scale))
 
 
-def costs_at_most(
+def is_within_budget(
     sensitivity: FloatArray, noise_scale: FloatArray, budget_mu: FloatArray
 ) -> bool:
     """Return whether `step_mu` is within the budget in every row.

@@ -28,7 +28,7 @@ from corrdp.policy import (
 )
 from corrdp.training import (
     KNOT_CHOICES,
-    PublicFacts,
+    PlanInputs,
     Solver,
     TrainingPlan,
     additive_plan,
@@ -93,7 +93,7 @@ class AdditiveModel(PrivateLinearModel):
                 return curved
         return straight
 
-    def _planned(self, facts: PublicFacts) -> TrainingPlan:
+    def _planned(self, facts: PlanInputs) -> TrainingPlan:
         if not any(block.kind is BlockKind.HATS for block in facts.blocks):
             return super()._planned(facts)  # straight lines: the linear model
         if self._method() is Method.STANDARD:

@@ -57,7 +57,7 @@ from corrdp.training import (
     CONSTANT,
     SVRG_EPOCH_STEPS,
     Loss,
-    PublicFacts,
+    PlanInputs,
     Solver,
     TheoremPlan,
     TrainingPlan,
@@ -400,7 +400,7 @@ class PrivateLinearModel(BuysLeakage):
 
     def _facts(
         self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
-    ) -> PublicFacts:
+    ) -> PlanInputs:
         """Return what the rule may know."""
         loss = self.loss_of(policy)
         spending = plan_spending(
@@ -410,7 +410,7 @@ class PrivateLinearModel(BuysLeakage):
             spent=leakage.spent,
             adapts_residual_bound=loss.adapts_residual_bound,
         )
-        return PublicFacts(
+        return PlanInputs(
             PolicyEncoder(policy).blocks_,
             spending,
             n_rows,
@@ -418,7 +418,7 @@ class PrivateLinearModel(BuysLeakage):
             leakage=self._known_leakage(),
         )
 
-    def _planned(self, facts: PublicFacts) -> TrainingPlan:
+    def _planned(self, facts: PlanInputs) -> TrainingPlan:
         """Return the plan of the rule for what is known."""
         if self._method() is Method.STANDARD:
             return standard_plan(facts)

@@ -62,7 +62,7 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
         total = float(np.sqrt(np.sum(step_noise**2)))
         size = 2 / ((1 - plan.momentum) * plan.smoothness)
         if total > 0:
-            size = min(size, plan.travel / (math.sqrt(n_steps) * total))
+            size = min(size, plan.expected_distance / (math.sqrt(n_steps) * total))
         sizes = np.full(curvature.size, size)
     gains = noise_gains(curvature, sizes, plan.momentum, n_steps, plan.averaged_part)
     n_codes = layout.blocks[-1].stop

@@ -3,7 +3,7 @@
 from corrdp.training._additive_rule import KNOT_CHOICES, additive_plan, curves_pay
 from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._default_rule import (
-    PublicFacts,
+    PlanInputs,
     default_plan,
     or_constant,
     standard_plan,
@@ -38,7 +38,7 @@ from corrdp.training._sampled_descent import (
     plan_sampling,
 )
 from corrdp.training._solver import Output, Solver, StepRule, Update
-from corrdp.training._spending import Spending, plan_spending, whole_record_spending
+from corrdp.training._spending import BudgetSplit, plan_spending, whole_record_spending
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 from corrdp.training._tiling import (
     TiledTable,
@@ -62,6 +62,7 @@ __all__ = [
     "KNOT_CHOICES",
     "SQUARED_LOSS",
     "SVRG_EPOCH_STEPS",
+    "BudgetSplit",
     "ColumnSteps",
     "Descent",
     "GradientGroup",
@@ -72,14 +73,13 @@ __all__ = [
     "Loss",
     "MultinomialLoss",
     "Output",
+    "PlanInputs",
     "PreparedRows",
-    "PublicFacts",
     "PublicModel",
     "SampledBudget",
     "Schedule",
     "SegmentWorkers",
     "Solver",
-    "Spending",
     "SquaredLoss",
     "StepRule",
     "TheoremPlan",

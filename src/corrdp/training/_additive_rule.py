@@ -13,7 +13,7 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training._column_steps import ColumnSteps
-from corrdp.training._default_rule import NUMBER_RADIUS, PublicFacts
+from corrdp.training._default_rule import NUMBER_RADIUS, PlanInputs
 from corrdp.training._layout import (
     GradientLayout,
     central_reference,
@@ -21,12 +21,12 @@ from corrdp.training._layout import (
 )
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._prediction import Prediction
-from corrdp.training._spending import Spending
+from corrdp.training._spending import BudgetSplit
 from corrdp.training._typical_sizes import nominal_coef, typical_sizes
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)
-LEGIBLE = 0.05  # noise at a knot, in units of the travel over the root of knots
+LEGIBLE = 0.05  # noise at a knot, in units of the distance over the root of knots
 AFFORDABLE = 0.1  # of what there is to gain, that fitting so many weights may cost
 STEPS = 200
 STEPS_PER_GROUP = 2  # for stability, docs/theory/additive.md, section 3
@@ -34,21 +34,23 @@ MOMENTUM = 0.9
 _NUMBER_DEVIATION = math.sqrt(1.0 / 3.0)  # nominal, as in the default rule
 
 
-def additive_plan(facts: PublicFacts, ordinary: Spending | None = None) -> TrainingPlan:
+def additive_plan(
+    facts: PlanInputs, ordinary: BudgetSplit | None = None
+) -> TrainingPlan:
     """Return the plan of an additive model: one group per feature and per curve.
 
     Parameters
     ----------
-    facts : PublicFacts
+    facts : PlanInputs
         Numbers that are known without the data; blocks with the hats of curves.
-    ordinary : Spending, optional
+    ordinary : BudgetSplit, optional
         As for `default_plan`: the budget under which whole records are as well hidden
         as sensitive features is compared too, and taken where it means less noise.
 
     Guarantee
     ---------
     A function of public numbers; whatever is chosen, training holds every class to its
-    `Spending` (`docs/theory/additive.md`, section 2).
+    `BudgetSplit` (`docs/theory/additive.md`, section 2).
     """
     plans = [_planned(facts)]
     if ordinary is not None:
@@ -70,7 +72,9 @@ def curves_pay(plan: TrainingPlan) -> bool:
     knots = [len(b.positions) for b in plan.layout.blocks if b.kind is BlockKind.HATS]
     if not knots:
         return False
-    return knot_deviation(plan) <= LEGIBLE * plan.travel / math.sqrt(max(knots))
+    return knot_deviation(plan) <= LEGIBLE * plan.expected_distance / math.sqrt(
+        max(knots)
+    )
 
 
 def knot_deviation(plan: TrainingPlan) -> float:
@@ -106,7 +110,7 @@ def column_noise(plan: TrainingPlan) -> FloatArray:
     return noise
 
 
-def _n_shared(facts: PublicFacts, layout: GradientLayout) -> int:
+def _n_shared(facts: PlanInputs, layout: GradientLayout) -> int:
     """Return among how many the distance that noise may go is shared.
 
     Labels in a range can be missed by any distance, so all columns share it there;
@@ -115,7 +119,7 @@ def _n_shared(facts: PublicFacts, layout: GradientLayout) -> int:
     return layout.n_columns if facts.bounds_residuals else len(layout.groups)
 
 
-def _planned(facts: PublicFacts) -> TrainingPlan:
+def _planned(facts: PlanInputs) -> TrainingPlan:
     scale = standardizing_scale(facts.blocks)
     numbers = {
         block.part
@@ -139,17 +143,18 @@ def _planned(facts: PublicFacts) -> TrainingPlan:
         n_rows=facts.n_rows,
         n_steps=max(STEPS, STEPS_PER_GROUP * len(layout.groups)),
         momentum=MOMENTUM,
-        travel=facts.nominal.travel,
+        expected_distance=facts.nominal.expected_distance,
         smoothness=facts.smoothness,
         noise_deviation=0.0,
         prediction=Prediction(0.0, facts.gain),
         column_steps=ColumnSteps(
-            distance=facts.nominal.travel / math.sqrt(_n_shared(facts, layout))
+            distance=facts.nominal.expected_distance
+            / math.sqrt(_n_shared(facts, layout))
         ),
     )
     noise = column_noise(plan)
     deviation = math.sqrt(facts.loss.n_free_outputs * float(noise @ noise))
-    walking = facts.nominal.noise_cost * facts.nominal.travel * deviation / 2
+    walking = facts.nominal.noise_cost * facts.nominal.expected_distance * deviation / 2
     return replace(
         plan,
         noise_deviation=deviation,

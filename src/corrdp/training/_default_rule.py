@@ -25,7 +25,7 @@ from corrdp.training._layout import (
 )
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prediction import Prediction
-from corrdp.training._spending import Spending
+from corrdp.training._spending import BudgetSplit
 from corrdp.training._typical_sizes import (
     LABEL_RANGE,
     TypicalSizes,
@@ -55,14 +55,14 @@ _ONE_HOT_VARIANCE = 2.0 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class PublicFacts:
+class PlanInputs:
     """What the rule may know.
 
     Parameters
     ----------
     blocks : tuple of Block
         Blocks of the encoder.
-    spending : Spending
+    spending : BudgetSplit
         Neighbor classes and their budgets.
     n_rows : int
         Public number of rows.
@@ -74,7 +74,7 @@ class PublicFacts:
     """
 
     blocks: tuple[Block, ...]
-    spending: Spending
+    spending: BudgetSplit
     n_rows: int
     loss: Loss
     leakage: Mapping[str, float] = field(default_factory=dict)
@@ -197,14 +197,16 @@ class PublicFacts:
         return tuple(dict.fromkeys(b.feature for b in self.blocks if b.role is role))
 
 
-def default_plan(facts: PublicFacts, ordinary: Spending | None = None) -> TrainingPlan:
+def default_plan(
+    facts: PlanInputs, ordinary: BudgetSplit | None = None
+) -> TrainingPlan:
     """Return the plan of least predicted error.
 
     Parameters
     ----------
-    facts : PublicFacts
+    facts : PlanInputs
         Numbers that are known without the data.
-    ordinary : Spending, optional
+    ordinary : BudgetSplit, optional
         The budget under which a change of the whole record is as well hidden as a
         sensitive one. If given, plain noise under it is compared too, and taken where
         it promises less error: it is valid for every class.
@@ -212,7 +214,7 @@ def default_plan(facts: PublicFacts, ordinary: Spending | None = None) -> Traini
     Guarantee
     ---------
     A function of public numbers: choosing costs no privacy. Whatever is chosen,
-    training holds every class to its `Spending` (`docs/theory/default_rule.md`).
+    training holds every class to its `BudgetSplit` (`docs/theory/default_rule.md`).
     """
     candidates = [
         _Candidate(facts, _group_layout(facts, influence, joint=joint), influence)
@@ -271,18 +273,18 @@ class _Search:
                     self._rank, self.plan = rank, plan
 
 
-def standard_plan(facts: PublicFacts) -> TrainingPlan:
+def standard_plan(facts: PlanInputs) -> TrainingPlan:
     """Return the plan with one noise scale, clipping the whole gradient.
 
     Guarantee
     ---------
-    As `default_plan`; every class is held to its `Spending`
+    As `default_plan`; every class is held to its `BudgetSplit`
     (`docs/theory/default_rule.md`).
     """
     return _flat_candidate(facts).plan()
 
 
-def _flat_candidate(facts: PublicFacts) -> "_Candidate":
+def _flat_candidate(facts: PlanInputs) -> "_Candidate":
     features = (*facts.variance, INTERCEPT)
     layout = GradientLayout.flat(
         facts.blocks,
@@ -306,7 +308,7 @@ def or_constant(plan: TrainingPlan) -> TrainingPlan:
 
 
 def _group_layout(
-    facts: PublicFacts, influence: float, *, joint: bool
+    facts: PlanInputs, influence: float, *, joint: bool
 ) -> GradientLayout:
     """Return groups by role with the radii and bounds of the rule.
 
@@ -333,7 +335,7 @@ def _group_layout(
 class _Candidate:
     """A layout that a plan may choose, with what choosing it would mean."""
 
-    facts: PublicFacts
+    facts: PlanInputs
     layout: GradientLayout
     influence: float
     noise: str = "corr"
@@ -370,15 +372,15 @@ class _Candidate:
         terms = self._terms(facts.spending.gradient_mu)
         deviation = self._deviation(allocate_noise(self._bounds, **terms).objective)
         prediction = self._predicted(deviation)
-        travel, damping = facts.nominal.travel, DAMPING
+        distance, damping = facts.nominal.expected_distance, DAMPING
         if flat or not facts.bounds_residuals:
-            travel *= AVERAGED_DISTANCE
+            distance *= AVERAGED_DISTANCE
         if flat and not facts.bounds_residuals:
             # One norm cuts long gradients: what is left leads less far, gains less.
-            travel, damping = CLIPPED_DISTANCE * travel, 1.0
+            distance, damping = CLIPPED_DISTANCE * distance, 1.0
         if deviation > 0:
-            travel = min(travel, damping * 2 * facts.gain / deviation)
-        reach = travel / deviation if deviation > 0 else math.inf
+            distance = min(distance, damping * 2 * facts.gain / deviation)
+        reach = distance / deviation if deviation > 0 else math.inf
         wanted = min(reach * facts.smoothness * (1 - MOMENTUM) / 2, STEPS[1])
         return TrainingPlan(
             noise=self.noise,
@@ -388,7 +390,7 @@ class _Candidate:
             n_rows=facts.n_rows,
             n_steps=max(STEPS[0], math.ceil(wanted)),
             momentum=MOMENTUM,
-            travel=travel,
+            expected_distance=distance,
             smoothness=facts.smoothness,
             noise_deviation=deviation,
             prediction=prediction,
@@ -399,7 +401,7 @@ class _Candidate:
     def _predicted(self, deviation: float) -> Prediction:
         """Return what a deviation of the noise costs: the more noise, the more."""
         facts = self.facts
-        error = facts.nominal.travel * deviation / 2
+        error = facts.nominal.expected_distance * deviation / 2
         error += _influence_bias(facts, self.influence)
         if self.is_flat and not facts.bounds_residuals:
             error *= CLIPPING_COST
@@ -430,14 +432,14 @@ class _Candidate:
         }
 
 
-def _growth(facts: PublicFacts, loss: Loss, *, flat: bool) -> float:
+def _growth(facts: PlanInputs, loss: Loss, *, flat: bool) -> float:
     """Return how far an adapted residual bound may grow, in units of the first one."""
     if flat or not loss.adapts_residual_bound:
         return FREE_GROWTH
     return max(1.0, facts.largest_residual / loss.residual_limit)
 
 
-def _influence_bias(facts: PublicFacts, influence: float) -> float:
+def _influence_bias(facts: PlanInputs, influence: float) -> float:
     """Return what bounding the influence of sensitive features costs, nominally.
 
     The residual that the bound sees is normal with the sensitive features' share of
@@ -462,7 +464,7 @@ def _influence_bias(facts: PublicFacts, influence: float) -> float:
     return facts.nominal.influence_bias * share * weight * 2 * math.pi * cut**2
 
 
-def _distances(facts: PublicFacts) -> dict[str, float]:
+def _distances(facts: PlanInputs) -> dict[str, float]:
     own = {
         feature: neighbor.distance
         for neighbor in facts.spending.classes
@@ -476,5 +478,5 @@ def _central_offset(blocks: Sequence[Block]) -> FloatArray:
     return central_reference(blocks) * standardizing_scale(blocks)
 
 
-def _with_spending(facts: PublicFacts, spending: Spending) -> PublicFacts:
+def _with_spending(facts: PlanInputs, spending: BudgetSplit) -> PlanInputs:
     return replace(facts, spending=spending)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
-from corrdp.accounting import OnlineAllocator, costs_at_most
+from corrdp.accounting import OnlineAllocator, is_within_budget
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._column_steps import column_curvature
 from corrdp.training._constant import release_constant
@@ -444,7 +444,7 @@ class _Steps:
         self._free_sizes = sizes * (plan.loss.n_free_outputs / plan.loss.n_outputs)
         allowed = plan.spending.gradient_mu
         self._whole, self._difference = (
-            _Query(sizes, np.array([mu[c] for c in sensitivity.row_classes]))
+            _StepNoise(sizes, np.array([mu[c] for c in sensitivity.row_classes]))
             for mu in (
                 plan.schedule.snapshot_mu(allowed),
                 plan.schedule.difference_mu(allowed),
@@ -486,14 +486,18 @@ class _Steps:
         if plan.solver.step_size is not None:
             return plan.solver.step_size
         if plan.solver.step_rule is StepRule.PAPER:
-            return plan.travel / math.sqrt((self._lipschitz**2 + variance) * step)
+            return plan.expected_distance / math.sqrt(
+                (self._lipschitz**2 + variance) * step
+            )
         limit = 2 / ((1 - plan.momentum) * plan.smoothness)
         if variance == 0:
             return limit
-        return min(factor * plan.travel / math.sqrt(plan.n_steps * variance), limit)
+        return min(
+            factor * plan.expected_distance / math.sqrt(plan.n_steps * variance), limit
+        )
 
 
-class _Query:
+class _StepNoise:
     """Noise of one kind of release, every time within the same budget."""
 
     def __init__(self, sizes: FloatArray, budget_mu: FloatArray) -> None:
@@ -502,7 +506,7 @@ class _Query:
 
     def noise(self, bounds: FloatArray) -> FloatArray:
         noise_scale = _without_gaps(self._allocator.update(bounds))
-        if not costs_at_most(bounds, noise_scale, self._budget_mu):
+        if not is_within_budget(bounds, noise_scale, self._budget_mu):
             raise GuaranteeVoidError(
                 "a step of training would cost a class more than its budget. Nothing "
                 "was released; report this as a defect."

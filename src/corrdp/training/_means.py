@@ -13,7 +13,7 @@ from corrdp.policy import Block, BlockKind
 from corrdp.training._layout import central_reference, standardizing_scale
 
 if TYPE_CHECKING:  # spending asks what means cost
-    from corrdp.training._spending import Spending
+    from corrdp.training._spending import BudgetSplit
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class CodeTotals:
 def release_means(
     codes: FloatArray | CodeTotals,
     blocks: Sequence[Block],
-    spending: "Spending",
+    spending: "BudgetSplit",
     rng: np.random.Generator,
 ) -> tuple[FloatArray, dict[str, float]]:
     """Release the mean of every encoded column, brought back into its domain.
@@ -45,7 +45,7 @@ def release_means(
         Rows of the encoder, or their sum.
     blocks : sequence of Block
         Blocks of the encoder.
-    spending : Spending
+    spending : BudgetSplit
         What the means may cost each class.
     rng : numpy Generator
         Source of the noise.
@@ -76,7 +76,7 @@ def release_means(
 
 
 def means_noise(
-    blocks: Sequence[Block], spending: "Spending"
+    blocks: Sequence[Block], spending: "BudgetSplit"
 ) -> tuple[FloatArray, dict[str, float]]:
     """Return the noise on every block of column sums, and what it costs each class.
 

@@ -14,7 +14,7 @@ from corrdp.training._epochs import Schedule
 from corrdp.training._layout import GradientLayout
 from corrdp.training._prediction import Prediction
 from corrdp.training._solver import Solver
-from corrdp.training._spending import Spending
+from corrdp.training._spending import BudgetSplit
 from corrdp.training.losses import Loss
 
 CONSTANT = "constant"  # the plan that learns labels alone
@@ -35,7 +35,7 @@ class TrainingPlan:
         record until means have been released.
     loss : Loss
         The loss; a squared one with the residual bound training begins with.
-    spending : Spending
+    spending : BudgetSplit
         Budget per class and its split.
     n_rows : int
         Public number of rows.
@@ -43,7 +43,7 @@ class TrainingPlan:
         Number of gradients.
     momentum : float
         Weight of the past in the direction of a step.
-    travel : float
+    expected_distance : float
         How far the parameters are expected to move.
     smoothness : float
         Bound on the curvature of the loss; limits the step size.
@@ -65,11 +65,11 @@ class TrainingPlan:
     noise: str
     layout: GradientLayout
     loss: Loss
-    spending: Spending
+    spending: BudgetSplit
     n_rows: int
     n_steps: int
     momentum: float
-    travel: float
+    expected_distance: float
     smoothness: float
     noise_deviation: float
     prediction: Prediction

@@ -148,7 +148,7 @@ def prepare_rows(
     layout: GradientLayout,
     *,
     compiled: bool = True,
-    passes: bool = True,
+    sort_rows: bool = True,
 ) -> PreparedRows:
     """Scale and tile encoded rows once, for every step of every model.
 
@@ -162,13 +162,13 @@ def prepare_rows(
         Scaling, and the order of columns: its groups one after the other.
     compiled : bool
         False to use numpy even where numba is installed.
-    passes : bool
-        Whether there are many passes to come, so that arranging the rows pays.
+    sort_rows : bool
+        Whether to bring like rows together, which pays if many passes are to come.
     """
     order = tile_order(layout)
     tile_rows = kernel_module(compiled).TILE_ROWS
     rows = RowTiles.from_codes(
-        codes, y, layout, order, tile_rows=tile_rows, arrange=passes
+        codes, y, layout, order, tile_rows=tile_rows, arrange=sort_rows
     )
     return PreparedRows(rows, order, compiled)
 

@@ -109,14 +109,14 @@ class PublicModel:
 def _nominal_ridge(y: NDArray[Any], loss: Loss, blocks: tuple[Block, ...]) -> float:
     """Return the ridge under which weights are as far from 0 as the default rule says.
 
-    The travel, shared by all features, is the deviation of a weight; a residual has
+    The distance, shared by all features, is the deviation of a weight; a residual has
     half the variance of a label. Few rows cannot tell more by cross-validation than a
     factor of three about it.
     """
     n_features = len({block.part for block in blocks})
-    travel = typical_sizes(loss).travel
+    distance = typical_sizes(loss).expected_distance
     variance = 1.0 if loss.is_likelihood else max(float(np.var(y)) / 2, 1e-6)
-    return variance * n_features / (travel**2 * len(y))
+    return variance * n_features / (distance**2 * len(y))
 
 
 def _excess(

@@ -154,7 +154,7 @@ def descend_sampled(
     y : array of float, shape (n_rows,)
         Labels as encoded.
     plan : TrainingPlan
-        Groups, norms, travel and solver options; means are not released, features are
+        Groups, norms, distance and solver options; means are not released, features are
         centered at the middle of their domain.
     budget : SampledBudget
         What every step may cost.
@@ -178,7 +178,7 @@ def descend_sampled(
         noise_scale = steps.noise(coef)
         drawn = rng.random(plan.n_rows) < budget.rate
         batch = prepare_rows(
-            codes[drawn], y[drawn], layout, compiled=False, passes=False
+            codes[drawn], y[drawn], layout, compiled=False, sort_rows=False
         )
         gradient, _ = batch.grouped(layout).gradient_sum(coef, residual_bound=bound)
         scale = per_column(noise_scale[layout.column_groups], coef)
@@ -227,7 +227,7 @@ class _SampledSteps:
         variance = float(self._sizes @ noise_scale**2) / expected**2
         variance += float(self._contribution @ self._contribution) / expected
         limit = 2 / ((1 - plan.momentum) * plan.smoothness)
-        return min(plan.travel / math.sqrt(self._n_steps * variance), limit)
+        return min(plan.expected_distance / math.sqrt(self._n_steps * variance), limit)
 
 
 def _sensitivity(plan: TrainingPlan) -> GradientSensitivity:

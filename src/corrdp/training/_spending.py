@@ -25,7 +25,7 @@ _ROUND_OFF = 1.0 - 1e-12  # squares of shares must not add up to more than the w
 
 
 @dataclass(frozen=True)
-class Spending:
+class BudgetSplit:
     """Gaussian-DP parameter of every class, split before any data is touched.
 
     Parameters
@@ -134,7 +134,7 @@ def plan_spending(
     spent: Sequence[Component] = (),
     adapts_residual_bound: bool = False,
     releases_means: bool = True,
-) -> Spending:
+) -> BudgetSplit:
     """Turn epsilons into Gaussian-DP parameters, minus what was spent before.
 
     Parameters
@@ -172,7 +172,7 @@ def plan_spending(
             )
         total[neighbor.name] = _ROUND_OFF * math.sqrt(allowed**2 - before**2)
     total[WHOLE_RECORD] = _whole_record_mu(classes, total)
-    return Spending(
+    return BudgetSplit(
         tuple(classes),
         total,
         residual_share=RESIDUAL_SHARE if adapts_residual_bound else 0.0,
@@ -197,7 +197,7 @@ def _whole_record_mu(
     return math.sqrt(squares)
 
 
-def whole_record_spending(spending: Spending) -> Spending:
+def whole_record_spending(spending: BudgetSplit) -> BudgetSplit:
     """Return the spending under which every class, whole records too, costs the least.
 
     Guarantee

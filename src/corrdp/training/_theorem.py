@@ -40,7 +40,7 @@ class TheoremPlan:
         Public number of rows.
     lipschitz : float
         Bound on the norm of one record's gradient.
-    travel : float
+    expected_distance : float
         The paper's D, the radius of the parameters.
     step_size : float, optional
         Constant step; None for the paper's D / sqrt((L^2 + sum of variances) t).
@@ -51,7 +51,7 @@ class TheoremPlan:
     noise: NoisePlan
     n_rows: int
     lipschitz: float
-    travel: float
+    expected_distance: float
     step_size: float | None = None
 
     @property
@@ -64,7 +64,7 @@ class TheoremPlan:
         if self.step_size is not None:
             return self.step_size
         variance = self.noise.weighted_variance / self.n_rows**2
-        return self.travel / math.sqrt((self.lipschitz**2 + variance) * step)
+        return self.expected_distance / math.sqrt((self.lipschitz**2 + variance) * step)
 
     def noisy(self, gradient: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return sums over rows with the noise of a step, shape (..., n_columns).
@@ -169,8 +169,10 @@ def theorem_plan(
         budget.delta,
         n_steps,
     )
-    travel = typical_sizes(loss).travel
-    return TheoremPlan(layout, loss, noise, n_rows, lipschitz, travel, step_size)
+    expected_distance = typical_sizes(loss).expected_distance
+    return TheoremPlan(
+        layout, loss, noise, n_rows, lipschitz, expected_distance, step_size
+    )
 
 
 def descend_by_theorem(

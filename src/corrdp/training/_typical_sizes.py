@@ -26,7 +26,7 @@ class TypicalSizes:
     ----------
     residual : float
         Norm of a residual.
-    travel : float
+    expected_distance : float
         Distance between the start and the optimum.
     curvature : float
         Largest derivative of the residual in the score.
@@ -46,7 +46,7 @@ class TypicalSizes:
     """
 
     residual: float
-    travel: float
+    expected_distance: float
     curvature: float
     gain: float
     coefficient_risk: float
@@ -64,7 +64,7 @@ def typical_sizes(loss: Loss) -> TypicalSizes:
         several = loss.n_outputs > 1
         return TypicalSizes(
             residual=0.7 * math.sqrt(1.0 - 1.0 / n_classes) if several else 0.35,
-            travel=_BINARY_TRAVEL
+            expected_distance=_BINARY_TRAVEL
             * (math.sqrt((n_classes - 1) / 2.0) if several else 1.0),
             curvature=loss.lipschitz,
             gain=_EXPLAINED * risk,
@@ -78,7 +78,7 @@ def typical_sizes(loss: Loss) -> TypicalSizes:
     risk = _huber_risk(threshold)
     return TypicalSizes(
         residual=min(residual, threshold),
-        travel=LABEL_RANGE / 4,
+        expected_distance=LABEL_RANGE / 4,
         curvature=loss.lipschitz,
         gain=0.5 * risk,
         coefficient_risk=0.5 * risk,
@@ -97,7 +97,7 @@ def nominal_coef(blocks: Sequence[Block], loss: Loss) -> FloatArray:
         The intercept is the last row, and 0.
     """
     n_features = len({block.feature for block in blocks})
-    size = typical_sizes(loss).travel / 2 / math.sqrt(n_features)
+    size = typical_sizes(loss).expected_distance / 2 / math.sqrt(n_features)
     coef = np.zeros(blocks[-1].stop + 1)
     for block in blocks:
         level = np.arange(block.stop - block.start)

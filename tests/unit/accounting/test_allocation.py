@@ -8,7 +8,7 @@ from corrdp.accounting import (
     isotropic_noise,
     step_mu,
 )
-from corrdp.accounting._allocation import costs_at_most
+from corrdp.accounting._allocation import is_within_budget
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -360,17 +360,19 @@ class TestCostsAtMost:
     def test_it_is_the_price_of_the_step_that_counts(self, noise_scale):
         noise_scale = np.array(noise_scale)
         price = step_mu(self.TABLE, noise_scale)
-        assert costs_at_most(self.TABLE, noise_scale, price)
+        assert is_within_budget(self.TABLE, noise_scale, price)
         for row in range(2):
             less = price.copy()
             less[row] = np.nextafter(less[row], 0.0)
-            assert not costs_at_most(self.TABLE, noise_scale, less)
+            assert not is_within_budget(self.TABLE, noise_scale, less)
 
     def test_no_noise_is_enough_only_where_nothing_moves(self):
         huge = np.full(2, 1e300)
-        assert not costs_at_most(self.TABLE, np.array([0.0, 1.0]), huge)
-        assert costs_at_most(self.TABLE[1:], np.array([0.0, 1.0]), huge[:1])
+        assert not is_within_budget(self.TABLE, np.array([0.0, 1.0]), huge)
+        assert is_within_budget(self.TABLE[1:], np.array([0.0, 1.0]), huge[:1])
 
     def test_what_is_not_a_number_is_too_much(self):
-        assert not costs_at_most(self.TABLE, np.array([np.nan, 1.0]), np.full(2, 1e9))
-        assert not costs_at_most(self.TABLE * np.nan, np.ones(2), np.full(2, 1e9))
+        assert not is_within_budget(
+            self.TABLE, np.array([np.nan, 1.0]), np.full(2, 1e9)
+        )
+        assert not is_within_budget(self.TABLE * np.nan, np.ones(2), np.full(2, 1e9))

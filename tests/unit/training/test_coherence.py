@@ -29,7 +29,7 @@ from corrdp.training import (
     HuberLoss,
     LogisticLoss,
     MultinomialLoss,
-    PublicFacts,
+    PlanInputs,
     default_plan,
     plan_spending,
 )
@@ -55,7 +55,7 @@ def facts_of(loss, epsilon):
         POLICY, neighbor_classes(POLICY), budget=Budget(epsilon=epsilon, delta=1e-6)
     )
     blocks = PolicyEncoder(POLICY).blocks_
-    return PublicFacts(blocks, spending, 4000, loss)
+    return PlanInputs(blocks, spending, 4000, loss)
 
 
 def plan_of(loss, epsilon):
@@ -169,7 +169,7 @@ def test_a_boolean_is_a_category_of_two():
             policy, neighbor_classes(policy), budget=Budget(epsilon=1.0, delta=1e-6)
         )
         encoder = PolicyEncoder(policy)
-        facts = PublicFacts(encoder.blocks_, spending, 4000, LogisticLoss())
+        facts = PlanInputs(encoder.blocks_, spending, 4000, LogisticLoss())
         rows = np.array([(0.5, end, "a", 0.5) for end in ends], dtype=object)
         features_of = default_plan(facts).layout.features
         moved = np.diff(features_of(encoder.transform(rows)), axis=0)

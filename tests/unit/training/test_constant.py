@@ -28,7 +28,7 @@ from corrdp.training import (
     Descent,
     LogisticLoss,
     MultinomialLoss,
-    PublicFacts,
+    PlanInputs,
     constant_model,
     default_plan,
     or_constant,
@@ -63,7 +63,7 @@ def plan_of(label="two", *, score=0.0, n_rows=200, epsilon=0.01):
         adapts_residual_bound=loss.adapts_residual_bound,
     )
     blocks = PolicyEncoder(policy).blocks_
-    return or_constant(default_plan(PublicFacts(blocks, spending, n_rows, loss)))
+    return or_constant(default_plan(PlanInputs(blocks, spending, n_rows, loss)))
 
 
 def summed(labels, loss):

@@ -23,7 +23,7 @@ from corrdp.policy import (
 from corrdp.training import (
     SQUARED_LOSS,
     LogisticLoss,
-    PublicFacts,
+    PlanInputs,
     default_plan,
     plan_spending,
     standard_plan,
@@ -59,7 +59,7 @@ def facts_of(
         budget=Budget(epsilon=epsilon, delta=1e-6),
         adapts_residual_bound=not logistic,
     )
-    return PublicFacts(
+    return PlanInputs(
         PolicyEncoder(policy).blocks_,
         spending,
         n_rows,
@@ -68,7 +68,7 @@ def facts_of(
 
 
 def test_nothing_of_the_data_is_a_parameter():
-    names = set(inspect.signature(PublicFacts).parameters)
+    names = set(inspect.signature(PlanInputs).parameters)
     assert names == {"blocks", "spending", "n_rows", "loss", "leakage"}
 
 

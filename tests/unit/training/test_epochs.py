@@ -73,13 +73,13 @@ def test_the_same_seed_trains_the_same_model():
 @pytest.mark.parametrize("logistic", [True, False])
 def test_every_release_stays_within_its_own_budget(monkeypatch, logistic):
     prices = []
-    true_check = module.costs_at_most
+    true_check = module.is_within_budget
 
     def recorded(bounds, noise_scale, budget_mu):
         prices.append(step_mu(bounds, noise_scale)[0])
         return true_check(bounds, noise_scale, budget_mu)
 
-    monkeypatch.setattr(module, "costs_at_most", recorded)
+    monkeypatch.setattr(module, "is_within_budget", recorded)
     codes, y = example_rows()
     plan = example_plan(logistic=logistic).with_solver(SVRG)
     descend(codes, y, plan, noise_generator(2))
@@ -117,7 +117,7 @@ def test_exact_differences_make_plain_descent(monkeypatch, logistic):
             return np.full(sensitivity.shape[1], 1e-9)
 
     monkeypatch.setattr(module, "OnlineAllocator", Silent)
-    monkeypatch.setattr(module, "costs_at_most", lambda *_: True)
+    monkeypatch.setattr(module, "is_within_budget", lambda *_: True)
     monkeypatch.setattr(module, "_ADAPTATION_RATE", 0.0)
     codes, y = example_rows()
     y = y if logistic else y - 0.5

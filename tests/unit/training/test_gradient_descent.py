@@ -50,13 +50,13 @@ def test_compiled_and_plain_kernels_train_the_same_model():
 
 def test_every_step_stays_within_its_budget(monkeypatch):
     prices = []
-    true_check = module.costs_at_most
+    true_check = module.is_within_budget
 
     def recorded(bounds, noise_scale, budget_mu):
         prices.append(step_mu(bounds, noise_scale))
         return true_check(bounds, noise_scale, budget_mu)
 
-    monkeypatch.setattr(module, "costs_at_most", recorded)
+    monkeypatch.setattr(module, "is_within_budget", recorded)
     codes, y = example_rows()
     plan = example_plan()
     descend(codes, y, plan, noise_generator(2))

@@ -17,7 +17,7 @@ from corrdp.policy import (
 from corrdp.training import (
     SQUARED_LOSS,
     Descent,
-    PublicFacts,
+    PlanInputs,
     default_plan,
     plan_spending,
     prepare_rows,
@@ -51,7 +51,7 @@ def plan_of(epsilon):
         adapts_residual_bound=True,
     )
     blocks = PolicyEncoder(POLICY).blocks_
-    plan = default_plan(PublicFacts(blocks, spending, N_ROWS, SQUARED_LOSS))
+    plan = default_plan(PlanInputs(blocks, spending, N_ROWS, SQUARED_LOSS))
     return plan.with_steps(40)
 
 

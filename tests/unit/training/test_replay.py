@@ -32,7 +32,7 @@ from corrdp.training import (
     HuberLoss,
     LogisticLoss,
     MultinomialLoss,
-    PublicFacts,
+    PlanInputs,
     SampledBudget,
     Solver,
     SquaredLoss,
@@ -103,7 +103,7 @@ def plan_of(loss, epoch_steps=1, ridge=0.0, rule=default_plan):
         budget=Budget(epsilon=4.0, delta=1e-5),
         adapts_residual_bound=loss.adapts_residual_bound,
     )
-    facts = PublicFacts(PolicyEncoder(policy).blocks_, spending, N_ROWS, loss)
+    facts = PlanInputs(PolicyEncoder(policy).blocks_, spending, N_ROWS, loss)
     solver = Solver(step_size=STEP_SIZE, epoch_steps=epoch_steps, ridge=ridge)
     plan = rule(facts).with_steps(N_STEPS).with_solver(solver)
     return replace(plan, bound_growth=8.0)  # counts are read off bounds that move

@@ -20,7 +20,9 @@ from descent_examples import example_policy
 def test_two_scores_describe_the_binary_model():
     one, two = typical_sizes(LogisticLoss()), typical_sizes(MultinomialLoss(2))
     assert two.residual == pytest.approx(math.sqrt(2.0) * one.residual)
-    assert two.travel == pytest.approx(one.travel / math.sqrt(2.0))
+    assert two.expected_distance == pytest.approx(
+        one.expected_distance / math.sqrt(2.0)
+    )
     assert two.curvature == 2.0 * one.curvature
     assert two.gain == pytest.approx(one.gain)
     assert two.influence_bias == pytest.approx(one.influence_bias)
@@ -37,7 +39,7 @@ def test_nominal_parameters_have_their_norm_and_add_up_to_nothing(n_classes):
     coef = nominal_coef(blocks, loss)
     assert coef.shape == (5, n_classes)
     np.testing.assert_allclose(coef.sum(axis=1), 0.0, atol=1e-12)
-    size = typical_sizes(loss).travel / 2 / math.sqrt(2)
+    size = typical_sizes(loss).expected_distance / 2 / math.sqrt(2)
     np.testing.assert_allclose(np.linalg.norm(coef[:-1], axis=1), size)
 
 

@@ -262,7 +262,7 @@ def theorem_challenges(
     ends = [np.zeros(plan.layout.n_columns)]
     for size in (0.5, 2.0, 8.0):
         end = rng.standard_normal(plan.layout.n_columns)
-        ends.append(end * size * plan.travel / np.linalg.norm(end))
+        ends.append(end * size * plan.expected_distance / np.linalg.norm(end))
     n_runs = runs_to_refute(nominal)
     n_steps = min(plan.n_steps, _MOST_STEPS // n_runs)
     return step_challenges(
@@ -309,7 +309,7 @@ def candidate_paths(plan: TrainingPlan, rng: np.random.Generator) -> list[FloatA
     paths = [steps * zero]
     for size in (0.5, 2.0):
         end = rng.standard_normal(zero.shape)
-        end *= size * plan.travel / np.linalg.norm(end)
+        end *= size * plan.expected_distance / np.linalg.norm(end)
         paths += [steps * end, ramp * end]
     return paths
 

@@ -218,6 +218,6 @@ def _candidate_paths(
     paths = [np.zeros((n_steps, n_columns))]
     for size in (0.5, 2.0):
         end = rng.standard_normal(n_columns)
-        end *= size * plan.travel / np.linalg.norm(end)
+        end *= size * plan.expected_distance / np.linalg.norm(end)
         paths += [ones * end, ramp * end]
     return paths

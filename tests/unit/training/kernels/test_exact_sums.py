@@ -95,7 +95,7 @@ class Example:
 
     def sum_of(self, codes, y, *, arrange=True):
         rows = prepare_rows(
-            codes, y, self.layout, compiled=self.compiled, passes=arrange
+            codes, y, self.layout, compiled=self.compiled, sort_rows=arrange
         )
         return rows.grouped(self.layout).gradient_sum(
             self.coef, residual_bound=self.loss.clips_residuals_at, anchor=self.anchor
