@@ -1,15 +1,17 @@
 """Type the README for tables never seen: from a table to a verified certificate.
 
-``python benchmarks/new_user_path.py [--tables a,b,c]``. Installs into an environment of
-its own as the README says (without the exact versions of the tests), then counts and
-times commands, the installation among them; nothing is edited by hand, and roles are
-the only thing that a person says. Tables come from CORRDP_DATA_DIR/foreign. Writes
-docs/results/new_user.json and its table.
+``python benchmarks/new_user_path.py [--tables a,b,c]``. Takes the commands from the
+README's own block: its line for a checkout installs into an environment of its own
+(without the exact versions of the tests), the others run with the names of this table
+put in. Counts and times them, the installation among them; nothing is edited by hand,
+and roles are the only thing that a person says. Tables come from
+CORRDP_DATA_DIR/foreign. Writes docs/results/new_user.json and its table.
 """
 
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,12 +24,42 @@ PAGE = SAVED.with_suffix(".inc")
 MOST_COMMANDS = 7
 
 
+def readme_commands() -> tuple[str, list[str]]:
+    """Return the README's installation of a checkout, and its commands in order."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = text.split("## On the command line", 1)[1].split("```sh\n", 1)[1]
+    lines = [line for line in block.split("```", 1)[0].splitlines() if line.strip()]
+    install = lines[0].split("# in a checkout: ")[1]
+    assert install.startswith("pip install ")
+    return install, [line.split("  #")[0].strip() for line in lines[1:]]
+
+
+def typed_for(name: str, data: Path) -> list[list[str]]:
+    """Return the README's commands up to the certificate, for this table."""
+    policy = json.loads((data / f"{name}.json").read_text())["policy"]
+    sensitive = [n for n, f in policy["features"].items() if f["role"] == "sensitive"]
+    model = "linear" if policy["label"]["type"] == "number" else "logistic"
+    said = {
+        "data.csv": str(data / f"{name}.csv.gz"),
+        "income": policy["target"],
+        "age,marital-status": ",".join(sensitive),
+        "logistic": model,
+    }
+    typed = [
+        [said.get(word, word) for word in shlex.split(line)]
+        for line in readme_commands()[1]
+    ]
+    wanted = ("init", "confirm", "leakage", "train", "certificate")
+    return [words[1:] for words in typed if words[1] in wanted]
+
+
 def install(folder: Path) -> float:
-    """Install the package and what the README names; return the seconds."""
+    """Install as the README says; return the seconds."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     started = time.perf_counter()
-    pip = [str(folder / "bin" / "pip"), "install", "--quiet", f"{ROOT}[files,report]"]
-    subprocess.run(pip, check=True)
+    words = shlex.split(readme_commands()[0])
+    pip = [str(folder / "bin" / "pip"), "install", "--quiet", *words[2:]]
+    subprocess.run(pip, check=True, cwd=ROOT)
     return time.perf_counter() - started
 
 
@@ -35,45 +67,8 @@ def path_of(
     name: str, command: Path, folder: Path, installed: float
 ) -> list[tuple[str, float]]:
     """Return every command that a new user types for a table, and its seconds."""
-    data = Path(os.environ["CORRDP_DATA_DIR"]) / "foreign"
-    policy = json.loads((data / f"{name}.json").read_text())["policy"]
-    sensitive = [n for n, f in policy["features"].items() if f["role"] == "sensitive"]
-    table, budget = str(data / f"{name}.csv.gz"), ("--delta", "1e-6")
-    model = "logistic"
-    if policy["label"]["type"] == "number":
-        model = "linear"
-    known = ("--policy", "policy.toml")
-    typed = [
-        [
-            "init",
-            table,
-            "--target",
-            policy["target"],
-            "--label",
-            "public",
-            "--sensitive",
-            ",".join(sensitive),
-        ],
-        ["confirm", "policy.toml", "--all"],
-        ["leakage", table, *known, "--epsilon", "0.3", *budget, "--out", "leak.json"],
-        [
-            "train",
-            table,
-            *known,
-            "--leakage",
-            "leak.json",
-            "--epsilon",
-            "1",
-            *budget,
-            "--model",
-            model,
-            "--out",
-            "model",
-        ],
-        ["certificate", "verify", "model"],
-    ]
     done = [("pip install", installed)]
-    for words in typed:
+    for words in typed_for(name, Path(os.environ["CORRDP_DATA_DIR"]) / "foreign"):
         started = time.perf_counter()
         run = [str(command), *words]
         subprocess.run(run, cwd=folder, check=True, capture_output=True)

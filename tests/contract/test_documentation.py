@@ -3,6 +3,7 @@
 import doctest
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +31,36 @@ def test_benchmark_page_is_made_from_the_saved_run():
     saved = json.loads((ROOT / "docs" / "results" / "benchmarks.json").read_text())
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert page == tools["page"](saved), "run python benchmarks/run_all.py"
+
+
+def test_figures_come_first_on_the_benchmark_page():
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", page.split("\n|", 1)[0])
+    assert len(pictures) >= 2
+    assert all((ROOT / "docs" / name).is_file() for name in pictures)
+
+
+def test_the_readme_leads_to_a_certificate_in_few_commands():
+    """What benchmarks/new_user_path.py types is what the README says."""
+    import json
+
+    import typer
+
+    from corrdp.cli._app import app
+
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "new_user_path.py"))
+    install, commands = tools["readme_commands"]()
+    assert install == "pip install '.[files,report,studio]' pandas"
+    known = typer.main.get_command(app)
+    for line in commands:
+        name, *words = shlex.split(line)[1:]
+        command = known.commands[name]
+        if name == "certificate":
+            command, words = command.commands[words[0]], words[1:]
+        command.make_context(name, words)  # raises for unknown options
+    saved = json.loads((ROOT / "docs" / "results" / "new_user.json").read_text())
+    assert len(saved) >= 3
+    assert all(len(steps) <= tools["MOST_COMMANDS"] for steps in saved.values())
 
 
 def test_every_page_is_reached_from_a_table_of_contents():

@@ -10,6 +10,11 @@ from corrdp.exceptions import CorrDPError, PolicyError
 if TYPE_CHECKING:
     from corrdp.policy import Policy
 
+TO_CONFIRM = "to confirm: "
+TO_DECLARE = "to declare or estimate: leakage of "
+NOT_IN_POLICY = "not in the policy: "
+_BEGINNINGS = (TO_CONFIRM, TO_DECLARE, NOT_IN_POLICY)
+
 
 def check(
     data: DataArgument, policy: PolicyOption, as_json: JsonOption = False
@@ -42,8 +47,8 @@ def check(
         "fingerprint": declared.fingerprint(),
     }
     lines = [f"column {name}: {problem}" for name, problem in problems.items()]
-    lines += notes
-    lines += [f"not in the policy: {name}" for name in document["not_in_policy"]]
+    lines += _joined(notes)
+    lines += _joined([NOT_IN_POLICY + name for name in document["not_in_policy"]])
     lines.append(
         "the table fits the policy"
         if not problems
@@ -86,7 +91,7 @@ def _notes(policy: "Policy") -> list[str]:
     """Return what must still be done before anything can be released."""
     from corrdp.policy import NeighborRelation
 
-    notes = [f"to confirm: {name}" for name in policy.unconfirmed]
+    notes = [TO_CONFIRM + name for name in policy.unconfirmed]
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         unknown = ["block"] if policy.block_leakage is None else []
     else:
@@ -95,5 +100,14 @@ def _notes(policy: "Policy") -> list[str]:
             for name in policy.insensitive
             if policy.feature(name).leakage is None and policy.feature(name).score < 1
         ]
-    notes += [f"to declare or estimate: leakage of {name}" for name in unknown]
+    notes += [TO_DECLARE + name for name in unknown]
     return notes
+
+
+def _joined(notes: list[str]) -> list[str]:
+    """Return one line for all notes that begin alike."""
+    found: dict[str, list[str]] = {}
+    for note in notes:
+        beginning = next(known for known in _BEGINNINGS if note.startswith(known))
+        found.setdefault(beginning, []).append(note.removeprefix(beginning))
+    return [beginning + ", ".join(names) for beginning, names in found.items()]

@@ -157,8 +157,9 @@ def synthesize(
             "out": str(out),
         },
         as_json=as_json,
-        text=f"{maker.certificate_.to_text()}\n\n{drawn.num_rows} synthetic rows in "
-        f"{out / TABLE_FILE}; report: {out / 'report.html'}",
+        text=f"{maker.certificate_.to_short_text()}\n{drawn.num_rows} synthetic rows "
+        f"in {out / TABLE_FILE}. Report: {out / 'report.html'}; every claim in words: "
+        f"corrdp certificate show {out}",
     )
 
 

@@ -89,7 +89,8 @@ def bound_in_words(
         parts.append(f"largest between {told(widest[0])} and {told(widest[1])}")
     if absent.size:
         fewer = "too few rows for the noise" if noisy else "no rows"
-        more = f" (and {absent.size - 1} more values)" if absent.size > 1 else ""
+        rest = absent.size - 1
+        more = f" (and {rest} more value{'s' if rest > 1 else ''})" if rest else ""
         parts.append(
             f"the bound is 1 because {value(int(absent[0]))} has {fewer}{more}; merge "
             "it by groups or other in the policy"

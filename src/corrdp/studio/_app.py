@@ -1,12 +1,11 @@
 """The pages of the studio and what their forms do."""
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qsl
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -26,10 +25,11 @@ from corrdp.certificate import Certificate
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageTable
 from corrdp.policy import Policy
+from corrdp.studio._forms import Form, edited, number, read_form, shown
 from corrdp.studio._plans import ESTIMATORS, budget_words, planned
 from corrdp.studio._preview import previewed
 from corrdp.studio._security import FORM_FIELD, REPORT_POLICY, Gate, Keys
-from corrdp.studio._session import MODEL_FOLDER, ROLES, Session
+from corrdp.studio._session import ROLES, Session
 
 STEPS = {
     "columns": "Columns",
@@ -39,8 +39,6 @@ STEPS = {
     "plan": "Plan",
     "run": "Train",
 }
-LARGEST_FORM = 4_000_000
-Form = dict[str, str]
 
 
 def make_app(session: Session, keys: Keys, *, port: int) -> Starlette:
@@ -95,7 +93,7 @@ class _Pages:
         return await run_in_threadpool(self._page, name, dict(request.query_params))
 
     async def take(self, name: str, request: Request) -> Response:
-        form = await _form(request)
+        form = await read_form(request)
         if form is None or not self._keys.knows_form(form.get(FORM_FIELD, "")):
             return PlainTextResponse(
                 "Refused: the form is not one of this studio.\n",
@@ -134,8 +132,8 @@ class _Pages:
         fields = self._session.fields()
         for place, field in enumerate(fields):
             text = form.get(f"value-{place}")
-            if text is not None and text.strip() != _shown(field["value"]):
-                values[field["path"]] = _read(field, text)
+            if text is not None and (value := edited(field, text)) is not None:
+                values[field["path"]] = value
         ticked = {
             f["path"].rpartition(".")[0]
             for place, f in enumerate(fields)
@@ -152,9 +150,8 @@ class _Pages:
         session = self._session
         session.policy()
         if form.get("source") == "paid":
-            session.choices.leakage_epsilon = _number("epsilon", form)
+            session.pay_for_leakage(number("epsilon", form))
             session.write_policy()
-            session.choices.leakage = "paid"
             key, _ = session.jobs.start(
                 session.leakage_words(),
                 "Estimate the leakage",
@@ -170,13 +167,16 @@ class _Pages:
             )
             return f"/job/{key}"
         names = session.policy().insensitive
-        values = {n: _number(f"leakage-{i}", form) for i, n in enumerate(names)}
+        values = {
+            n: number(f"leakage-{i}", form, f"the leakage of {n!r}")
+            for i, n in enumerate(names)
+        }
         session.declare_leakage(values)
         return "/budget"
 
     def _take_budget(self, form: Form) -> str:
         choices = self._session.choices
-        epsilon, delta = _number("epsilon", form), _number("delta", form)
+        epsilon, delta = number("epsilon", form), number("delta", form)
         budget_words(epsilon, delta)
         if form.get("model") not in ESTIMATORS:
             raise CorrDPError("the model is not one of those offered. Choose again.")
@@ -188,7 +188,7 @@ class _Pages:
         session = self._session
         session.write_policy()
         key, _job = session.jobs.start(
-            session.train_words(),
+            session.begin_training(),
             "Train the model",
             about=session.policy().fingerprint(),
             extra=session.creating_words(),
@@ -214,7 +214,7 @@ class _Pages:
         return response
 
     async def report(self, _: Request) -> Response:
-        path = self._session.folder / MODEL_FOLDER / "report.html"
+        path = self._session.folder / self._session.model_folder / "report.html"
         if not self._trained() or not path.is_file():
             return _see("/run")
         page = HTMLResponse(path.read_text(encoding="utf-8"))
@@ -224,7 +224,7 @@ class _Pages:
     async def certificate(self, _: Request) -> Response:
         if not self._trained():
             return _see("/run")
-        path = self._session.folder / MODEL_FOLDER / "certificate.json"
+        path = self._session.folder / self._session.model_folder / "certificate.json"
         text = await run_in_threadpool(lambda: Certificate.from_file(path).to_text())
         return self._rendered("certificate", "run", text=text)
 
@@ -253,8 +253,8 @@ class _Pages:
         return {"columns": self._session.columns, "roles": ROLES}
 
     def _show_domains(self) -> dict[str, Any]:
-        fields = [f | {"shown": _shown(f["value"])} for f in self._session.fields()]
-        return {"fields": fields, "waiting": self._session.waiting}
+        fields = [f | {"shown": shown(f["value"])} for f in self._session.fields()]
+        return {"fields": fields, "waiting": sum(f["waits"] for f in fields)}
 
     def _show_leakage(self) -> dict[str, Any]:
         policy = self._session.policy()
@@ -296,7 +296,7 @@ class _Pages:
         }
 
     def _leakage_table(self, policy: Policy) -> LeakageTable | None:
-        file = self._session.leakage_file
+        file = self._session.choices.leakage_file
         if file is None:
             return None
         table = LeakageTable.from_file(self._session.folder / file)
@@ -326,48 +326,10 @@ class _Pages:
         return HTMLResponse(page.render(values | content))
 
 
-async def _form(request: Request) -> Form | None:
-    """Return the fields of an ordinary form of reasonable size, or None."""
-    kind = request.headers.get("content-type", "").split(";")[0].strip()
-    if kind != "application/x-www-form-urlencoded":
-        return None
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_FORM:
-            return None
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-
-
 def _see(address: str) -> Response:
     return RedirectResponse(address, status_code=HTTPStatus.SEE_OTHER)
 
 
-def _number(name: str, form: Form) -> float:
-    try:
-        return float(form.get(name, ""))
-    except ValueError:
-        raise CorrDPError(f"{name} must be a number. Write for example 0.5.") from None
-
-
-def _shown(value: Any) -> str:
-    """Return bounds or categories as a person edits them: one per line."""
-    return "\n".join(str(entry) for entry in value)
-
-
-def _read(field: dict[str, Any], text: str) -> list[Any]:
-    entries = [line.strip() for line in text.splitlines() if line.strip()]
-    if field["key"] == "categories":
-        return entries
-    try:
-        return [float(entry) for entry in entries]
-    except ValueError:
-        raise CorrDPError(
-            f"the bounds of {field['name']!r} must be two numbers, one per line."
-        ) from None
-
-
-Handler = Callable[[Request], Awaitable[Response]]
 _ASSETS = {"studio.css": "text/css", "studio.js": "text/javascript"}
 
 

@@ -115,6 +115,11 @@ class Jobs:
         job = self._jobs.get(_key(words, about))
         return job is not None and job.succeeded
 
+    @property
+    def running(self) -> bool:
+        """Whether some command has not ended."""
+        return any(job.running for job in self._jobs.values())
+
     def stop(self) -> None:
         """End everything that runs."""
         for job in self._jobs.values():

@@ -12,6 +12,7 @@ from corrdp.report import gradient_noise
 
 ESTIMATORS = {"logistic": LogisticRegression, "linear": LinearRegression}
 WORTH = 0.5  # of what a model can gain; more lost than this is not worth a release
+ROWS_PER_COEFFICIENT = 5  # with fewer, fits are bad for want of rows, protected or not
 
 
 def budget_words(epsilon: float, delta: float) -> str:
@@ -80,6 +81,14 @@ def planned(
 
 
 def _verdict(plan: Any, ordinary: Any, *, epsilon: float, delta: float) -> str:
+    n_coefficients = plan.layout.n_columns
+    if plan.n_rows < ROWS_PER_COEFFICIENT * n_coefficients:
+        return (
+            f"{plan.n_rows:,} rows are too few for {n_coefficients:,} coefficients, "
+            "with any protection or none, and what is expected below is too good. "
+            f"It takes some {ROWS_PER_COEFFICIENT * n_coefficients:,} rows, or fewer "
+            "columns and categories."
+        )
     if plan.noise_to_signal > WORTH:
         return (
             f"{plan.n_rows:,} rows are too few for epsilon {epsilon:g}: most of what a "

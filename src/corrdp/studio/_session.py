@@ -15,9 +15,7 @@ from corrdp.policy import DraftWishes, Policy, draft_policy, guess_domain
 from corrdp.studio._jobs import Jobs
 from corrdp.tables import read_table
 
-POLICY_FILE, MODEL_FOLDER = "policy.toml", "model"
-LEAKAGE_FILES = {"paid": "leakage.json", "public": "public_leakage.json"}
-"""By where distances come from, unless they are declared in the policy."""
+POLICY_FILE = "policy.toml"
 ROLES = {
     "sensitive": "sensitive",
     "insensitive": "by leakage",
@@ -46,7 +44,9 @@ class Choices:
     delta: float = 1e-6
     model: str = "logistic"
     leakage: str = "declared"
+    leakage_file: str | None = None
     leakage_epsilon: float = 0.3
+    leakage_delta: float = 5e-7
     public_table: str = ""
 
 
@@ -81,6 +81,8 @@ class Session:
         )
         self.document: dict[str, Any] | None = None
         self._written: str | None = None
+        self._places: dict[tuple[object, ...], str] = {}
+        self._leakage_deltas: dict[tuple[object, ...], float] = {}
         self.jobs = Jobs(folder)
 
     def _column(self, name: str) -> Column:
@@ -117,13 +119,17 @@ class Session:
             raise PolicyError("nothing is sensitive. Choose at least one column.")
         self.choices.roles, self.choices.target = roles, target
         self.choices.label = label
+        self.choices.leakage, self.choices.leakage_file = "declared", None
         self.document = policy.to_dict()
 
     def fields(self) -> list[dict[str, Any]]:
-        """Return every bound and list of categories, with what awaits confirmation."""
+        """Return every bound and list of categories, with what awaits confirmation.
+
+        A column without either (yes or no) has its type there, to be confirmed as well.
+        """
         if self.document is None:
             return []
-        waiting = set(self.document.get("unconfirmed", ()))
+        waiting = {p.rpartition(".")[0] for p in self.document.get("unconfirmed", ())}
         owners = [(f"features.{n}", t, n) for n, t in self.document["features"].items()]
         owners.append(("label", self.document["label"], self.document["target"]))
         return [
@@ -131,12 +137,13 @@ class Session:
                 "path": f"{path}.{key}",
                 "name": name,
                 "key": key,
-                "value": table[key],
-                "waits": f"{path}.{key}" in waiting,
+                "value": table[key] if key != "type" else [table[key]],
+                "waits": path in waiting,
+                "otherwise": table.get("unknown", table.get("missing_value")),
+                "is_target": path == "label",
             }
             for path, table, name in owners
-            for key in ("bounds", "categories")
-            if key in table
+            for key in _shown_keys(table)
         ]
 
     def confirm(self, values: dict[str, Any], confirmed: set[str]) -> None:
@@ -158,7 +165,7 @@ class Session:
             document["features"][name]["leakage"] = value
         Policy.from_dict(document)
         self.document = document
-        self.choices.leakage = "declared"
+        self.choices.leakage, self.choices.leakage_file = "declared", None
 
     @property
     def waiting(self) -> int:
@@ -188,6 +195,11 @@ class Session:
                 f"there is a file {str(path)!r} already, not of this session. "
                 "Move it away, or start the studio with another --out."
             )
+        if text != self._written and self.jobs.running:
+            raise CorrDPError(
+                "a command is running that reads the policy as it was. Wait until it "
+                "has ended."
+            )
         write_text(path, text)
         self._written = text
         return path
@@ -200,39 +212,76 @@ class Session:
                 "there is no file of that name. Write the path of a table on this "
                 "machine whose rows may be disclosed."
             )
-        self.choices.public_table = str(path.resolve())
-        self.choices.leakage = "public"
+        choices = self.choices
+        choices.public_table = str(path.resolve())
+        choices.leakage = "public"
+        about = ("public", self.policy().fingerprint(), choices.public_table)
+        choices.leakage_file = self._own_place("public_leakage", ".json", about)
+
+    def pay_for_leakage(self, epsilon: float) -> None:
+        """Take distances from a release; asked for again, it is the one that is there.
+
+        A delta that was changed in between makes no second release.
+        """
+        choices = self.choices
+        about = ("paid", self.policy().fingerprint(), epsilon)
+        delta = self._leakage_deltas.setdefault(about, choices.delta / 2)
+        choices.leakage_delta = delta
+        choices.leakage, choices.leakage_epsilon = "paid", epsilon
+        choices.leakage_file = self._own_place("leakage", ".json", about)
 
     @property
-    def leakage_file(self) -> str | None:
-        """File of the chosen leakage table; None if the policy declares it."""
-        return LEAKAGE_FILES.get(self.choices.leakage)
+    def model_folder(self) -> str:
+        """Folder of the model that is trained with what was chosen."""
+        return self._place("model", "", self._training())
+
+    def begin_training(self) -> list[str]:
+        """Return the training as arguments, with a folder that is kept for it."""
+        self._own_place("model", "", self._training())
+        return self.train_words()
+
+    def _training(self) -> tuple[object, ...]:
+        choices = self.choices
+        budget = (choices.epsilon, choices.delta, choices.model)
+        return (self.policy().fingerprint(), *budget, choices.leakage_file)
+
+    def _place(self, stem: str, suffix: str, about: tuple[object, ...]) -> str:
+        """Return the name that this work has, or a name that nothing has."""
+        number, name = 1, stem + suffix
+        known = self._places.get((stem, *about))
+        taken = set(self._places.values())
+        while known is None and (name in taken or (self.folder / name).exists()):
+            number += 1
+            name = f"{stem}-{number}{suffix}"
+        return known or name
+
+    def _own_place(self, stem: str, suffix: str, about: tuple[object, ...]) -> str:
+        """Keep a name for this work: nothing else of this session gets it."""
+        return self._places.setdefault((stem, *about), self._place(stem, suffix, about))
 
     def leakage_words(self) -> list[str]:
         """Return the estimate of leakage as arguments of the command line."""
         choices = self.choices
         known = ("--policy", POLICY_FILE, "--source")
+        saved = ("--out", str(choices.leakage_file))
         if choices.leakage == "public":
-            return [
-                *("leakage", choices.public_table, *known, "public"),
-                *("--out", LEAKAGE_FILES["public"]),
-            ]
+            return ["leakage", choices.public_table, *known, "public", *saved]
         return [
             *("leakage", self.data, *known, "private"),
             *("--epsilon", repr(choices.leakage_epsilon)),
-            *("--delta", repr(choices.delta / 2)),
-            *("--out", LEAKAGE_FILES["paid"], *self._ledger_words()),
+            *("--delta", repr(choices.leakage_delta)),
+            *(*saved, *self._ledger_words()),
         ]
 
     def train_words(self) -> list[str]:
         """Return the training as arguments of the command line."""
         choices = self.choices
-        file = self.leakage_file
+        file = choices.leakage_file
         leakage = () if file is None else ("--leakage", file)
         return [
             *("train", self.data, "--policy", POLICY_FILE, *leakage),
             *("--epsilon", repr(choices.epsilon), "--delta", repr(choices.delta)),
-            *("--model", choices.model, "--out", MODEL_FOLDER),
+            *("--model", choices.model, "--out", self.model_folder),
             *self._ledger_words(),
         ]
 
@@ -249,25 +298,35 @@ class Session:
 
     def python(self) -> str:
         """Return the same training as Python to copy."""
-        name = (
-            "LinearRegression"
-            if self.choices.model == "linear"
-            else "LogisticRegression"
-        )
-        file = self.leakage_file
-        leakage = "" if file is None else ", leakage=leakage"
-        table = f"leakage = corrdp.LeakageTable.from_file({file!r})"
-        lines = [
-            "import corrdp",
-            f"policy = corrdp.Policy.from_file({POLICY_FILE!r})",
-            *([] if file is None else [table]),
-            f"model = corrdp.{name}(",
-            f"    policy=policy, epsilon={self.choices.epsilon!r}, "
-            f"delta={self.choices.delta!r}{leakage}",
-            ").fit(frame, frame[policy.label.name])",
+        choices = self.choices
+        name = "LinearRegression" if choices.model == "linear" else "LogisticRegression"
+        given = [f"epsilon={choices.epsilon!r}", f"delta={choices.delta!r}"]
+        lines = ["import corrdp", f"policy = corrdp.Policy.from_file({POLICY_FILE!r})"]
+        if choices.leakage_file is not None:
+            file = choices.leakage_file
+            lines.append(f"leakage = corrdp.LeakageTable.from_file({file!r})")
+            given.append("leakage=leakage")
+        if self._ledger is not None:
+            given.append(f"ledger={str(self._ledger)!r}")
+            lines += self._creating_lines()
+        lines += [
+            f"model = corrdp.{name}(policy, {', '.join(given)})",
+            f"model.fit({self.data!r})",
             "print(model.certificate_.to_text())",
         ]
         return "\n".join(lines)
+
+    def _creating_lines(self) -> list[str]:
+        """Return the Python that creates the ledger, as long as there is none."""
+        words = self.creating_words()
+        if not words:
+            return []
+        return [
+            "from corrdp.ledger import Ledger",
+            "from corrdp.policy import Budget",
+            f"budget = Budget(epsilon={words[1]}, delta={words[3]})",
+            f"Ledger.create({str(self._ledger)!r}, policy, budget=budget)",
+        ]
 
     def creating_words(self) -> tuple[str, ...]:
         """Return the options that create the ledger, as long as there is none."""
@@ -295,3 +354,8 @@ class Session:
         if owner != "label":
             table = document["features"][owner.removeprefix("features.")]
         return table
+
+
+def _shown_keys(table: dict[str, Any]) -> list[str]:
+    keys = [key for key in ("bounds", "categories") if key in table]
+    return keys or ["type"]

@@ -1,5 +1,7 @@
 """A session: nothing unconfirmed leaves memory, nothing is paid twice or replaced."""
 
+import contextlib
+import io
 import threading
 from dataclasses import replace
 
@@ -158,6 +160,60 @@ def test_another_policy_is_another_command(session, monkeypatch):
     assert first == again
 
 
+def finishing(monkeypatch):
+    """Let commands end well at once, without running anything."""
+
+    def run(job, folder):
+        job.code = 0
+        saved = folder / job.words[job.words.index("--out") + 1]
+        saved.parent.mkdir(exist_ok=True, parents=True)
+        saved.write_text(" ".join(job.words))
+
+    monkeypatch.setattr("corrdp.studio._jobs.Job.run", run)
+    monkeypatch.setattr("threading.Thread.start", lambda thread: thread.run())
+
+
+def test_no_result_takes_the_place_of_another(session, tmp_path, monkeypatch):
+    """Other sessions' results, a second price and a second model keep their files."""
+    finishing(monkeypatch)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "leakage.json").write_text("of yesterday")
+    pages = _Pages(confirmed(session), Keys())
+    paid = {"source": "paid", "epsilon": "0.3"}
+    first = pages._take_leakage(paid)
+    session.choices.delta = 1e-5  # a second tab has not heard of it
+    assert pages._take_leakage(paid) == first
+    assert session.choices.leakage_file == "leakage-2.json"
+    pages._take_leakage(paid | {"epsilon": "0.5"})
+    assert session.choices.leakage_file == "leakage-3.json"
+    assert pages._take_leakage(paid) == first
+    assert "--delta 5e-07 --out leakage-2.json" in session.commands()
+    pages._take_run({})
+    session.choices.epsilon = 2.0
+    pages._take_run({})
+    assert session.train_words()[-1] == "model-2"
+    session.choices.epsilon = 1.0
+    assert session.train_words()[-1] == "model"
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {
+        *("policy.toml", "leakage.json", "leakage-2.json", "leakage-3.json"),
+        *("model", "model-2"),
+    }
+    assert (tmp_path / "out" / "leakage.json").read_text() == "of yesterday"
+
+
+def test_a_policy_is_not_changed_under_a_running_command(session, monkeypatch):
+    monkeypatch.setattr("corrdp.studio._jobs.Job.run", lambda job, folder: None)
+    pages = _Pages(confirmed(session), Keys())
+    pages._take_run({})
+    session.declare_leakage(dict.fromkeys(session.policy().insensitive, 0.25))
+    with pytest.raises(CorrDPError, match="running"):
+        pages._take_run({})
+    assert (
+        Policy.from_file(session.folder / "policy.toml").feature("age").leakage == 0.5
+    )
+
+
 def test_the_plan_of_joined_levels_is_that_of_training():
     generator = np.random.default_rng(0)
     shares = [0.3, 0.3, 0.34, 0.03, 0.02, 0.01]
@@ -205,6 +261,19 @@ def test_commands_to_copy_are_those_that_are_run(session):
     assert "LogisticRegression" in session.python()
 
 
+@pytest.mark.parametrize("ledger", [None, "budget.ledger"])
+def test_python_to_copy_runs_as_it_stands(session, tmp_path, monkeypatch, ledger):
+    path = None if ledger is None else tmp_path / ledger
+    own = Session(session.data, session.folder, ledger=path, ledger_epsilon=3.0)
+    confirmed(own).write_policy()
+    monkeypatch.chdir(own.folder)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(own.python(), {})
+    assert "epsilon 1" in printed.getvalue()
+    assert path is None or path.exists()
+
+
 def test_a_budget_has_words_and_a_bad_one_is_refused():
     assert "advantage of any attack at most" in budget_words(1.0, 1e-6)
     with pytest.raises(CorrDPError):
@@ -213,7 +282,11 @@ def test_a_budget_has_words_and_a_bad_one_is_refused():
 
 @pytest.mark.parametrize(
     ("n_rows", "epsilon", "words"),
-    [(100, 0.05, "too few"), (50_000, 0.5, "here")],
+    [
+        (100, 50.0, "too few for 25 coefficients"),
+        (300, 0.05, "too few for epsilon"),
+        (50_000, 0.5, "here"),
+    ],
 )
 def test_the_verdict_is_honest_about_rows(session, n_rows, epsilon, words):
     policy = confirmed(session).policy()

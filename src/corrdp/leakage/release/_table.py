@@ -277,6 +277,14 @@ class LeakageTable:
             f"relation {self.relation}, conditioning {self.conditioning}, metric "
             f"{self.metric}, failure probability {self.failure_probability:g}",
         ]
+        uppers = [value.upper for value in self.features.values()]
+        if uppers and all(upper == 1.0 for upper in uppers):
+            lines.append(
+                "no bound is below 1, so every column is protected like a sensitive "
+                "one and nothing is gained: declare what you know (leakage in the "
+                "policy), merge rare values (groups), or use a public table, more rows "
+                "or a larger epsilon"
+            )
         if self.research:
             lines.append("NOT PRIVATE: research mode shows exact numbers")
         return "\n".join(lines)
