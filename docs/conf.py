@@ -29,5 +29,6 @@ suppress_warnings = ["ref.python"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"corrdp {release}"
+html_show_copyright = False
 html_static_path = ["static"]
 html_css_files = ["terms.css"]

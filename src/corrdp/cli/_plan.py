@@ -1,5 +1,6 @@
 """``corrdp plan``: all noise and its price, before any data is touched."""
 
+import textwrap
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +93,7 @@ def training_plan(
     """Return the plan of a training run as a document and in words."""
     from corrdp.certificate import LeakageClaim, certify
     from corrdp.cli._models import Model, estimator_class
-    from corrdp.report import gradient_noise
+    from corrdp.report import gradient_noise, plan_verdict
 
     kind = estimator_class(Model(model.value), policy)
     options: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
@@ -128,7 +129,10 @@ def training_plan(
     joined = {} if leakage is None else leakage.joined_text(policy)
     if joined:
         document["joined"] = joined
+    verdict = plan_verdict(planned, ordinary, **options)
     lines = [
+        *textwrap.wrap(verdict, 80),
+        "",
         *noise_lines("gradient noise", noise),
         *(f"joined levels of {name}: {told}" for name, told in joined.items()),
         "",

@@ -10,11 +10,13 @@ from corrdp.report._summary import (
     with_ledger,
     with_sweep,
 )
+from corrdp.report._verdict import plan_verdict
 
 __all__ = [
     "Measured",
     "coefficient_deviation",
     "gradient_noise",
+    "plan_verdict",
     "render_html",
     "render_markdown",
     "summarize",

@@ -8,11 +8,9 @@ from corrdp.certificate import LeakageClaim, certify, percent, risk_words
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.leakage import LeakageTable
 from corrdp.policy import Budget, Policy
-from corrdp.report import gradient_noise
+from corrdp.report import gradient_noise, plan_verdict
 
 ESTIMATORS = {"logistic": LogisticRegression, "linear": LinearRegression}
-WORTH = 0.5  # of what a model can gain; more lost than this is not worth a release
-ROWS_PER_COEFFICIENT = 5  # with fewer, fits are bad for want of rows, protected or not
 
 
 def budget_words(epsilon: float, delta: float) -> str:
@@ -76,32 +74,5 @@ def planned(
         "band": (percent(min(low, 1.0)), percent(min(high, 1.0))),
         "ordinary_lost": percent(ordinary.noise_to_signal),
         "whole_record": certificate.classes["whole_record"].epsilon,
-        "verdict": _verdict(plan, ordinary, epsilon=epsilon, delta=delta),
+        "verdict": plan_verdict(plan, ordinary, epsilon=epsilon, delta=delta),
     }
-
-
-def _verdict(plan: Any, ordinary: Any, *, epsilon: float, delta: float) -> str:
-    n_coefficients = plan.layout.n_columns
-    if plan.n_rows < ROWS_PER_COEFFICIENT * n_coefficients:
-        return (
-            f"{plan.n_rows:,} rows are too few for {n_coefficients:,} coefficients, "
-            "with any protection or none, and what is expected below is too good. "
-            f"It takes some {ROWS_PER_COEFFICIENT * n_coefficients:,} rows, or fewer "
-            "columns and categories."
-        )
-    if plan.noise_to_signal > WORTH:
-        return (
-            f"{plan.n_rows:,} rows are too few for epsilon {epsilon:g}: most of what a "
-            f"model can gain would be lost. It takes about {plan.rows_needed():,} "
-            f"rows, or epsilon {plan.epsilon_needed(delta):.3g}."
-        )
-    if plan.noise == "standard":
-        return (
-            "Use ordinary differential privacy here: protecting every column fully is "
-            "expected to cost no more. The plan does so already."
-        )
-    better = ordinary.predicted_error / plan.predicted_error
-    return (
-        f"CorrDP is worth it here: ordinary differential privacy is expected to lose "
-        f"{better:.2g} times as much to noise."
-    )

@@ -2,9 +2,11 @@
 
 import math
 
+import dp_accounting
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting import pld
 
 from corrdp.accounting import (
     ApproximateEvent,
@@ -137,6 +139,27 @@ def test_laplace_has_its_closed_form(epsilon):
     risk = attack_risk([LaplaceEvent(epsilon)])
     assert risk.advantage == pytest.approx(-math.expm1(-epsilon / 2), rel=1e-3)
     assert risk.advantage >= -math.expm1(-epsilon / 2) * (1 - 1e-9)
+
+
+def test_mixed_releases_have_the_curve_of_another_accountant():
+    """Every point (epsilon, delta) of dp-accounting's curve bounds the rates."""
+    accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    accountant.compose(dp_accounting.LaplaceDpEvent(1 / 0.3), 5)
+    accountant.compose(dp_accounting.GaussianDpEvent(1 / 0.4), 2)
+    epsilons = np.linspace(-8.0, 8.0, 321)
+    deltas = np.array([accountant.get_delta(float(e)) for e in np.abs(epsilons)])
+    # A negative epsilon is the curve seen from the other side.
+    deltas = np.where(epsilons < 0, 1 - np.exp(epsilons) * (1 - deltas), deltas)
+    risk = attack_risk([LaplaceEvent(0.3, 5), GaussianEvent(0.4, 2)])
+    assert risk.advantage == pytest.approx(accountant.get_delta(0.0), rel=2e-3)
+
+    def outside(rate):
+        return float(np.min(np.exp(epsilons) * rate + deltas))
+
+    for rate in (0.001, 0.01):
+        assert risk.true_positive_rate[rate] == pytest.approx(outside(rate), rel=2e-3)
+    for prior in (0.01, 0.1, 0.5):
+        assert risk.guess[prior] == pytest.approx(outside(prior), rel=2e-3)
 
 
 def test_an_open_failure_is_counted():
