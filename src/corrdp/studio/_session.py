@@ -357,5 +357,5 @@ class Session:
 
 
 def _shown_keys(table: dict[str, Any]) -> list[str]:
-    keys = [key for key in ("bounds", "categories") if key in table]
+    keys: list[str] = [key for key in ("bounds", "categories") if key in table]
     return keys or ["type"]
