@@ -16,6 +16,7 @@ from corrdp.accounting._events import (
     LaplaceEvent,
     PrivacyEvent,
     SampledGaussianEvent,
+    SelectedGaussianEvent,
     event_from_json,
 )
 from corrdp.accounting._gaussian import (
@@ -55,6 +56,7 @@ from corrdp.accounting._sampled_conversions import (
     sampled_noise_multiplier,
     sampled_steps,
 )
+from corrdp.accounting._selection import selected_mu
 from corrdp.accounting._sensitivity import (
     Group,
     SensitivityTable,
@@ -75,6 +77,7 @@ __all__ = [
     "PrivacyLossDistribution",
     "Risk",
     "SampledGaussianEvent",
+    "SelectedGaussianEvent",
     "SensitivityTable",
     "allocate_noise",
     "attack_risk",
@@ -106,6 +109,7 @@ __all__ = [
     "sampled_noise_multiplier",
     "sampled_steps",
     "scored_leakage",
+    "selected_mu",
     "step_mu",
     "true_positive_rate",
 ]

@@ -76,6 +76,11 @@ def compose_epsilon(
     mu, profiles = _merge(events)
     if not profiles:
         return gaussian_epsilon(mu=mu, delta=delta)
+    if any(profile.reveals for profile in profiles):
+        return math.inf
+    alone = profiles[0].epsilon if _is_one(mu, profiles) else None
+    if alone is not None:
+        return alone(delta)
     answer, basic_delta = _basic_composition(mu, profiles)
     if basic_delta > delta:
         answer = math.inf
@@ -126,6 +131,10 @@ def compose_delta(
     mu, profiles = _merge(events)
     if not profiles:
         return gaussian_delta(epsilon, mu=mu)
+    if any(profile.reveals for profile in profiles):
+        return 1.0
+    if _is_one(mu, profiles) and profiles[0].epsilon is not None:
+        return float(profiles[0].delta(np.array([epsilon]))[0])
     # Tails are cut off in proportion to delta, which is not known yet.
     delta, expected = 0.0, _FIRST_EXPECTATION
     while True:
@@ -168,8 +177,10 @@ def compose_curve(
             "gaussian_delta."
         )
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
-    if mu == 0.0 and sum(profile.count for profile in profiles) == 1:
+    if _is_one(mu, profiles):
         return _known_curve(profiles[0], smallest_delta)
+    if any(profile.reveals for profile in profiles):
+        return np.zeros(1), np.ones(1)
     if _LARGEST_LOSS < basic_epsilon < math.inf:  # no grid reaches, and none is needed
         if basic_delta >= 1.0:
             return np.zeros(1), np.ones(1)
@@ -210,6 +221,11 @@ def _merge(events: Iterable[PrivacyEvent]) -> tuple[float, list[Profile]]:
             counts[single] += count
     profiles = [event_profile(event, count) for event, count in counts.items()]
     return math.hypot(*mus), [profile for profile in profiles if profile.distance > 0]
+
+
+def _is_one(mu: float, profiles: list[Profile]) -> bool:
+    """Return whether there is nothing but one release that is not Gaussian."""
+    return mu == 0.0 and sum(profile.count for profile in profiles) == 1
 
 
 def _basic_composition(mu: float, profiles: list[Profile]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from corrdp._typing import JSONObject
 from corrdp._validate import check_count, check_delta, check_real
 from corrdp.accounting._sampled import check_step
+from corrdp.accounting._selection import check_mean_runs
 from corrdp.exceptions import CorrDPError, UnsupportedEventError
 
 Sampling: TypeAlias = Literal["fixed_size", "poisson"]
@@ -124,6 +125,33 @@ class LaplaceEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
+class SelectedGaussianEvent(PrivacyEvent):
+    """The best of a random number of runs of mu-Gaussian DP each, and nothing else.
+
+    Parameters
+    ----------
+    mu : float
+        How far all that one run computes moves, its score included, in units of the
+        noise.
+    mean_runs : float
+        Mean of the number of runs, which is geometric on 1, 2, ..., independent of the
+        rows and not told.
+
+    Guarantee
+    ---------
+    Price and proof: ``docs/theory/selection.md``.
+    """
+
+    kind: ClassVar[str] = "selected_gaussian"
+    mu: float
+    mean_runs: float
+
+    def __post_init__(self) -> None:
+        _set(self, "mu", check_real("mu", self.mu, lower=0.0, remedy=_NOISE_FIRST))
+        _set(self, "mean_runs", check_mean_runs(self.mean_runs))
+
+
+@dataclass(frozen=True)
 class ApproximateEvent(PrivacyEvent):
     """Any mechanism known only to be (epsilon, delta)-indistinguishable.
 
@@ -152,7 +180,13 @@ class ApproximateEvent(PrivacyEvent):
 _NOISE_FIRST = "A release without noise cannot be priced; add noise first."
 _KINDS: dict[str, type[Any]] = {
     event.kind: event
-    for event in (ApproximateEvent, GaussianEvent, LaplaceEvent, SampledGaussianEvent)
+    for event in (
+        ApproximateEvent,
+        GaussianEvent,
+        LaplaceEvent,
+        SampledGaussianEvent,
+        SelectedGaussianEvent,
+    )
 }
 
 

@@ -18,9 +18,11 @@ from corrdp.accounting._events import (
     LaplaceEvent,
     PrivacyEvent,
     SampledGaussianEvent,
+    SelectedGaussianEvent,
 )
 from corrdp.accounting._gaussian import gaussian_epsilon
 from corrdp.accounting._sampled import log_sampled_delta
+from corrdp.accounting._selection import selected_profile
 from corrdp.exceptions import UnsupportedEventError
 
 
@@ -30,7 +32,8 @@ class Profile:
 
     `log_delta` maps non-negative epsilons; `loss_bound` maps a tail mass to the epsilon
     at which the curve is that close to its limit; `pure_epsilon` and `pure_delta` are
-    the pair that basic composition adds up.
+    the pair that basic composition adds up. `epsilon` inverts the curve of one release
+    where that is better than a grid; `reveals` says that no epsilon bounds anything.
     """
 
     log_delta: Callable[[FloatArray], FloatArray]
@@ -38,6 +41,8 @@ class Profile:
     count: int
     pure_epsilon: float = math.inf
     pure_delta: float = 0.0
+    epsilon: Callable[[float], float] | None = None
+    reveals: bool = False
 
     def delta(self, epsilons: FloatArray) -> FloatArray:
         """Return the curve at non-negative epsilons."""
@@ -91,6 +96,13 @@ def _(event: SampledGaussianEvent) -> tuple[PrivacyEvent, int]:
     return SampledGaussianEvent(event.rate, contribution, change, 1), event.n_steps
 
 
+@single_release.register
+def _(event: SelectedGaussianEvent) -> tuple[PrivacyEvent, int]:
+    if event.mean_runs == 1.0 or event.mu == 0.0:
+        return GaussianEvent(mu=event.mu), 1
+    return event, 1
+
+
 @singledispatch
 def _profile(event: object) -> Profile:
     raise UnsupportedEventError(
@@ -130,6 +142,47 @@ def _(event: SampledGaussianEvent) -> Profile:
         return float(candidates[np.argmax(within)]) if within.any() else unsampled
 
     return Profile(log_delta, loss_bound, 1)
+
+
+@_profile.register
+def _(event: SelectedGaussianEvent) -> Profile:
+    knots, log_deltas = selected_profile(event.mu, event.mean_runs)
+
+    def log_delta(epsilons: FloatArray) -> FloatArray:
+        # Linear in exp(epsilon) between knots, constant beyond the last.
+        place = np.clip(np.searchsorted(knots, epsilons, "right"), 1, knots.size - 1)
+        left, right = knots[place - 1], knots[place]
+        within = np.clip(epsilons, left, right)
+        with np.errstate(divide="ignore"):
+            share = np.expm1(within - left) / np.expm1(right - left)
+            return np.logaddexp(
+                np.log1p(-share) + log_deltas[place - 1],
+                np.log(share) + log_deltas[place],
+            )
+
+    def loss_bound(tail: float) -> float:
+        within = np.flatnonzero(log_deltas <= math.log(tail))
+        return float(knots[within[0]] if within.size else knots[-1])
+
+    def epsilon(delta: float) -> float:
+        below = np.flatnonzero(log_deltas <= math.log(delta))
+        if not below.size:
+            return math.inf
+        if below[0] == 0:
+            return 0.0
+        left, right = knots[below[0] - 1 : below[0] + 1]
+        high, low = np.exp(log_deltas[below[0] - 1 : below[0] + 1])
+        share = (high - delta) / (high - low)
+        between = left + math.log1p(share * math.expm1(right - left))
+        return min(float(between * (1.0 + 1e-12)), float(right))
+
+    return Profile(
+        log_delta,
+        loss_bound,
+        1,
+        epsilon=epsilon,
+        reveals=bool(log_deltas[-1] > math.log1p(-1e-9)),
+    )
 
 
 @_profile.register

@@ -18,9 +18,11 @@ from corrdp.accounting._events import (
     LaplaceEvent,
     PrivacyEvent,
     SampledGaussianEvent,
+    SelectedGaussianEvent,
 )
 from corrdp.accounting._profiles import single_release
 from corrdp.accounting._sampled import curve_by_threshold
+from corrdp.accounting._selection import selected_renyi
 from corrdp.exceptions import CorrDPError, UnsupportedEventError
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -49,7 +51,8 @@ def renyi_divergence(event: PrivacyEvent, order: float) -> float:
     ---------
     Divergences at one order add up, also when events are chosen by earlier answers,
     and a budget on their sum is a filter. Exact for Gaussian, Laplace and pure events,
-    for sampled ones that of the pair whose profile is `sampled_delta`. Theory:
+    for sampled ones that of the pair whose profile is `sampled_delta`, an upper bound
+    for the best of several runs (``docs/theory/selection.md``). Theory:
     ``docs/theory/composition.md``.
 
     References
@@ -130,6 +133,11 @@ def _divergence(event: object, order: float) -> float:
 @_divergence.register
 def _(event: GaussianEvent, order: float) -> float:
     return 0.5 * order * event.mu**2
+
+
+@_divergence.register
+def _(event: SelectedGaussianEvent, order: float) -> float:
+    return selected_renyi(event.mu, event.mean_runs, order)
 
 
 @_divergence.register

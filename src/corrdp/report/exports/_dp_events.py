@@ -11,6 +11,7 @@ from corrdp.accounting import (
     LaplaceEvent,
     PrivacyEvent,
     SampledGaussianEvent,
+    SelectedGaussianEvent,
 )
 from corrdp.certificate import Certificate
 from corrdp.exceptions import UnsupportedEventError
@@ -104,6 +105,16 @@ def _(event: SampledGaussianEvent) -> JSONObject:
         f"{event.contribution!r} --change {event.change!r} --steps {event.n_steps}"
     )
     return {"type": "UnsupportedDpEvent", "recompute": command}
+
+
+@_event.register
+def _(event: SelectedGaussianEvent) -> JSONObject:
+    recompute = (
+        f"the best of a geometric number of runs, {event.mean_runs!r} on average, each "
+        f"of Gaussian noise with multiplier 1 / {event.mu!r}: corrdp.accounting"
+        ".compose_epsilon prices a SelectedGaussianEvent"
+    )
+    return {"type": "UnsupportedDpEvent", "recompute": recompute}
 
 
 def _repeated(kind: str, change: float, count: int) -> dict[str, Any]:
