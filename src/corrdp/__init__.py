@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         LogisticRegression,
         MLPClassifier,
         MLPRegressor,
+        PrivateSearchCV,
         sweep,
     )
     from corrdp.leakage import LeakageTable, estimate_leakage
@@ -36,6 +37,7 @@ __all__ = [
     "MLPRegressor",
     "Policy",
     "PolicyEncoder",
+    "PrivateSearchCV",
     "Synthesizer",
     "audit",
     "certify",
@@ -56,6 +58,7 @@ _HOME = {
     "MLPRegressor": "corrdp.estimators",
     "Policy": "corrdp.policy",
     "PolicyEncoder": "corrdp.policy",
+    "PrivateSearchCV": "corrdp.estimators",
     "Synthesizer": "corrdp.synthesis",
     "audit": "corrdp.auditing",
     "certify": "corrdp.certificate",

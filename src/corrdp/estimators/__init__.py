@@ -10,6 +10,8 @@ from corrdp.estimators._mlp_classifier import MLPClassifier
 from corrdp.estimators._mlp_regressor import MLPRegressor
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import read_model, write_model
+from corrdp.estimators._search import PrivateSearchCV
+from corrdp.estimators._search_plan import SearchPlan
 from corrdp.estimators._shape import Shape
 from corrdp.estimators._sweep import SweepResult, sweep
 from corrdp.policy import Method
@@ -26,6 +28,8 @@ __all__ = [
     "Method",
     "PrivateEstimator",
     "PrivateNetwork",
+    "PrivateSearchCV",
+    "SearchPlan",
     "Shape",
     "Solver",
     "SweepResult",

@@ -17,7 +17,6 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._fitting import (
     Charge,
@@ -34,6 +33,7 @@ from corrdp.estimators._saving import (
     read_model,
     write_model,
 )
+from corrdp.estimators._searchable import Searchable
 from corrdp.estimators._tiled import RowsInBatches, opened_source, tiles_of
 from corrdp.exceptions import (
     CorrDPError,
@@ -81,7 +81,7 @@ _SAVED = {
 }
 
 
-class PrivateLinearModel(BuysLeakage):
+class PrivateLinearModel(Searchable):
     """Base of the linear estimators; see `LogisticRegression`."""
 
     _fitted_privates = ("_encoder", "_coef", "_intercept", "_path", "_deviation")

@@ -36,6 +36,7 @@ from corrdp.queries import (
 
 PROBABILITY_BINS = 10
 SMALLEST_PROBABILITY = 0.01
+LARGEST_LOSS = -math.log(SMALLEST_PROBABILITY)
 MODEL_ASSUMPTION = (
     "the model was released before; what its training cost, if these rows took part, "
     "is in its own certificate: add it, or keep a ledger"
@@ -159,6 +160,24 @@ def evaluate_model(
     )
 
 
+def row_scores(
+    model: Any, table: Any, labels: Any, column: str
+) -> tuple[NDArray[Any], float]:
+    """Return a derived column of a fitted model, exact, and its largest value.
+
+    Guarantee
+    ---------
+    None: a value per row, computed from that row and the model alone. Whoever asks adds
+    noise (``docs/theory/selection.md``, section 6).
+    """
+    policy = model.policy_
+    classifies = hasattr(model, "classes_")
+    derived = (_of_classifier if classifies else _of_regressor)(model, policy, labels)
+    domain = derived.domains[column]
+    assert isinstance(domain, NumberDomain)
+    return np.asarray(derived.compute(table)[column], dtype=np.float64), domain.upper
+
+
 def require_paid_leakage(ledger: Ledger | None, plan: QueryPlan, leakage: Any) -> None:
     """Raise if a ledger would not know what the leakage of a plan has cost.
 
@@ -246,7 +265,6 @@ def _label_column(policy: Policy, table: Any, labels: Any) -> Any:
 def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
     assert policy.label is not None
     names = np.array(group_names(policy, policy.label.name), dtype=object)
-    largest_loss = -math.log(SMALLEST_PROBABILITY)
 
     def compute(table: Any) -> dict[str, NDArray[Any]]:
         truth = np.asarray(
@@ -269,7 +287,7 @@ def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
     return DerivedColumns(
         {
             "(correct)": NumberDomain(0.0, 1.0),
-            "(loss)": NumberDomain(0.0, largest_loss),
+            "(loss)": NumberDomain(0.0, LARGEST_LOSS),
             "(prediction)": CategoryDomain(tuple(names.tolist())),
             "(probability)": NumberDomain(0.0, 1.0, bins=PROBABILITY_BINS),
         },
