@@ -12,6 +12,10 @@ THIN_GROUP = 30
 """Groups of fewer rows than this are called thin in reasons."""
 
 _ENOUGH = 0.3
+# Levels with this part of the rows are thick, and a merger that would save less of a
+# bound than the second number is not worth a word.
+_THICK = 0.1
+_LITTLE = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +106,9 @@ def bound_in_words(
         text = "this pair" if same else f"{told(driving[0])} and {told(driving[1])}"
         thin = ", too thin to say more than 1" if upper >= 1 else ""
         parts.append(f"the bound comes from {text}{thin}")
-        parts.append(
-            _remedies(replace(circumstances, sizes=sizes[list(driving)]), upper)
-        )
+        of_pair = replace(circumstances, sizes=sizes[list(driving)])
+        parts.append(_remedies(of_pair, upper))
+    parts.append(_merging(bounds, present, circumstances))
     return "; ".join(part for part in parts if part)
 
 
@@ -125,6 +129,41 @@ def _remedies(of_pair: Circumstances, upper: float) -> str:
             f"{rows_alone:.2f} the chance of rows",
             f"with twice the budget it would be about "
             f"{center + of_pair.excess(noise=0.5):.2f}",
+            f"on as many public rows about {center + rows_alone:.2f}",
         ]
     parts.append(f"with twice the rows about {center + of_pair.excess(rows=2.0):.2f}")
     return ", ".join(parts)
+
+
+def _merging(
+    bounds: FloatArray, present: IntArray, circumstances: Circumstances
+) -> str:
+    """Return about what the bound would be if thin levels were merged into one.
+
+    Pairs of thick levels keep their bounds; a merged level is taken to hold as many
+    rows as a thick one must, and to differ from others as much as thick ones do.
+    """
+    sizes = circumstances.sizes
+    least = _THICK * float(np.maximum(sizes, 0.0).sum())
+    thick = sizes[present] >= least
+    if not thick.any() or thick.sum() == sizes.size:
+        return ""
+    now = float(bounds.max()) if present.size == sizes.size else 1.0
+    merging = f"with all levels below {_THICK:.0%} of the rows merged"
+    if thick.sum() == 1:
+        largest = float(sizes[present][thick][0])
+        both = np.array([least / _THICK - largest, largest])
+        excess = replace(circumstances, sizes=both).excess()
+        if sizes.size < 3 or excess >= now - _LITTLE:
+            return ""
+        return f"{merging} into one it would exceed the truth by about {excess:.2f}"
+    inner = bounds[np.ix_(thick, thick)]
+    place = np.unravel_index(np.argmax(inner), inner.shape)
+    upper = float(inner[place])
+    pair = sizes[present][thick][list(place)]
+    merged = np.array([least, float(pair.min())])
+    center = max(0.0, upper - replace(circumstances, sizes=pair).excess())
+    about = max(upper, center + replace(circumstances, sizes=merged).excess())
+    if about >= now - _LITTLE:
+        return ""
+    return f"{merging} into others about {about:.2f}"

@@ -222,6 +222,7 @@ def test_a_table_joins_thin_levels_and_says_so(leakage):
     assert leakage.features["u"].reason.startswith("joined: c, d, e")
     assert "noise" in leakage.features["u"].reason
     assert "with twice the budget it would be about" in leakage.features["u"].reason
+    assert "on as many public rows about" in leakage.features["u"].reason
     assert all(f.upper < 0.5 for f in leakage.features.values())
     assert "joined: c, d, e" in leakage.to_text()
     # The bound is about levels as they weigh in these rows: certificates say so.

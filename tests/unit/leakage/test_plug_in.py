@@ -1,5 +1,7 @@
 """Plug-in leakage: truth, reasons in words, and tables that tell nothing."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,29 @@ def test_a_value_without_rows_makes_the_bound_one_and_is_named():
     assert result.upper == 1.0
     assert "u = b has no rows" in result.reason
     assert "merge" in result.reason
+
+
+def test_what_merging_thin_levels_brings_is_told_and_comes_true():
+    counts = np.array([[5000, 5000, 0], [4000, 6000, 0], [300, 200, 0], [9, 31, 0]])
+    texts = [[f"u = {value}" for value in "abcd"]]
+    words = TableWords(texts, [1.0 - np.eye(3)])
+    apart = found(counts, words=words)
+    told = re.search(
+        r"below 10% of the rows merged into others about (.*);", apart.reason
+    )
+    merged = np.vstack([counts[0], counts[1:].sum(axis=0)])
+    three = TableWords([texts[0][:2]], words.ground)
+    assert float(told[1]) == pytest.approx(found(merged, words=three).upper, abs=0.1)
+    assert float(told[1]) < apart.upper - 0.2
+    assert "merged" not in found(merged, words=three).reason  # nothing is thin
+
+
+def test_one_thick_level_and_many_thin_ones():
+    counts = np.array([[6000, 3000, 0], [30, 20, 0], [0, 0, 0]])
+    reason = found(counts).reason
+    assert "merged into one it would exceed the truth by about 0." in reason
+    two = TableWords([TEXTS[0][:2]], WORDS.ground)
+    assert "merged" not in found(counts[:2], words=two).reason  # no second thin level
 
 
 def test_one_row_in_a_group_is_called_thin():

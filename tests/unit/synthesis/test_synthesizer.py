@@ -19,12 +19,19 @@ from corrdp.exceptions import (
 from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger
 from corrdp.policy import (
+    BooleanDomain,
     Budget,
     CategoryDomain,
     Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    Slot,
 )
 from corrdp.synthesis import Synthesizer, _synthesizer
 from synthesis_examples import POLICY, patients
+
+TOWNS = CategoryDomain(("Rome", "Bonn"), missing=Slot())
 
 
 def maker(**settings):
@@ -204,6 +211,40 @@ def test_a_column_of_one_value_stays_so():
     )
     rows = maker(policy=policy).fit(patients(200).assign(one="x")).sample(20)
     assert set(rows["one"]) == {"x"}
+
+
+@pytest.mark.parametrize("selection", ["screen", "adaptive"])
+def test_missing_slots_and_constant_columns_come_back(selection):
+    """Every kind of column with a slot; one sensitive level; one value in all rows."""
+    policy = Policy(
+        (
+            Feature("age", "sensitive", NumberDomain(0, 80, bins=4, missing=Slot())),
+            Feature("only", "sensitive", CategoryDomain(("x",))),
+            Feature("town", "insensitive", TOWNS, leakage=0.2),
+            Feature("works", "insensitive", BooleanDomain(missing=Slot()), leakage=0.2),
+            Feature("same", "insensitive", CategoryDomain(("a", "b")), leakage=0.2),
+        ),
+        Label("ill", BooleanDomain(), score=1.0),
+    )
+    n_rows = 4000
+    place = np.arange(n_rows)
+    table = pd.DataFrame(
+        {
+            "age": np.where(place % 4 == 0, np.nan, 30.0),
+            "only": "x",
+            "town": np.where(place % 3 == 0, None, "Rome"),
+            "works": np.where(place % 5 == 0, None, place % 2 == 0),
+            "same": "a",
+            "ill": place % 2 == 0,
+        }
+    )
+    made = maker(policy=policy, selection=selection).fit(table)
+    rows = made.sample(n_rows, random_state=0)
+    for name in ("age", "town", "works"):
+        assert abs(rows[name].isna().mean() - table[name].isna().mean()) < 0.05
+    assert set(rows["only"]) == {"x"}
+    assert (rows["same"] == "a").mean() > 0.95
+    assert len(maker(policy=policy, delta=1e-9).fit(table[:3]).sample(5)) == 5
 
 
 def test_numbers_without_bins_get_some():
