@@ -107,6 +107,12 @@ def found(
     return [value for key, value in saved.items() if key.startswith(prefix)]
 
 
+def mean_and_error(values: Any) -> str:
+    """Return mean, standard error of the mean, and the number of values."""
+    error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return f"{np.mean(values):.3f} ± {error:.3f} ({len(values)})"
+
+
 def render(saved: dict[str, Any]) -> str:
     """Return the tables of the documentation page, from the saved run alone."""
     lines = ["| table | epsilon | " + " | ".join(METHODS) + " |"]
@@ -115,11 +121,7 @@ def render(saved: dict[str, Any]) -> str:
         held = {m: found(saved, name, epsilon, m) for m in METHODS}
         if not all(held.values()):
             continue
-        shown = []
-        for own in held.values():
-            scores = [value["score"] for value in own]
-            error = np.std(scores, ddof=1) / np.sqrt(len(scores))
-            shown.append(f"{np.mean(scores):.3f} ± {error:.3f}")
+        shown = [mean_and_error([v["score"] for v in own]) for own in held.values()]
         lines.append(f"| {name} | {epsilon:g} | " + " | ".join(shown) + " |")
     lines += [
         "",
@@ -131,14 +133,15 @@ def render(saved: dict[str, Any]) -> str:
         held = {m: found(saved, name, 1.0, m) for m in METHODS}
         if not all(held.values()):
             continue
-        mean = {m: np.mean([v["score"] for v in own]) for m, own in held.items()}
+        score = {m: np.array([v["score"] for v in own]) for m, own in held.items()}
         distance = {m: np.mean([v["distance"] for v in own]) for m, own in held.items()}
-        gap = mean[EXACT] - mean[NOTHING]
+        gaps = score[EXACT] - score[NOTHING]  # of equal seeds
         cells = [
             f"{distance[m]:.2f}"
             for m in ("a tenth, joined", "three tenths, joined", FREE, EXACT)
         ]
-        cells += [f"{gap:+.3f}", f"{(mean[FREE] - mean[NOTHING]) / gap:.0%}"]
+        kept = (score[FREE] - score[NOTHING]).mean() / gaps.mean()
+        cells += [mean_and_error(gaps), f"{kept:.0%}"]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
