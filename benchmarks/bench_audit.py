@@ -88,7 +88,7 @@ def summary(parts: dict) -> list[dict]:
 def claims() -> list[dict]:
     """Audit means, gradients and whole trainings of one policy at several budgets."""
     from audit_mutants import DELTA, audited_policy, mean_challenges, training_plan
-    from corrdp.auditing import audit, gradient_challenges, model_challenges
+    from corrdp.auditing import audit, descent_challenges, model_challenges
 
     policy = audited_policy()
     rows = []
@@ -96,7 +96,9 @@ def claims() -> list[dict]:
         plan = training_plan(policy, epsilon=epsilon, n_rows=2000)
         batched = (
             *mean_challenges(policy, epsilon=epsilon),
-            *gradient_challenges(plan, delta=DELTA, n_steps=2),
+            *descent_challenges(
+                plan, delta=DELTA, n_steps=2, name="gradients, white box"
+            ),
         )
         whole = ()
         if epsilon == EPSILONS[-1]:

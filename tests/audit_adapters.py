@@ -15,14 +15,6 @@ from corrdp.training import Descent
 N_ROWS = 200
 
 
-class HalfTheNoise(Descent):
-    """Training whose steps add half the noise that they are priced with."""
-
-    def noisy_gradient(self, gradient):
-        noisy, noise_scale = super().noisy_gradient(gradient)
-        return gradient + (noisy - gradient) / 2, noise_scale
-
-
 @cache
 def linear_plan(label):
     return training_plan(audited_policy(label=label))

@@ -9,7 +9,7 @@ from corrdp.auditing import (
     Claim,
     SampledSum,
     audit_one_run,
-    gradient_challenges,
+    descent_challenges,
     model_challenges,
     vector_challenges,
 )
@@ -33,7 +33,7 @@ def gradient_releases():
     ):
         policy = audited_policy(label=label, leakage=0.1)
         plan = training_plan(policy, epsilon=epsilon, n_rows=n_rows)
-        yield gradient_challenges(plan, delta=DELTA)
+        yield descent_challenges(plan, delta=DELTA)
 
 
 def sampled_sums():

@@ -5,17 +5,16 @@ what the library would state for the correct mechanism.
 """
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 
 from corrdp.accounting import allocate_noise, plan_noise
 from corrdp.auditing import (
     Claim,
-    GradientPath,
     SampledSum,
     column_sum_challenges,
-    gradient_challenges,
+    descent_challenges,
 )
 from corrdp.mechanisms import column_sum_sensitivity, plan_means
 from corrdp.policy import (
@@ -31,6 +30,7 @@ from corrdp.policy import (
 )
 from corrdp.training import (
     SQUARED_LOSS,
+    Descent,
     LogisticLoss,
     PlanInputs,
     default_plan,
@@ -87,54 +87,60 @@ def mean_challenges(policy, *, epsilon=EPSILON, claims=None, noise_scale=None):
     return column_sum_challenges(planned, policy_blocks(policy), classes, claims=stated)
 
 
-def noise_halved():
-    def release(plan, path, *, delta):
-        correct = GradientPath.along(plan, path, delta=delta)
-        return replace(correct, noise_scale=correct.noise_scale / 2)
+class HalfTheNoise(Descent):
+    """Training whose steps add half the noise that they are priced with."""
 
-    return gradient_challenges(logistic_plan(), delta=DELTA, release=release)
+    def noisy_gradient(self, gradient):
+        noisy, noise_scale = super().noisy_gradient(gradient)
+        return gradient + (noisy - gradient) / 2, noise_scale
+
+
+def noise_halved():
+    return descent_challenges(logistic_plan(), delta=DELTA, descent=HalfTheNoise)
 
 
 def no_noise_on_insensitive_blocks():
     """*Semi* as the paper has it: `U` without noise, although the residual sees `S`."""
 
-    def release(plan, path, *, delta):
-        correct = GradientPath.along(plan, path, delta=delta)
-        free = np.isin(plan.layout.column_groups, _insensitive_groups(plan))
-        return replace(correct, noise_scale=np.where(free, 0.0, correct.noise_scale))
+    class Semi(Descent):
+        def noisy_gradient(self, gradient):
+            noisy, noise_scale = super().noisy_gradient(gradient)
+            free = _insensitive_groups(self.layout)
+            bare = np.isin(self.layout.column_groups, free)
+            noise_scale = noise_scale.copy()
+            noise_scale[free] = 0.0
+            return np.where(bare, gradient, noisy), noise_scale
 
-    plan = logistic_plan()
-    sensitive = plan.spending.classes[:1]  # the only class that *Semi* speaks of
-    spending = replace(plan.spending, classes=sensitive, blocks=())
-    plan = replace(plan, spending=spending)
-    return gradient_challenges(plan, delta=DELTA, release=release)
+    challenges = descent_challenges(logistic_plan(), delta=DELTA, descent=Semi)
+    return _only(challenges, "sensitive")  # the only class that *Semi* speaks of
 
 
 def cross_terms_dropped():
     """The floor is missing: `U` gets noise as if a change of `S` never moved it."""
-    policy = audited_policy(leakage=0.01)
-    plan = training_plan(policy)
+
+    class NoFloor(Descent):
+        def noisy_gradient(self, gradient):
+            classes = self._plan.spending.classes
+            sensitivity = GradientSensitivity(self._plan.loss, self.layout, classes)
+            owners = np.array(sensitivity.row_classes)
+            allowed = self._plan.spending.step_mu(self._plan.n_steps)
+            budget = np.array([allowed[name] for name in owners])
+            sizes = np.array([group.size for group in sensitivity.groups], dtype=float)
+            bounds = sensitivity.bounds(self.coef).copy()
+            free = _insensitive_groups(self.layout)
+            bounds[np.ix_(owners == "sensitive", free)] = 0.0
+            kept = owners != "whole_record"
+            found = allocate_noise(bounds[kept], budget_mu=budget[kept], sizes=sizes)
+            scale = found.noise_scale[self.layout.column_groups]
+            noise = self._rng.standard_normal(gradient.shape) * scale
+            return gradient + noise, found.noise_scale
+
+    plan = training_plan(audited_policy(leakage=0.01))
     plan = replace(
         plan, layout=_regrouped(plan.layout, influence_bound=np.inf, clip_norm=np.inf)
     )
-
-    def release(plan, path, *, delta):
-        correct = GradientPath.along(plan, path, delta=delta)
-        sensitivity = GradientSensitivity(plan.loss, plan.layout, plan.spending.classes)
-        allowed = plan.spending.step_mu(len(path))
-        budget = np.array([allowed[name] for name in sensitivity.row_classes])
-        is_sensitive = np.array(sensitivity.row_classes) == "sensitive"
-        sizes = np.array([group.size for group in sensitivity.groups], dtype=float)
-        noise = []
-        for coef in path:
-            bounds = sensitivity.bounds(coef).copy()
-            bounds[np.ix_(is_sensitive, _insensitive_groups(plan))] = 0.0
-            kept = np.array(sensitivity.row_classes) != "whole_record"
-            found = allocate_noise(bounds[kept], budget_mu=budget[kept], sizes=sizes)
-            noise.append(found.noise_scale[plan.layout.column_groups])
-        return replace(correct, noise_scale=np.stack(noise))
-
-    return _only(gradient_challenges(plan, delta=DELTA, release=release), "sensitive")
+    challenges = descent_challenges(plan, delta=DELTA, descent=NoFloor)
+    return _only(challenges, "sensitive")
 
 
 def epsilon_times_distance():
@@ -166,22 +172,17 @@ def one_hot_sensitivity_of_one():
 def groups_clipped_jointly():
     """One norm for groups of different noise: a change of `S` rescales `U`."""
     plan = logistic_plan()
+    norm = min(group.clip_norm for group in plan.layout.groups)
 
-    def release(plan, path, *, delta):
-        norm = min(group.clip_norm for group in plan.layout.groups)
+    def jointly(codes, y, coef, layout):
         bare = _regrouped(
-            plan.layout, clip_norm=np.inf, influence_bound=np.inf, feature_radius=np.inf
+            layout, clip_norm=np.inf, influence_bound=np.inf, feature_radius=np.inf
         )
+        rows = record_gradients(codes, y, coef, plan.loss, bare)
+        length = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows * np.minimum(1.0, norm / length)
 
-        def jointly(codes, y, coef):
-            rows = record_gradients(codes, y, coef, plan.loss, bare)
-            length = np.linalg.norm(rows, axis=1, keepdims=True)
-            return rows * np.minimum(1.0, norm / length)
-
-        correct = GradientPath.along(plan, path, delta=delta)
-        return replace(correct, contributions=jointly)
-
-    return gradient_challenges(plan, delta=DELTA, release=release)
+    return descent_challenges(plan, delta=DELTA, contributions=jointly)
 
 
 def fixed_batches_priced_as_poisson():
@@ -198,14 +199,17 @@ def fixed_batches_priced_as_poisson():
 def seed_reused():
     """Every step draws the same noise, so differences of steps have none."""
 
-    class Reusing(GradientPath):
-        def sample(self, total, n_runs, rng):
-            n_steps, n_columns = self.noise_scale.shape
-            once = rng.standard_normal((n_runs, 1, n_columns))
-            noise = once * self.noise_scale
-            return total + noise.reshape(n_runs, n_steps * n_columns)
+    class Reusing(Descent):
+        n_released = 0
 
-    return gradient_challenges(logistic_plan(), delta=DELTA, release=Reusing.along)
+        def noisy_gradient(self, gradient):
+            if self.n_released % self._plan.n_steps == 0:
+                self.seed = self.n_released
+            self._rng = np.random.default_rng(self.seed)
+            self.n_released += 1
+            return super().noisy_gradient(gradient)
+
+    return descent_challenges(logistic_plan(), delta=DELTA, descent=Reusing)
 
 
 def residual_not_clipped():
@@ -214,14 +218,12 @@ def residual_not_clipped():
     plan = replace(
         plan, layout=_regrouped(plan.layout, clip_norm=np.inf, influence_bound=np.inf)
     )
+    unclipped = replace(plan.loss, residual_bound=1e6)
 
-    def release(plan, path, *, delta):
-        unclipped = replace(plan.loss, residual_bound=1e6)
-        contributions = partial(record_gradients, loss=unclipped, layout=plan.layout)
-        correct = GradientPath.along(plan, path, delta=delta)
-        return replace(correct, contributions=contributions)
+    def contributions(codes, y, coef, layout):
+        return record_gradients(codes, y, coef, unclipped, layout)
 
-    return gradient_challenges(plan, delta=DELTA, release=release)
+    return descent_challenges(plan, delta=DELTA, contributions=contributions)
 
 
 def noise_of_the_mean_on_the_sum():
@@ -253,8 +255,8 @@ def understated_leakage(n_rows=4000, seed=0):
     return np.where(copied, column, rng.integers(2, size=n_rows)), column, 0.05
 
 
-def _insensitive_groups(plan):
-    roles = [role.value for role in plan.layout.roles]
+def _insensitive_groups(layout):
+    roles = [role.value for role in layout.roles]
     return np.flatnonzero(np.array(roles) == "insensitive")
 
 

@@ -8,7 +8,6 @@ import corrdp
 import corrdp.auditing.targets._descent as descent_targets
 import corrdp.training._gradient_descent as gradient_descent
 from audit_adapters import (
-    HalfTheNoise,
     experiments_constant,
     linear_steps,
     network,
@@ -17,7 +16,7 @@ from audit_adapters import (
     with_less_noise,
     without_clipping,
 )
-from audit_mutants import DELTA, audited_policy
+from audit_mutants import DELTA, HalfTheNoise, audited_policy
 from corrdp.auditing import (
     Claim,
     Verdict,
@@ -203,13 +202,6 @@ def test_a_callable_is_audited_with_neighbors_and_claims():
         (len, {}, "needs a pair of neighbors"),
         (len, {"neighbors": {"sensitive": (0, 1)}}, "sensitive"),
         (network(batch_size=10), {}, "batch_size=10"),
-        (
-            LogisticRegression(
-                audited_policy(), epsilon=1.0, delta=DELTA, sampling_rate=0.1
-            ),
-            {},
-            "sampling_rate=0.1",
-        ),
     ],
 )
 def test_what_cannot_be_audited_is_refused(subject, settings, message):

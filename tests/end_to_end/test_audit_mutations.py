@@ -12,7 +12,7 @@ from audit_mutants import (
     training_plan,
     understated_leakage,
 )
-from corrdp.auditing import Verdict, audit, audit_leakage, gradient_challenges
+from corrdp.auditing import Verdict, audit, audit_leakage, descent_challenges
 
 N_COMPARISONS = 100  # the error is shared among all audits of this file
 
@@ -38,7 +38,7 @@ def test_training_without_the_bugs_is_not_contradicted(label):
         if label == "category"
         else training_plan(audited_policy(label=label))
     )
-    assert audited(gradient_challenges(plan, delta=DELTA)).passed
+    assert audited(descent_challenges(plan, delta=DELTA)).passed
 
 
 @pytest.mark.statistical

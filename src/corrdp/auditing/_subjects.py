@@ -13,14 +13,18 @@ from corrdp.auditing.targets import (
     loop_challenges,
     model_challenges,
     network_challenges,
+    sampled_challenges,
     synthesizer_challenges,
     theorem_challenges,
 )
 from corrdp.certificate import Calibration
-from corrdp.estimators import PrivateEstimator, PrivateNetwork
+from corrdp.estimators import PrivateEstimator, PrivateNetwork, sampled_budget
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import allowed_epsilons, neighbor_classes
+from corrdp.policy import Budget, allowed_epsilons, neighbor_classes
 from corrdp.synthesis import Synthesizer
+from corrdp.training import CONSTANT
+
+_SAMPLED_STEPS = 2  # among which the budget is divided; runs draw all of them
 
 Neighbors = Mapping[str, tuple[Any, Any]]
 
@@ -95,11 +99,6 @@ def estimator_challenges(
             random_state=random_state,
             deadline=deadline,
         )
-    if planned.sampling_rate is not None:
-        raise CorrDPError(
-            f"sampling_rate={planned.sampling_rate!r}: this audit attacks full "
-            "batches. Audit sampled sums with SampledSum."
-        )
     if _is_theorem(planned):
         return theorem_challenges(
             planned.theorem_plan(n_rows),
@@ -111,6 +110,20 @@ def estimator_challenges(
     certificate = getattr(estimator, "certificate_", None)
     delta = float(planned.delta or 0.0)
     plan = planned.plan(n_rows)
+    if planned.sampling_rate is not None and plan.noise != CONSTANT:
+        return sampled_challenges(
+            plan,
+            sampled_budget(
+                plan,
+                planned.coded_policy(n_rows),
+                budget=Budget(epsilon=planned.epsilon / planned.fits, delta=delta),
+                rate=planned.sampling_rate,
+                n_steps=_SAMPLED_STEPS,
+            ),
+            delta=delta,
+            random_state=random_state,
+            deadline=deadline,
+        )
     steps = descent_challenges(
         plan, delta=delta, random_state=random_state, deadline=deadline.share(0.7)
     )

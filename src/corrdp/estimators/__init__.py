@@ -3,6 +3,7 @@
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._evaluation import plan_evaluation, require_paid_leakage
+from corrdp.estimators._fitting import sampled_budget
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._mlp_base import PrivateNetwork, scaled_codes
@@ -36,6 +37,7 @@ __all__ = [
     "plan_evaluation",
     "read_model",
     "require_paid_leakage",
+    "sampled_budget",
     "scaled_codes",
     "sweep",
     "write_model",

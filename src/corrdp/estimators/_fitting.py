@@ -16,6 +16,7 @@ from corrdp.leakage import LeakageInput
 from corrdp.policy import Budget, Policy, allowed_epsilons
 from corrdp.training import (
     GradientSensitivity,
+    SampledBudget,
     SegmentWorkers,
     TheoremPlan,
     TiledTable,
@@ -164,6 +165,46 @@ def _descended(
     return descend_tiled(rows.tiles, plan, rng, host=rows.host)
 
 
+def sampled_budget(
+    plan: TrainingPlan,
+    policy: Policy,
+    *,
+    budget: Budget,
+    rate: float,
+    n_steps: int | None = None,
+) -> SampledBudget:
+    """Return what every step on samples may cost, for a plan and a budget.
+
+    Parameters
+    ----------
+    plan : TrainingPlan
+        Groups, norms and classes.
+    policy : Policy
+        Its cap on epsilons.
+    budget : Budget
+        Of all steps together.
+    rate : float
+        Sampling rate.
+    n_steps : int, optional
+        Number of steps; by default that of a sampled fit.
+
+    Guarantee
+    ---------
+    That of `corrdp.training.plan_sampling` (`docs/theory/sampling.md`).
+    """
+    classes = plan.spending.classes
+    sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
+    return plan_sampling(
+        sensitivity.table(nominal_coef(plan.layout.blocks, plan.loss)),
+        allowed_epsilon=allowed_epsilons(
+            classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+        ),
+        delta=budget.delta,
+        n_steps=n_steps or _SAMPLED_STEPS,
+        rate=rate,
+    )
+
+
 def fit_on_samples(
     rows: Rows, plan: TrainingPlan, *, rate: float, n_steps: int | None
 ) -> PrivateFit:
@@ -180,16 +221,8 @@ def fit_on_samples(
             "batches (sampling_rate=None), or declare the leakage."
         )
     check_real("sampling_rate", rate, lower=0.0, upper=1.0, open_lower=True)
-    budget, classes = rows.budget, plan.spending.classes
-    sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
-    sampled = plan_sampling(
-        sensitivity.table(nominal_coef(plan.layout.blocks, plan.loss)),
-        allowed_epsilon=allowed_epsilons(
-            classes, epsilon=budget.epsilon, epsilon_cap=rows.policy.epsilon_cap
-        ),
-        delta=budget.delta,
-        n_steps=n_steps or _SAMPLED_STEPS,
-        rate=rate,
+    sampled = sampled_budget(
+        plan, rows.policy, budget=rows.budget, rate=rate, n_steps=n_steps
     )
     certificate = rows.certified(sampled.components())
     rng = noise_generator(rows.random_state)

@@ -7,7 +7,7 @@ both above this package; their names stay importable here.
 from importlib import import_module
 from typing import Any
 
-from corrdp.mechanisms._column_sums import column_sum_sensitivity
+from corrdp.mechanisms._column_sums import column_sum_sensitivity, noisy_column_sums
 from corrdp.mechanisms._mean_release import MeanPlan, plan_means
 from corrdp.mechanisms.noise import (
     Movement,
@@ -26,6 +26,7 @@ __all__ = [
     "Variant",
     "VectorPlan",
     "column_sum_sensitivity",
+    "noisy_column_sums",
     "plan_means",
     "plan_vector",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from corrdp._typing import FloatArray
 from corrdp.accounting import Group, SensitivityTable
 from corrdp.policy import Block, NeighborClass
 
@@ -49,3 +50,32 @@ def column_sum_sensitivity(
         bounds=bounds,
         contribution=np.array([block.radius for block in blocks]),
     )
+
+
+def noisy_column_sums(
+    sums: FloatArray,
+    noise_scale: FloatArray,
+    blocks: Sequence[Block],
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return sums of encoded columns with Gaussian noise, one scale per block.
+
+    Parameters
+    ----------
+    sums : array of float, shape (..., n_codes)
+        Sums of encoded rows; audits pass one row per run.
+    noise_scale : array of float, shape (n_blocks,)
+        Standard deviation of every column of a block.
+    blocks : sequence of Block
+        Blocks of the encoder.
+    rng : numpy Generator
+        Source of the noise.
+
+    Guarantee
+    ---------
+    That of the noise scales: an allocation for `column_sum_sensitivity`
+    (`docs/theory/allocation.md`) keeps every class within its mu.
+    """
+    widths = [block.stop - block.start for block in blocks]
+    noise = rng.standard_normal(sums.shape) * np.repeat(noise_scale, widths)
+    return np.asarray(sums + noise)

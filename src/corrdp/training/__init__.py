@@ -34,6 +34,8 @@ from corrdp.training._records import record_gradients
 from corrdp.training._risk import minimize_risk
 from corrdp.training._sampled_descent import (
     SampledBudget,
+    SampledSums,
+    central_codes,
     descend_sampled,
     plan_sampling,
 )
@@ -77,6 +79,7 @@ __all__ = [
     "PreparedRows",
     "PublicModel",
     "SampledBudget",
+    "SampledSums",
     "Schedule",
     "SegmentWorkers",
     "Solver",
@@ -88,6 +91,7 @@ __all__ = [
     "TrainingPlan",
     "Update",
     "additive_plan",
+    "central_codes",
     "central_reference",
     "constant_model",
     "curves_pay",

@@ -8,7 +8,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import allocate_noise, step_mu
-from corrdp.mechanisms import column_sum_sensitivity
+from corrdp.mechanisms import column_sum_sensitivity, noisy_column_sums
 from corrdp.policy import Block, BlockKind
 from corrdp.training._layout import central_reference, standardizing_scale
 
@@ -65,10 +65,8 @@ def release_means(
     noise_scale, cost = means_noise(blocks, spending)
     if spending.means_share == 0:
         return central_reference(blocks), cost
-    widths = [block.stop - block.start for block in blocks]
-    noise = rng.standard_normal(sum(widths)) * np.repeat(noise_scale, widths)
     totals = CodeTotals.of(codes)
-    means = (totals.sums + noise) / totals.n_rows
+    means = noisy_column_sums(totals.sums, noise_scale, blocks, rng) / totals.n_rows
     for block in blocks:
         low, high = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (0.0, 1.0)
         np.clip(means[block.columns], low, high, out=means[block.columns])

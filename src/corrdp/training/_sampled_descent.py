@@ -168,27 +168,75 @@ def descend_sampled(
     `docs/theory/sampling.md`; `docs/theory/solvers.md`, section 3.
     """
     layout = plan.layout
-    steps = _SampledSteps(plan, budget)
-    bound = plan.loss.clips_residuals_at
+    sums = SampledSums(codes, y, plan, budget, rng)
     expected = budget.rate * plan.n_rows
     coef = initial_coef(plan)
     direction = Direction(plan.solver.update, plan.momentum, coef.shape)
     iterates = Iterates(plan.solver.output, budget.n_steps, rng, plan.averaged_part)
     for step in range(budget.n_steps):
-        noise_scale = steps.noise(coef)
+        gradient, noise_scale = sums.release(coef)
+        noisy = centered(gradient) / expected
+        noisy[:-1] += plan.solver.ridge * coef[:-1]
+        moved = coef - sums.step_size(noise_scale) * direction.of(noisy)
+        coef = plan.solver.projected(moved)
+        iterates.add(step, coef)
+    return in_codes(iterates.result(), layout.column_scale, central_codes(layout))
+
+
+class SampledSums:
+    """Noisy sums over Poisson samples of one table: all that sampled training releases.
+
+    Parameters
+    ----------
+    codes, y, plan, budget, rng
+        As for `descend_sampled`.
+
+    Guarantee
+    ---------
+    Each release keeps ``budget``, or `GuaranteeVoidError` is raised
+    (`docs/theory/sampling.md`). Audits call `release`, too, at parameters of their
+    choice, so that what they attack is what trains.
+    """
+
+    def __init__(
+        self,
+        codes: FloatArray,
+        y: NDArray[Any],
+        plan: TrainingPlan,
+        budget: SampledBudget,
+        rng: np.random.Generator,
+    ) -> None:
+        self._codes, self._y, self._rng = codes, y, rng
+        self._plan, self._budget = plan, budget
+        self._steps = _SampledSteps(plan, budget)
+
+    def release(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the noisy sum over a fresh sample, and its noise per group.
+
+        Guarantee
+        ---------
+        One of the steps of ``budget`` (`docs/theory/sampling.md`).
+        """
+        plan, budget, rng, layout = self._plan, self._budget, self._rng, self.layout
+        noise_scale = self._steps.noise(coef)
         drawn = rng.random(plan.n_rows) < budget.rate
         batch = prepare_rows(
-            codes[drawn], y[drawn], layout, compiled=False, sort_rows=False
+            self._codes[drawn], self._y[drawn], layout, compiled=False, sort_rows=False
         )
+        bound = plan.loss.clips_residuals_at
         gradient, _ = batch.grouped(layout).gradient_sum(coef, residual_bound=bound)
         scale = per_column(noise_scale[layout.column_groups], coef)
         gradient += rng.standard_normal(coef.shape) * scale
-        noisy = centered(gradient) / expected
-        noisy[:-1] += plan.solver.ridge * coef[:-1]
-        moved = coef - steps.size(noise_scale, expected) * direction.of(noisy)
-        coef = plan.solver.projected(moved)
-        iterates.add(step, coef)
-    return in_codes(iterates.result(), layout.column_scale, _central_codes(layout))
+        return gradient, noise_scale
+
+    @property
+    def layout(self) -> GradientLayout:
+        """Groups and norms, features centered at the middle of their domain."""
+        return self._plan.layout
+
+    def step_size(self, noise_scale: FloatArray) -> float:
+        """Return how far a step under this noise goes."""
+        return self._steps.size(noise_scale, self._budget.rate * self._plan.n_rows)
 
 
 class _SampledSteps:
@@ -235,9 +283,10 @@ def _sensitivity(plan: TrainingPlan) -> GradientSensitivity:
         plan.loss,
         plan.layout,
         plan.spending.classes,
-        reference=_central_codes(plan.layout),
+        reference=central_codes(plan.layout),
     )
 
 
-def _central_codes(layout: GradientLayout) -> FloatArray:
+def central_codes(layout: GradientLayout) -> FloatArray:
+    """Return the row of codes at which sampled training centers features."""
     return np.asarray(layout.column_offset / layout.column_scale)

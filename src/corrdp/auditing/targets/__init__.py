@@ -1,7 +1,6 @@
 """Mechanisms of the library as challenges: neighbors crafted, claims attached."""
 
 from corrdp.auditing.targets._descent import descent_challenges, theorem_challenges
-from corrdp.auditing.targets._gradients import GradientPath, gradient_challenges
 from corrdp.auditing.targets._loop import loop_challenges
 from corrdp.auditing.targets._models import EncodedRows, model_challenges
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
@@ -11,24 +10,24 @@ from corrdp.auditing.targets._releases import (
     leakage_challenges,
     vector_challenges,
 )
+from corrdp.auditing.targets._sampled_descent import sampled_challenges
 from corrdp.auditing.targets._sampling import SampledSum
 from corrdp.auditing.targets._synthesis import synthesizer_challenges
 from corrdp.auditing.targets._whole_network import audit_whole_network
 
 __all__ = [
     "EncodedRows",
-    "GradientPath",
     "RecordPair",
     "SampledSum",
     "audit_whole_network",
     "column_sum_challenges",
     "craft_pair",
     "descent_challenges",
-    "gradient_challenges",
     "leakage_challenges",
     "loop_challenges",
     "model_challenges",
     "network_challenges",
+    "sampled_challenges",
     "synthesizer_challenges",
     "theorem_challenges",
     "vector_challenges",

@@ -1,7 +1,8 @@
 """Steps of linear models: the descent that fits them, under either calibration."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,16 +18,26 @@ from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, NeighborClass
 from corrdp.training import (
     Descent,
+    GradientLayout,
     Loss,
+    PreparedRows,
     TheoremPlan,
     TrainingPlan,
     initial_coef,
+    is_plain,
     prepare_rows,
     record_gradients,
 )
 
 _FEWEST_RUNS, _MOST_RUNS = 2000, 100_000
+_STIR = 0.02  # of a path that stays, from its first step to its last
 _MOST_STEPS = 2_000_000  # of all runs together
+
+_GRADIENTS = ("gradients", "gradient differences")
+Contributions: TypeAlias = Callable[
+    [FloatArray, FloatArray, FloatArray, GradientLayout], FloatArray
+]
+_Release: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 class DescentSteps:
@@ -42,6 +53,9 @@ class DescentSteps:
         Source of the noise.
     descent : type
         What trains; another one in tests that plant a bug.
+    contributions : callable, optional
+        What records add, from codes, labels, parameters and layout, instead of the
+        kernels of training: for tests that plant a bug there.
 
     Guarantee
     ---------
@@ -55,17 +69,20 @@ class DescentSteps:
         path: FloatArray,
         rng: np.random.Generator,
         descent: type[Descent] = Descent,
+        contributions: Contributions | None = None,
     ) -> None:
-        if plan.solver.epoch_steps > 1:
+        if len(path) % plan.solver.epoch_steps:
             raise CorrDPError(
-                f"this audit attacks whole gradients, got epoch_steps="
-                f"{plan.solver.epoch_steps}: most steps release differences, under "
-                "noise of their own. Audit a model with solver='gd'."
+                f"this audit attacks whole epochs of {plan.solver.epoch_steps} steps, "
+                f"got a path of {len(path)}. Pass parameters for all steps."
             )
         self._plan, self._path = replace(plan, n_steps=len(path)), path
+        self._contributions = contributions
         codes = central_rows(plan.layout.blocks, plan.n_rows)
-        prepared = prepare_rows(codes, np.zeros(plan.n_rows, int), plan.layout)
-        self._model = descent(codes, prepared, self._plan, rng)
+        self._model = descent(
+            codes, self._prepared(codes, np.zeros(plan.n_rows, int)), self._plan, rng
+        )
+        self._first_bound = self._model.residual_bound
         self.blocks: tuple[Block, ...] = plan.layout.blocks
         self.labels = label_values(plan.loss)
         self.noise_scale = self._noise_scale()
@@ -73,17 +90,27 @@ class DescentSteps:
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds, by the definition of the gradient."""
         plan, layout = self._plan, self._model.layout
-        y = _as_labels(y, plan.loss)
-        each = [record_gradients(codes, y, c, plan.loss, layout) for c in self._path]
+        y = as_labels(y, plan.loss)
+        planted = self._contributions
+        each = [
+            record_gradients(codes, y, coef, plan.loss, layout, anchor=anchor)
+            if planted is None
+            else planted(codes, y, coef, layout)
+            for coef, anchor in self._asked()
+        ]
         return np.hstack([part.reshape(len(codes), -1) for part in each])
 
     def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return the gradients of a table, by the kernels of training."""
-        y = _as_labels(y, self._plan.loss)
-        rows = prepare_rows(codes, y, self._plan.layout).grouped(self._model.layout)
-        bound = self._model.residual_bound
-        sums = [rows.gradient_sum(c, residual_bound=bound)[0] for c in self._path]
-        return np.concatenate([gradient.ravel() for gradient in sums])
+        if self._contributions is not None:
+            return np.asarray(self.parts(codes, y).sum(axis=0))
+        rows = self._prepared(codes, as_labels(y, self._plan.loss))
+        grouped = rows.grouped(self._model.layout)
+        sums = [
+            grouped.gradient_sum(coef, residual_bound=self._first_bound, anchor=anchor)
+            for coef, anchor in self._asked()
+        ]
+        return np.concatenate([gradient.ravel() for gradient, _ in sums])
 
     def sharpened(
         self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
@@ -98,24 +125,45 @@ class DescentSteps:
         """Return the gradients with the noise of `Descent.noisy_gradient`."""
         del rng  # the descent has its own
         seen = []
-        for coef, gradient in zip(
-            self._path, total.reshape(self._path.shape), strict=True
-        ):
-            self._model.coef = coef
+        for gradient, release in self._releases(total.reshape(self._path.shape)):
             repeated = np.broadcast_to(gradient, (n_runs, *gradient.shape))
-            noisy = self._model.noisy_gradient(repeated)[0]
-            seen.append(noisy.reshape(n_runs, -1))
+            seen.append(release(repeated)[0].reshape(n_runs, -1))
         return np.hstack(seen)
 
     def _noise_scale(self) -> FloatArray:
         scales = []
-        for coef in self._path:
-            self._model.coef = coef
-            groups = self._model.noisy_gradient(np.zeros_like(coef))[1]
+        for gradient, release in self._releases(np.zeros_like(self._path)):
+            groups = release(gradient)[1]
             per_column = groups[self._model.layout.column_groups]
-            shaped = per_column if coef.ndim == 1 else per_column[:, None]
-            scales.append(np.broadcast_to(shaped, coef.shape).ravel())
+            shaped = per_column if gradient.ndim == 1 else per_column[:, None]
+            scales.append(np.broadcast_to(shaped, gradient.shape).ravel())
         return np.concatenate(scales)
+
+    def _releases(self, gradients: FloatArray) -> Iterator[tuple[FloatArray, _Release]]:
+        """Lead the descent along the path: at every step, its gradient and its noise.
+
+        Epochs are the descent's own: it takes every step with the gradient given, and
+        is put back on the path.
+        """
+        model = self._model
+        model.n_done = 0
+        for coef, gradient in zip(self._path, gradients, strict=True):
+            model.coef, model.residual_bound = coef, self._first_bound
+            yield gradient, model.noisy_gradient
+            if self._plan.solver.epoch_steps > 1:
+                model.advance(gradient, 0)
+
+    def _asked(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+        """Return the parameters of every step, and the anchor of a difference."""
+        length = self._plan.solver.epoch_steps
+        for step, coef in enumerate(self._path):
+            begins = step % length == 0
+            yield coef, None if begins else self._path[step - step % length]
+
+    def _prepared(self, codes: FloatArray, y: FloatArray) -> PreparedRows:
+        plan = self._plan
+        plain = is_plain(plan.loss, plan.solver)
+        return prepare_rows(codes, y, plan.layout, compiled=plain)
 
 
 class TheoremSteps:
@@ -175,6 +223,7 @@ def descent_challenges(
     n_steps: int = 4,
     name: str = "training steps, white box",
     descent: type[Descent] = Descent,
+    contributions: Contributions | None = None,
     random_state: int | None = 0,
     deadline: Deadline | None = None,
 ) -> tuple[Challenge[FloatArray], ...]:
@@ -187,11 +236,14 @@ def descent_challenges(
     delta : float
         Where epsilons are read.
     n_steps : int
-        Steps among which the whole budget of the gradients is divided.
+        Steps among which the whole budget of the gradients is divided; rounded up to
+        whole epochs under variance reduction.
     name : str
         Name of the mechanism in the report.
     descent : type
         What trains; another one in tests that plant a bug.
+    contributions : callable, optional
+        What records add, for tests that plant a bug there; see `DescentSteps`.
     random_state : int, optional
         Seed of the search and of the noise.
     deadline : Deadline, optional
@@ -203,19 +255,19 @@ def descent_challenges(
     training is certified (`docs/theory/audit.md`).
     """
     rng = np.random.default_rng(random_state)
-    plan = replace(plan, n_steps=n_steps)
-    gradients = [
-        part
-        for part in plan.spending.components(n_steps, {})
-        if part.name == "gradients"
-    ]
+    epoch = plan.solver.epoch_steps
+    plan = replace(plan, n_steps=-(-n_steps // epoch) * epoch)
+    gradients = [part for part in plan.components({}) if part.name in _GRADIENTS]
 
     def claims(class_name: str) -> dict[str, Claim]:
         events = joined_events(part.events_of(class_name) for part in gradients)
         return {"": Claim(events, delta)}
 
     return step_challenges(
-        [DescentSteps(plan, path, rng, descent) for path in candidate_paths(plan, rng)],
+        [
+            DescentSteps(plan, path, rng, descent, contributions)
+            for path in candidate_paths(plan, rng)
+        ],
         plan.spending.classes,
         claims,
         name=name,
@@ -302,15 +354,25 @@ def runs_to_refute(nominal: Mapping[str, float]) -> int:
 
 
 def candidate_paths(plan: TrainingPlan, rng: np.random.Generator) -> list[FloatArray]:
-    """Return paths that stay at 0, stay elsewhere, or move away from 0."""
+    """Return paths that hardly leave 0 or another place, or move away from 0.
+
+    No two steps are at the same parameters: their sums would be equal, and noise that
+    is used twice would hide in their mean.
+    """
     zero = initial_coef(plan)
-    steps = np.ones((plan.n_steps, *[1] * zero.ndim))
-    ramp = steps * np.linspace(0.1, 1.0, plan.n_steps).reshape(steps.shape)
-    paths = [steps * zero]
-    for size in (0.5, 2.0):
+    shape = (plan.n_steps, *[1] * zero.ndim)
+
+    def ramp(start: float, stop: float) -> FloatArray:
+        return np.linspace(start, stop, plan.n_steps).reshape(shape)
+
+    def place(size: float) -> FloatArray:
         end = rng.standard_normal(zero.shape)
-        end *= size * plan.expected_distance / np.linalg.norm(end)
-        paths += [steps * end, ramp * end]
+        return np.asarray(end * size * plan.expected_distance / np.linalg.norm(end))
+
+    paths = [ramp(0.0, _STIR) * place(0.5)]
+    for size in (0.5, 2.0):
+        end = place(size)
+        paths += [ramp(1.0 - _STIR, 1.0) * end, ramp(0.1, 1.0) * end]
     return paths
 
 
@@ -321,5 +383,6 @@ def label_values(loss: Loss) -> tuple[float, ...]:
     return tuple(float(label) for label in range(max(2, loss.n_outputs)))
 
 
-def _as_labels(y: FloatArray, loss: Loss) -> FloatArray:
+def as_labels(y: FloatArray, loss: Loss) -> FloatArray:
+    """Return labels as the loss takes them: numbers, or indices of classes."""
     return y.astype(np.int64) if loss.n_outputs > 1 else y

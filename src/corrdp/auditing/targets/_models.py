@@ -17,6 +17,7 @@ from corrdp.training import (
     TrainingPlan,
     descend_together,
     initial_coef,
+    is_plain,
     means_noise,
     prepare_rows,
 )
@@ -77,13 +78,15 @@ def model_challenges(
     Tables of ``plan.n_rows`` rows, neighbors of the class they are named for; the claim
     is that of all releases of training together (`docs/theory/audit.md`).
     """
-    plan = replace(plan, n_steps=n_steps)
+    epoch = plan.solver.epoch_steps
+    plan = replace(plan, n_steps=-(-n_steps // epoch) * epoch)
     rng = np.random.default_rng(random_state)
     start = initial_coef(plan)
-    steps = DescentSteps(plan, np.zeros((n_steps, *start.shape)), rng)
+    steps = DescentSteps(plan, np.zeros((plan.n_steps, *start.shape)), rng)
 
     def sample(table: EncodedRows, n_runs: int, rng: np.random.Generator) -> FloatArray:
-        rows = prepare_rows(table.codes, table.y, plan.layout)
+        plain = is_plain(plan.loss, plan.solver)
+        rows = prepare_rows(table.codes, table.y, plan.layout, compiled=plain)
         models = [Descent(table.codes, rows, plan, rng) for _ in range(n_runs)]
         seen = _trained(models) if white_box else []
         descend_together(models)
@@ -97,7 +100,7 @@ def model_challenges(
         pair = craft(steps, neighbor, rng, deadline=deadline)
         first = table_with(pair.first, pair.first_label, steps, plan.n_rows)
         second = table_with(pair.second, pair.second_label, steps, plan.n_rows)
-        parts = plan.spending.components(n_steps, cost)
+        parts = plan.components(cost)
         events = joined_events(part.events_of(neighbor.name) for part in parts)
         stated = (claims or {}).get(neighbor.name, Claim(events, delta))
         challenges.append(
@@ -121,7 +124,6 @@ def _trained(models: Sequence[Descent]) -> list[FloatArray]:
     seen = []
     while not models[0].finished:
         for model in models:
-            bound = model.residual_bound
-            model.advance(*model.rows.gradient_sum(model.coef, residual_bound=bound))
+            model.advance(*model.exact_gradient())
         seen.append(np.stack([model.coef.ravel() for model in models]))
     return seen

@@ -13,6 +13,7 @@ from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import craft_pair
 from corrdp.leakage import CountLayout, count_codes, count_layout, leakage_targets
 from corrdp.leakage.release import SIZES, release_tables
+from corrdp.mechanisms import noisy_column_sums
 from corrdp.mechanisms.noise import VectorPlan, round_to_grid
 from corrdp.policy import Block, NeighborClass, Policy, PolicyEncoder
 
@@ -45,7 +46,8 @@ def column_sum_challenges(
 
     Guarantee
     ---------
-    Neighbors of the class they are named for, whatever the plan says
+    Neighbors of the class they are named for, whatever the plan says; noise is drawn by
+    `corrdp.mechanisms.noisy_column_sums`, as when training releases its means
     (`docs/theory/audit.md`).
     """
     widths = [block.stop - block.start for block in blocks]
@@ -59,7 +61,8 @@ def column_sum_challenges(
         return np.asarray(np.linalg.norm((first - second) / unit, axis=1))
 
     def sample(total: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
-        return total + rng.standard_normal((n_runs, total.size)) * noise_scale
+        repeated = np.broadcast_to(total, (n_runs, total.size))
+        return noisy_column_sums(repeated, plan.noise_scale, blocks, rng)
 
     rng = np.random.default_rng(random_state)
     challenges = []

@@ -23,8 +23,8 @@ LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noi
 ClaimsOfClass = Callable[[str], Mapping[str, Claim]]
 
 
-class NoisySteps(Protocol):
-    """Steps of one training at fixed parameters; outputs of all steps in a row."""
+class SearchedSteps(Protocol):
+    """Steps of one training at fixed parameters, as far as a search looks at them."""
 
     @property
     def blocks(self) -> Sequence[Block]:
@@ -40,6 +40,10 @@ class NoisySteps(Protocol):
 
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds to the outputs, shape (n_records, n)."""
+
+
+class NoisySteps(SearchedSteps, Protocol):
+    """Steps of one training at fixed parameters; outputs of all steps in a row."""
 
     def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return the outputs of a table without noise, by the kernels of training."""
@@ -95,7 +99,7 @@ def step_challenges(
     challenges = []
     for index, neighbor in enumerate(classes):
         own = deadline.share(1.0 / (len(classes) - index))
-        steps, pair = _worst(candidates, neighbor, rng, own)
+        steps, pair = craft_worst(candidates, neighbor, rng, own)
         first = steps.total(*table_with(pair.first, pair.first_label, steps, n_rows))
         second = steps.total(*table_with(pair.second, pair.second_label, steps, n_rows))
         score = gaussian_score(first, second, steps.noise_scale)
@@ -117,7 +121,7 @@ def step_challenges(
 
 
 def craft(
-    steps: NoisySteps,
+    steps: SearchedSteps,
     neighbor: NeighborClass,
     rng: np.random.Generator,
     *,
@@ -152,7 +156,7 @@ def craft(
 
 
 def table_with(
-    record: FloatArray, label: float, steps: NoisySteps, n_rows: int
+    record: FloatArray, label: float, steps: SearchedSteps, n_rows: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the record among others whose means are central and labels balanced."""
     codes = central_rows(steps.blocks, n_rows)
@@ -171,7 +175,7 @@ def central_rows(blocks: Sequence[Block], n_rows: int) -> FloatArray:
     return codes
 
 
-def _worst(
+def craft_worst(
     candidates: Sequence[Any],
     neighbor: NeighborClass,
     rng: np.random.Generator,

@@ -1,0 +1,243 @@
+"""Steps of linear models that are trained on Poisson samples, drawn as they train."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from scipy.special import logsumexp
+
+from corrdp._typing import FloatArray
+from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._deadline import Deadline
+from corrdp.auditing.statistics import (
+    Claim,
+    FittedScore,
+    LikelihoodAttack,
+    LinearAttack,
+)
+from corrdp.auditing.targets._descent import (
+    as_labels,
+    candidate_paths,
+    label_values,
+)
+from corrdp.auditing.targets._neighbors import RecordPair
+from corrdp.auditing.targets._steps import craft_worst, table_with
+from corrdp.policy import Block
+from corrdp.training import (
+    SampledBudget,
+    SampledSums,
+    TrainingPlan,
+    central_codes,
+    record_gradients,
+)
+
+N_ROWS = 3  # of the tables: others only hide the target
+N_RUNS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class SampledTable:
+    """A table as sampled training sees it.
+
+    Parameters
+    ----------
+    codes : array of float, shape (n_rows, n_codes)
+        Rows of the encoder.
+    y : array of float, shape (n_rows,)
+        Labels as encoded.
+    """
+
+    codes: FloatArray
+    y: FloatArray
+
+
+class SampledSteps:
+    """Noisy sums of the sampled descent, at parameters fixed in advance.
+
+    Parameters
+    ----------
+    plan : TrainingPlan
+        Groups and norms; its number of rows is that of the tables.
+    budget : SampledBudget
+        What is priced; as many steps as the path is long.
+    path : array of float, shape (n_steps, n_columns) or (n_steps, n_columns, n_outputs)
+        Parameters.
+    sums : type
+        What releases; another one in tests that plant a bug.
+
+    Guarantee
+    ---------
+    None is given, one is attacked: that of `corrdp.training.SampledSums`
+    (`docs/theory/audit.md`).
+    """
+
+    def __init__(
+        self,
+        plan: TrainingPlan,
+        budget: SampledBudget,
+        path: FloatArray,
+        sums: type[SampledSums] = SampledSums,
+    ) -> None:
+        self._plan = replace(plan, n_rows=N_ROWS)
+        self._budget, self._path, self._sums = budget, path, sums
+        self.blocks: tuple[Block, ...] = plan.layout.blocks
+        self.labels = label_values(plan.loss)
+        self.noise_scale = self._noise_scale()
+
+    def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return what every record adds if it is drawn, shape (n_records, n)."""
+        plan = self._plan
+        y, center = as_labels(y, plan.loss), central_codes(plan.layout)
+        each = [
+            record_gradients(codes, y, coef, plan.loss, plan.layout, center)
+            for coef in self._path
+        ]
+        return np.hstack([part.reshape(len(codes), -1) for part in each])
+
+    def sharpened(
+        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
+    ) -> "SampledSteps":
+        """Return itself: several candidates are tried from the start."""
+        del pair, rng, deadline
+        return self
+
+    def table(self, record: FloatArray, label: float) -> SampledTable:
+        """Return the record among a few central ones."""
+        codes, y = table_with(record, label, self, N_ROWS)
+        return SampledTable(codes, as_labels(y, self._plan.loss))
+
+    def sample(
+        self, table: SampledTable, n_runs: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return the sums of `SampledSums.release` along the path, one row per run."""
+        sums = self._releasing(table, rng)
+        return np.stack(
+            [
+                np.concatenate([sums.release(coef)[0].ravel() for coef in self._path])
+                for _ in range(n_runs)
+            ]
+        )
+
+    def score(self, first: SampledTable, second: SampledTable) -> FittedScore:
+        """Return the log likelihood ratio of two tables under what is priced."""
+        densities = [self._log_density(table) for table in (first, second)]
+
+        def score(outputs: FloatArray) -> FloatArray:
+            return np.asarray(densities[1](outputs) - densities[0](outputs))
+
+        return score
+
+    def _log_density(self, table: SampledTable) -> FittedScore:
+        """Return the log density of outputs: a mixture over samples at each step."""
+        rate, n_steps = self._budget.rate, len(self._path)
+        drawn = np.array(list(product((0.0, 1.0), repeat=len(table.y))))
+        n_drawn = drawn.sum(axis=1)
+        weights = n_drawn * np.log(rate) + (len(table.y) - n_drawn) * np.log1p(-rate)
+        parts = np.split(self.parts(table.codes, table.y), n_steps, axis=1)
+        scales = np.split(self.noise_scale, n_steps)
+
+        def log_density(outputs: FloatArray) -> FloatArray:
+            total = np.zeros(len(outputs))
+            steps = np.split(outputs, n_steps, axis=1)
+            for seen, part, scale in zip(steps, parts, scales, strict=True):
+                own = scale > 0.0  # what has no noise is left to the linear attack
+                unit = scale[own]
+                centers = (drawn @ part)[:, own] / unit
+                gaps = (seen[:, own] / unit)[:, None, :] - centers
+                total += logsumexp(weights - 0.5 * (gaps**2).sum(axis=2), axis=1)
+            return total
+
+        return log_density
+
+    def _releasing(self, table: SampledTable, rng: np.random.Generator) -> SampledSums:
+        return self._sums(table.codes, table.y, self._plan, self._budget, rng)
+
+    def _noise_scale(self) -> FloatArray:
+        """Return the noise that is planned along the path."""
+        nobody = SampledTable(
+            np.zeros((N_ROWS, self.blocks[-1].stop)), np.zeros(N_ROWS, int)
+        )
+        sums = self._releasing(nobody, np.random.default_rng(0))
+        scales = []
+        for coef in self._path:
+            own = sums.release(coef)[1][self._plan.layout.column_groups]
+            shaped = own if coef.ndim == 1 else own[:, None]
+            scales.append(np.broadcast_to(shaped, coef.shape).ravel())
+        return np.concatenate(scales)
+
+
+def sampled_challenges(
+    plan: TrainingPlan,
+    budget: SampledBudget,
+    *,
+    delta: float,
+    class_names: Sequence[str] | None = None,
+    n_runs: int = N_RUNS,
+    name: str = "sampled steps, white box",
+    sums: type[SampledSums] = SampledSums,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[SampledTable], ...]:
+    """Challenge the noisy sums of the sampled descent, class by class.
+
+    Parameters
+    ----------
+    plan : TrainingPlan
+        As an estimator's ``plan`` gives it.
+    budget : SampledBudget
+        As `corrdp.estimators.sampled_budget` gives it, for a few steps.
+    delta : float
+        Where epsilons are read.
+    class_names : sequence of str, optional
+        Classes to attack; all by default.
+    n_runs : int
+        Runs on each neighbor: every one draws samples and noise of all steps.
+    name : str
+        Name of the mechanism in the report.
+    sums : type
+        What releases; another one in tests that plant a bug.
+    random_state : int, optional
+        Seed of the search.
+    deadline : Deadline, optional
+        Ends the search early.
+
+    Guarantee
+    ---------
+    Tables of a few rows that are neighbors of the class they are named for, at
+    parameters for which training is certified (`docs/theory/audit.md`).
+    """
+    rng = np.random.default_rng(random_state)
+    short = replace(plan, n_steps=budget.n_steps)
+    candidates = [
+        SampledSteps(plan, budget, path, sums) for path in candidate_paths(short, rng)
+    ]
+    classes = [
+        neighbor
+        for neighbor in plan.spending.classes
+        if class_names is None or neighbor.name in class_names
+    ]
+    deadline = deadline or Deadline()
+    challenges = []
+    for index, neighbor in enumerate(classes):
+        own = deadline.share(1.0 / (len(classes) - index))
+        steps, pair = craft_worst(candidates, neighbor, rng, own)
+        first = steps.table(pair.first, pair.first_label)
+        second = steps.table(pair.second, pair.second_label)
+        challenges.append(
+            Challenge(
+                target=name,
+                class_name=neighbor.name,
+                claim=Claim((budget.event(neighbor.name),), delta),
+                first=first,
+                second=second,
+                sample=steps.sample,
+                attacks=(
+                    LikelihoodAttack(steps.score(first, second)),
+                    LinearAttack(),
+                ),
+                n_runs=n_runs,
+                batch=500,
+            )
+        )
+    return tuple(challenges)

@@ -1,0 +1,76 @@
+"""Linear models on samples and in epochs: what trains is sound, planted bugs are not.
+
+An audit of all classes is in the benchmark (`benchmarks/bench_audit_loop.py`).
+"""
+
+import numpy as np
+import pytest
+
+from audit_mutants import DELTA, audited_policy
+from corrdp.auditing import _subjects, audit, estimator_challenges
+from corrdp.auditing.targets._descent import DescentSteps
+from corrdp.estimators import LogisticRegression
+from corrdp.exceptions import CorrDPError
+from corrdp.training import SampledBudget
+from linear_bugs import LINEAR_BUGS, epoch_steps, sampled_steps
+
+N_COMPARISONS = 100  # the error of one per cent is shared among all audits here
+LONG = ("samples: noise x 0.8",)  # by the benchmark
+
+
+def audited(challenges):
+    return audit(challenges, n_comparisons=N_COMPARISONS, random_state=7)
+
+
+@pytest.mark.statistical
+def test_sampled_sums_are_sound():
+    (result,) = audited(sampled_steps(n_runs=400)).results
+    assert result.verdict == "consistent"
+    assert result.audited_epsilon > 0.5  # the attack sees something
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("label", ["category", "number"])
+def test_epochs_are_sound(label):
+    report = audited(epoch_steps(label=label))
+    assert report.passed
+    assert min(result.tightness for result in report.results) > 0.6
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [name for name in LINEAR_BUGS if name not in LONG])
+def test_bugs_of_linear_training_are_caught(name):
+    assert not audited(LINEAR_BUGS[name]()).passed
+
+
+def test_estimators_on_samples_are_challenged_through_what_they_run(monkeypatch):
+    def short(plan, policy, *, budget, rate, n_steps):
+        assert (budget.epsilon, budget.delta) == (4.0, DELTA)
+        promised = [c.name for c in plan.spending.classes if c.promised]
+        return SampledBudget(rate, n_steps, 1.0, dict.fromkeys(promised, 1.0))
+
+    monkeypatch.setattr(_subjects, "sampled_budget", short)  # planning takes long
+    model = LogisticRegression(
+        audited_policy(), epsilon=4.0, delta=DELTA, sampling_rate=0.5
+    )
+    challenges = estimator_challenges(model, n_rows=100)
+    assert {c.target for c in challenges} == {"sampled steps, white box"}
+    assert [c.class_name for c in challenges] == [
+        "sensitive",
+        "insensitive:hours",
+        "insensitive:race",
+        "whole_record",
+    ]
+    for challenge in challenges:
+        assert (challenge.first.codes != challenge.second.codes).any(1).sum() == 1
+        (event,) = challenge.claim.events
+        assert (event.rate, event.n_steps) == (0.5, 2)
+
+
+def test_a_path_that_ends_within_an_epoch_is_refused():
+    model = LogisticRegression(
+        audited_policy(), epsilon=4.0, delta=DELTA, solver="svrg"
+    )
+    plan = model.plan(100)
+    with pytest.raises(CorrDPError, match="whole epochs of 10 steps"):
+        DescentSteps(plan, np.zeros((4, plan.layout.n_columns)), None)
