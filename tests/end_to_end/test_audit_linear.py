@@ -30,6 +30,11 @@ def test_sampled_sums_are_sound():
 
 
 @pytest.mark.statistical
+def test_sampled_sums_at_a_small_rate_are_sound():
+    assert audited(sampled_steps(rate=0.2, cost=4.0, n_runs=600)).passed
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("label", ["category", "number"])
 def test_epochs_are_sound(label):
     report = audited(epoch_steps(label=label))

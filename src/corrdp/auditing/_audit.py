@@ -17,6 +17,7 @@ from corrdp.auditing.statistics import (
     EventBounds,
     FittedScore,
     event_bounds,
+    roc_points,
 )
 from corrdp.exceptions import CorrDPError
 from corrdp.synthesis import Synthesizer
@@ -210,6 +211,7 @@ def _result(
         verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
         attack=name,
         n_runs=len(first),
+        roc=roc_points(rare, likely),
     )
 
 

@@ -1,6 +1,6 @@
 """Auditing in one run: many replacement canaries in one data set, guessed at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 from corrdp.accounting import gaussian_epsilon
 from corrdp.auditing._report import AuditResult, Verdict
-from corrdp.auditing.statistics import Claim
+from corrdp.auditing.statistics import Claim, is_too_many_correct, roc_points
 from corrdp.exceptions import CorrDPError
 
 _LARGEST = 64.0
@@ -27,9 +27,10 @@ def audit_one_run(
     score: Callable[[Any], FloatArray],
     *,
     n_canaries: int,
-    n_guesses: int,
+    n_guesses: int | Sequence[int],
     claim: Claim,
     class_name: str,
+    bound: str = "binomial",
     target: str = "one run",
     confidence: float = 0.99,
     random_state: int | None = None,
@@ -44,12 +45,19 @@ def audit_one_run(
     score : callable
         From the output, one number per canary, positive if it looks like its second
         version; its size says how sure that is.
-    n_canaries, n_guesses : int
-        Canaries, and how many of them are guessed: those of largest score.
+    n_canaries : int
+        Number of canaries.
+    n_guesses : int or sequence of int
+        How many of them are guessed: those of largest score. Several numbers are all
+        tried, and share the error.
     claim : Claim
         What is stated for the class of all canary pairs.
     class_name : str
         Their neighbor class.
+    bound : {"binomial", "trade-off"}
+        How the number of correct guesses is bounded: by one point of the claim's curve
+        and a binomial tail, or by its whole trade-off function, which allows for less
+        where the claim is one of Gaussian noise.
     target : str
         Name of the mechanism in the report.
     confidence : float
@@ -60,20 +68,30 @@ def audit_one_run(
     Returns
     -------
     result : AuditResult
-        Its number of runs is 1.
+        Its number of runs is 1; `roc` is that of the canaries' scores.
 
     Guarantee
     ---------
     If the claim is true, the verdict is ``violated`` with probability at most
     ``1 - confidence``; the canaries may be anything and need not be independent of
-    each other's effect. Proof: `docs/theory/audit.md`, after Steinke, Nasr and
-    Jagielski (2023), for replacement and with a shorter treatment of delta.
+    each other's effect. Proof: `docs/theory/audit.md`, Theorem 2 after Steinke, Nasr
+    and Jagielski (2023), for replacement and with a shorter treatment of delta, and
+    Theorem 3 after Mahloujifar, Melis and Chaudhuri (2025); several numbers of guesses
+    share the error.
     """
     check_count("n_canaries", n_canaries)
-    check_count("n_guesses", n_guesses)
-    if n_guesses > n_canaries:
+    tried = [n_guesses] if isinstance(n_guesses, int) else list(n_guesses)
+    for count in tried:
+        check_count("n_guesses", count)
+    if not tried or max(tried) > n_canaries:
         raise CorrDPError(
-            f"n_guesses={n_guesses} is above n_canaries={n_canaries}. Guess fewer."
+            f"n_guesses={n_guesses} must be numbers up to n_canaries={n_canaries}. "
+            "Guess fewer."
+        )
+    if bound not in _BOUNDS:
+        raise CorrDPError(
+            f"bound must be one of {', '.join(_BOUNDS)}, got bound={bound!r}. Choose "
+            "one."
         )
     check_real(
         "confidence", confidence, lower=0.0, upper=1.0, open_lower=True, open_upper=True
@@ -81,15 +99,22 @@ def audit_one_run(
     rng = noise_generator(random_state)
     coins = rng.random(n_canaries) < 0.5
     scores = np.asarray(score(run(coins, rng)), dtype=np.float64)
-    chosen = np.argsort(-np.abs(scores), kind="stable")[:n_guesses]
-    n_correct = int(np.count_nonzero((scores[chosen] > 0) == coins[chosen]))
-    failure = 1.0 - confidence
+    surest = np.argsort(-np.abs(scores), kind="stable")
+    correct = np.cumsum((scores > 0)[surest] == coins[surest])
+    found = [(int(correct[count - 1]), count) for count in tried]
+    failure = (1.0 - confidence) / len(tried)
 
     def is_refuted(stated: Claim) -> bool:
-        tail = correct_guesses_upper(
-            n_correct, n_guesses=n_guesses, n_canaries=n_canaries, claim=stated
+        return any(
+            _BOUNDS[bound](
+                n_correct,
+                n_guesses=count,
+                n_canaries=n_canaries,
+                claim=stated,
+                failure_probability=failure,
+            )
+            for n_correct, count in found
         )
-        return tail <= failure
 
     broken = claim.events is not None and is_refuted(claim)
     audited_mu = None
@@ -114,8 +139,10 @@ def audit_one_run(
         audited_mu=audited_mu,
         delta=claim.delta,
         verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
-        attack=f"{n_correct} of {n_guesses} coins guessed",
+        attack=", ".join(f"{right} of {count}" for right, count in found)
+        + " coins guessed",
         n_runs=1,
+        roc=roc_points(scores[~coins], scores[coins]),
     )
 
 
@@ -133,6 +160,26 @@ def correct_guesses_upper(
     epsilons, deltas = claim.curve
     tails = binom.sf(n_correct - 1, n_guesses, expit(epsilons))
     return float(np.min(tails + n_canaries * deltas, initial=1.0))
+
+
+def _exceeds_binomial(
+    n_correct: int,
+    *,
+    n_guesses: int,
+    n_canaries: int,
+    claim: Claim,
+    failure_probability: float,
+) -> bool:
+    tail = correct_guesses_upper(
+        n_correct, n_guesses=n_guesses, n_canaries=n_canaries, claim=claim
+    )
+    return tail <= failure_probability
+
+
+_BOUNDS: dict[str, Callable[..., bool]] = {
+    "binomial": _exceeds_binomial,
+    "trade-off": is_too_many_correct,
+}
 
 
 def _largest(is_refuted: Callable[[float], bool]) -> float:

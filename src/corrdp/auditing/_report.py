@@ -54,6 +54,8 @@ class AuditResult:
         The attack that did best on the first half of the runs.
     n_runs : int
         Runs on each of the two neighbors, both halves together.
+    roc : tuple of (float, float)
+        Rates of false and of true alarms of the attack, on the runs that prove.
     """
 
     target: str
@@ -66,6 +68,7 @@ class AuditResult:
     verdict: Verdict
     attack: str
     n_runs: int
+    roc: tuple[tuple[float, float], ...] = ()
 
     @property
     def tightness(self) -> float:
@@ -88,6 +91,7 @@ class AuditResult:
             "tightness": encode_number(self.tightness),
             "attack": self.attack,
             "n_runs": self.n_runs,
+            "roc": [list(point) for point in self.roc],
         }
 
     @classmethod
@@ -108,6 +112,7 @@ class AuditResult:
             verdict=Verdict(document["verdict"]),
             attack=document["attack"],
             n_runs=document["n_runs"],
+            roc=tuple((x, y) for x, y in document.get("roc", ())),
         )
 
 

@@ -59,8 +59,22 @@ def with_audit(summary: JSONObject, audit: Any) -> JSONObject:
             "cut": [_CUT[what] for what in audit["cut"]],
             "rows": rows,
             "words": "; ".join(_in_words(row) for row in rows),
+            "roc": _alarms(audit["results"]),
         }
     }
+
+
+def _alarms(results: list[JSONObject]) -> list[JSONObject]:
+    """Return how often attacks raise true and false alarms, point by point."""
+    return [
+        {
+            "what": f"{result['class']}, {result['target']}",
+            "false_alarms": false,
+            "true_alarms": true,
+        }
+        for result in results
+        for false, true in result.get("roc", ())
+    ]
 
 
 def _in_words(row: JSONObject) -> str:

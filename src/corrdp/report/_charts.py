@@ -27,6 +27,7 @@ def charts(summary: JSONObject) -> dict[str, JSONObject]:
         "curve": _curve(summary["curve"]),
         "sweep": _sweep(summary["sweep"]),
         "audit": _audit(summary.get("audit")),
+        "audit_roc": _audit_roc(summary.get("audit")),
     }
     return {name: spec for name, spec in made.items() if spec is not None}
 
@@ -287,4 +288,33 @@ def _audit(audit: JSONObject | None) -> JSONObject | None:
         "Audited lower bound against certified epsilon of every class",
         # A layer without rows has no extent, which browsers complain about.
         layer=[one for one in layers if one.get("data", {}).get("values", values)],
+    )
+
+
+def _audit_roc(audit: JSONObject | None) -> JSONObject | None:
+    values = (audit or {}).get("roc")
+    if not values:
+        return None
+    chance = [{"false_alarms": end, "true_alarms": end} for end in (0.0, 1.0)]
+    x = _number("false_alarms", "false alarms")
+    y = _number("true_alarms", "true alarms")
+    return _chart(
+        values,
+        "True against false alarms of every attack",
+        layer=[
+            {
+                "data": {"values": chance},
+                "mark": {"type": "line", "color": GRAY, "strokeDash": [4, 4]},
+                "encoding": {"x": x, "y": y},
+            },
+            {
+                "mark": {"type": "line", "tooltip": {"content": "data"}},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "order": {"field": "true_alarms"},
+                    "color": _rows("what") | {"legend": {"labelLimit": 260}},
+                },
+            },
+        ],
     )

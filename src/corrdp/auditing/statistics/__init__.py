@@ -10,8 +10,10 @@ from corrdp.auditing.statistics._bounds import (
     EventBounds,
     clopper_pearson,
     event_bounds,
+    roc_points,
 )
 from corrdp.auditing.statistics._claims import Claim, claims_of
+from corrdp.auditing.statistics._trade_off import is_too_many_correct, least_chance
 
 __all__ = [
     "Attack",
@@ -23,4 +25,7 @@ __all__ = [
     "claims_of",
     "clopper_pearson",
     "event_bounds",
+    "is_too_many_correct",
+    "least_chance",
+    "roc_points",
 ]

@@ -9,6 +9,8 @@ from scipy.special import betaincinv, ndtri
 from corrdp._typing import FloatArray
 from corrdp._validate import check_real
 
+_ROC_POINTS = 30
+
 
 def clopper_pearson(
     successes: FloatArray | int, n_trials: int, *, failure_probability: float
@@ -125,6 +127,35 @@ def event_bounds(
     hits = int(np.count_nonzero(rare > threshold))
     _, upper = clopper_pearson(hits, rare.size, failure_probability=each)
     return EventBounds(float(lower), float(upper))
+
+
+def roc_points(rare: FloatArray, likely: FloatArray) -> tuple[tuple[float, float], ...]:
+    """Return rates of false and of true alarms of a score, from strict to lenient.
+
+    Parameters
+    ----------
+    rare, likely : array of float
+        Scores of runs, or canaries, of the first and of the second neighbor.
+
+    Returns
+    -------
+    points : tuple of (float, float)
+        Some thirty points from (0, 0) to (1, 1); estimates, not bounds.
+
+    Examples
+    --------
+    >>> roc_points(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
+    """
+    if rare.size == 0 or likely.size == 0:
+        return ()
+    both = np.concatenate([rare, likely])
+    levels = np.unique(np.quantile(both, np.linspace(0.0, 1.0, _ROC_POINTS)))[::-1]
+    alarms = [
+        (float(np.mean(rare > level)), float(np.mean(likely > level)))
+        for level in levels
+    ]
+    return tuple(dict.fromkeys([(0.0, 0.0), *alarms, (1.0, 1.0)]))
 
 
 def _log_ratio(likely: float, rare: float) -> float:
