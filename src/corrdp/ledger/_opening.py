@@ -33,12 +33,13 @@ def open_accounts(
     """
     policy.require_confirmed()
     known = {account.identity: account for account in existing}
+    columns = class_columns(policy)
     opened = []
     for neighbor in neighbor_classes(policy, leakage):
         allowed = allowed_epsilon(
             neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
-        account = _account(policy, neighbor, allowed, budget, rule)
+        account = _account(neighbor, columns[neighbor.name], allowed, budget, rule)
         present = known.get(account.identity)
         if present is None:
             opened.append(account)
@@ -52,8 +53,8 @@ def open_accounts(
 
 
 def _account(
-    policy: Policy,
     neighbor: NeighborClass,
+    columns: frozenset[str],
     allowed: float,
     budget: Budget,
     rule: Rule,
@@ -68,7 +69,7 @@ def _account(
     )
     return Account(
         name=neighbor.name,
-        columns=tuple(sorted(class_columns(policy)[neighbor.name])),
+        columns=tuple(sorted(columns)),
         epsilon=allowed,
         delta=budget.delta,
         rule=rule,

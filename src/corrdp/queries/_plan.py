@@ -15,10 +15,15 @@ from corrdp.mechanisms.noise import (
     Objective,
     Variant,
     VectorPlan,
-    allowed_epsilons,
     plan_vector,
 )
-from corrdp.policy import Budget, NeighborClass, Policy, neighbor_classes
+from corrdp.policy import (
+    Budget,
+    NeighborClass,
+    Policy,
+    allowed_epsilons,
+    neighbor_classes,
+)
 from corrdp.queries._ask import ask_text, parse_ask
 from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._estimates import Estimate
@@ -214,7 +219,7 @@ def plan_queries(
         allowed={
             name: epsilon
             for name, epsilon in allowed_epsilons(
-                policy, budget=budget, leakage=claim.distances()
+                classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
             ).items()
             if math.isfinite(epsilon)
         },

@@ -9,13 +9,10 @@ import math
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training import (
-    GradientSensitivity,
     TrainingPlan,
     noise_gains,
-    nominal_coef,
 )
 
 _RESIDUAL_SLOPE = 0.2  # of a logistic loss, averaged over typical scores
@@ -32,7 +29,7 @@ def gradient_noise(plan: TrainingPlan) -> dict[str, float]:
     A description of `plan`; it adds and prices nothing. What is added is decided by
     the same allocation (`docs/theory/allocation.md`).
     """
-    per_column = _column_noise(plan)
+    per_column = plan.column_noise
     noise: dict[str, float] = {}
     for block in plan.layout.blocks:  # a curve follows the number that it bends
         noise.setdefault(block.feature, float(per_column[block.start]))
@@ -54,10 +51,10 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
         Standard deviation per encoded column; with several outputs, of each.
     """
     layout, n_steps = plan.layout, plan.n_steps
-    step_noise = _column_noise(plan) * math.sqrt(n_steps)
+    step_noise = plan.column_noise * math.sqrt(n_steps)
     curvature = _curvatures(plan)
     if plan.column_steps is not None:
-        sizes = plan.column_steps.sizes(curvature, _column_noise(plan), n_steps)
+        sizes = plan.column_steps.sizes(curvature, plan.column_noise, n_steps)
     else:
         total = float(np.sqrt(np.sum(step_noise**2)))
         size = 2 / ((1 - plan.momentum) * plan.smoothness)
@@ -68,19 +65,6 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
     n_codes = layout.blocks[-1].stop
     deviation: FloatArray = (step_noise * gains)[:n_codes] * layout.column_scale
     return deviation
-
-
-def _column_noise(plan: TrainingPlan) -> FloatArray:
-    """Return the noise of every column of the gradient, released once, on the mean."""
-    sensitivity = GradientSensitivity(plan.loss, plan.layout, plan.spending.classes)
-    allowed = plan.spending.gradient_mu
-    scale = allocate_noise(
-        np.array(sensitivity.bounds(nominal_coef(plan.layout.blocks, plan.loss))),
-        budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
-        sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
-    ).noise_scale
-    noise: FloatArray = scale[plan.layout.column_groups] / plan.n_rows
-    return noise
 
 
 def _curvatures(plan: TrainingPlan) -> FloatArray:

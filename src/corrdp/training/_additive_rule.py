@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from corrdp._typing import FloatArray
-from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._default_rule import NUMBER_RADIUS, PlanInputs
@@ -22,8 +20,7 @@ from corrdp.training._layout import (
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._prediction import Prediction
 from corrdp.training._spending import BudgetSplit
-from corrdp.training._typical_sizes import nominal_coef, typical_sizes
-from corrdp.training.sensitivity._gradient import GradientSensitivity
+from corrdp.training._typical_sizes import typical_sizes
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)
 LEGIBLE = 0.05  # noise at a knot, in units of the distance over the root of knots
@@ -83,7 +80,7 @@ def knot_deviation(plan: TrainingPlan) -> float:
     The root mean square over all knots, at equal shares of the rows; with several
     labels, all of their scores together.
     """
-    noise = column_noise(plan)
+    noise = plan.column_noise
     slope = plan.loss.lipschitz_of_two
     free = math.sqrt(plan.loss.n_free_outputs)
     squares = [
@@ -92,22 +89,6 @@ def knot_deviation(plan: TrainingPlan) -> float:
         if block.kind is BlockKind.HATS
     ]
     return math.sqrt(float(np.mean(squares))) if squares else math.inf
-
-
-def column_noise(plan: TrainingPlan) -> FloatArray:
-    """Return the noise of every column of the gradient, released once, on the mean.
-
-    At parameters of nominal size; shape (n_columns,).
-    """
-    sensitivity = GradientSensitivity(plan.loss, plan.layout, plan.spending.classes)
-    allowed = plan.spending.gradient_mu
-    scale = allocate_noise(
-        np.array(sensitivity.bounds(nominal_coef(plan.layout.blocks, plan.loss))),
-        budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
-        sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
-    ).noise_scale
-    noise: FloatArray = scale[plan.layout.column_groups] / plan.n_rows
-    return noise
 
 
 def _n_shared(facts: PlanInputs, layout: GradientLayout) -> int:
@@ -152,7 +133,7 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
             / math.sqrt(_n_shared(facts, layout))
         ),
     )
-    noise = column_noise(plan)
+    noise = plan.column_noise
     deviation = math.sqrt(facts.loss.n_free_outputs * float(noise @ noise))
     walking = facts.nominal.noise_cost * facts.nominal.expected_distance * deviation / 2
     return replace(

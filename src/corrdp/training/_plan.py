@@ -3,10 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
 
 from corrdp._display import html_card
+from corrdp._typing import FloatArray
 from corrdp._validate import check_count
-from corrdp.accounting import GaussianEvent, gaussian_epsilon
+from corrdp.accounting import GaussianEvent, allocate_noise, gaussian_epsilon
 from corrdp.certificate import Component
 from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._constant import constant_noise
@@ -15,7 +19,9 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training._prediction import Prediction
 from corrdp.training._solver import Solver
 from corrdp.training._spending import BudgetSplit
+from corrdp.training._typical_sizes import nominal_coef
 from corrdp.training.losses import Loss
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 CONSTANT = "constant"  # the plan that learns labels alone
 
@@ -98,6 +104,27 @@ class TrainingPlan:
         Costs the same: `docs/theory/solvers.md`, section 2.
         """
         return replace(self, solver=solver)
+
+    @cached_property
+    def column_noise(self) -> FloatArray:
+        """Noise of every column of the mean gradient, were it released once.
+
+        With the budget of all steps, at parameters of nominal size; shape (n_columns,).
+
+        Guarantee
+        ---------
+        A description, found once per plan: it adds and prices nothing. Steps allocate
+        their noise at the parameters they are taken at (`docs/theory/allocation.md`).
+        """
+        sensitivity = GradientSensitivity(self.loss, self.layout, self.spending.classes)
+        allowed = self.spending.gradient_mu
+        scale = allocate_noise(
+            np.array(sensitivity.bounds(nominal_coef(self.layout.blocks, self.loss))),
+            budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
+            sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
+        ).noise_scale
+        noise: FloatArray = scale[self.layout.column_groups] / self.n_rows
+        return noise
 
     @property
     def schedule(self) -> Schedule:

@@ -30,7 +30,6 @@ from corrdp.mechanisms.noise._laplace_scales import (
 )
 from corrdp.mechanisms.noise._movement import Movement
 from corrdp.mechanisms.noise._planning import (
-    allowed_epsilons,
     plan_vector,
     weighted_variance,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "Objective",
     "Variant",
     "VectorPlan",
-    "allowed_epsilons",
     "concentrated_epsilon",
     "concentrated_rho",
     "correlated_sensitivity",

@@ -22,8 +22,7 @@ from corrdp.mechanisms.noise._vector import (
     VectorPlan,
     require_whole_record_noise,
 )
-from corrdp.policy import Budget, Policy, neighbor_classes
-from corrdp.policy import allowed_epsilons as allowed_by_class
+from corrdp.policy import Budget, Policy, allowed_epsilons, neighbor_classes
 
 # Scales a billionth larger leave room for the units to which a ledger rounds costs.
 _MARGIN = 1.0 + 1e-9
@@ -70,7 +69,11 @@ def plan_vector(
     and ``docs/theory/discrete_noise.md``.
     """
     variant, objective = Variant(variant), Objective(objective)
-    allowed = allowed_epsilons(policy, budget=budget, leakage=leakage)
+    allowed = allowed_epsilons(
+        neighbor_classes(policy, leakage),
+        epsilon=budget.epsilon,
+        epsilon_cap=policy.epsilon_cap,
+    )
     kinds = [NoiseKind(kind)] if kind is not None else list(NoiseKind)
     if kind is None and (budget.delta == 0.0 or variant is Variant.PAPER):
         kinds = [NoiseKind.LAPLACE]
@@ -85,25 +88,6 @@ def weighted_variance(plan: VectorPlan) -> float:
     groups = plan.movement.groups
     costs = np.array([group.weight * group.size for group in groups])
     return float(np.sum(costs * plan.noise_variance))
-
-
-def allowed_epsilons(
-    policy: Policy,
-    *,
-    budget: Budget,
-    leakage: Mapping[str, float] | float | None = None,
-) -> dict[str, float]:
-    """Return the epsilon promised to each class, infinite if only priced.
-
-    Guarantee
-    ---------
-    Never above what the definition asks for: ``docs/theory/neighbors.md``.
-    """
-    return allowed_by_class(
-        neighbor_classes(policy, leakage),
-        epsilon=budget.epsilon,
-        epsilon_cap=policy.epsilon_cap,
-    )
 
 
 def _plan(
