@@ -247,13 +247,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return method
 
     def _family_budget(self) -> Budget:
-        if self.epsilon is None or self.delta is None:
-            raise BudgetError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
-                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
-                "delta=1e-6."
-            )
-        return Budget(epsilon=self.epsilon, delta=self.delta)
+        return Budget.chosen(epsilon=self.epsilon, delta=self.delta)
 
     def _budget(self) -> Budget:
         """Return what one fit may spend: an equal share of the family's budget."""

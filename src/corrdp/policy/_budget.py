@@ -26,6 +26,16 @@ class Budget:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta(self.delta, allow_zero=True))
 
+    @classmethod
+    def chosen(cls, *, epsilon: float | None, delta: float | None) -> "Budget":
+        """Return the budget that an estimator was given; there is no default."""
+        if epsilon is None or delta is None:
+            raise BudgetError(
+                f"epsilon={epsilon!r} and delta={delta!r}: a budget is chosen, never "
+                "inherited. Pass both, for example epsilon=1.0 and delta=1e-6."
+            )
+        return cls(epsilon=epsilon, delta=delta)
+
     def warn_if_large_delta(self, n_rows: int) -> None:
         """Warn if delta allows publishing one row of `n_rows` outright."""
         count = check_count("n_rows", n_rows, error=BudgetError)

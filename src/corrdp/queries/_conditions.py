@@ -270,8 +270,8 @@ class Absence(Condition):
 
 
 @dataclass(frozen=True)
-class Both(Condition):
-    """Two conditions that hold together."""
+class _Two(Condition):
+    """Two conditions, joined by a word."""
 
     left: Condition
     right: Condition
@@ -285,6 +285,11 @@ class Both(Condition):
         """Check both."""
         self.left.check(policy)
         self.right.check(policy)
+
+
+@dataclass(frozen=True)
+class Both(_Two):
+    """Two conditions that hold together."""
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where both are true, and where one is false."""
@@ -294,21 +299,8 @@ class Both(Condition):
 
 
 @dataclass(frozen=True)
-class Either(Condition):
+class Either(_Two):
     """Two conditions of which at least one holds."""
-
-    left: Condition
-    right: Condition
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """Columns of both."""
-        return self.left.columns | self.right.columns
-
-    def check(self, policy: Policy) -> None:
-        """Check both."""
-        self.left.check(policy)
-        self.right.check(policy)
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where one is true, and where both are false."""

@@ -73,13 +73,13 @@ class Count(Query):
 
 
 @dataclass(frozen=True)
-class Total(Query):
-    """Sum of a number over rows in which it is not missing.
+class ColumnQuery(Query):
+    """A question about one column, in every cell of others.
 
     Parameters
     ----------
     column : str
-        A number or a boolean.
+        The column.
     by, groups, where
         As in `Count`.
     """
@@ -96,6 +96,19 @@ class Total(Query):
     def key_columns(self) -> tuple[str, ...]:
         """Columns of the cells."""
         return as_columns(self.by)
+
+
+@dataclass(frozen=True)
+class Total(ColumnQuery):
+    """Sum of a number over rows in which it is not missing.
+
+    Parameters
+    ----------
+    column : str
+        A number or a boolean.
+    by, groups, where
+        As in `Count`.
+    """
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return the centered sum, and the count where it is not public."""
@@ -117,7 +130,7 @@ class Total(Query):
 
 
 @dataclass(frozen=True)
-class Mean(Query):
+class Mean(ColumnQuery):
     """Mean of a number over rows in which it is not missing.
 
     Parameters
@@ -127,19 +140,6 @@ class Mean(Query):
     by, groups, where
         As in `Count`.
     """
-
-    column: str
-    by: By = None
-    groups: tuple[str, ...] | None = None
-    where: Where = None
-
-    def __post_init__(self) -> None:
-        normalized(self)
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """Columns of the cells."""
-        return as_columns(self.by)
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return the centered sum, and the count where it is not public."""
@@ -162,7 +162,7 @@ class Mean(Query):
 
 
 @dataclass(frozen=True)
-class Variance(Query):
+class Variance(ColumnQuery):
     """Population variance of a number over rows in which it is not missing.
 
     Parameters
@@ -172,19 +172,6 @@ class Variance(Query):
     by, groups, where
         As in `Count`.
     """
-
-    column: str
-    by: By = None
-    groups: tuple[str, ...] | None = None
-    where: Where = None
-
-    def __post_init__(self) -> None:
-        normalized(self)
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """Columns of the cells."""
-        return as_columns(self.by)
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return sum, sum of squares, and the count where it is not public."""
@@ -276,13 +263,11 @@ def sampling_error(variance: float, count: float, largest: float) -> float:
     return min(error, largest)
 
 
-def _moment(factors: tuple[str, ...], query: Count | Total | Mean | Variance) -> Moment:
+def _moment(factors: tuple[str, ...], query: Count | ColumnQuery) -> Moment:
     return Moment(factors, as_columns(query.by), query.groups, None, query.where)  # type: ignore[arg-type]
 
 
-def _sum_and_count(
-    policy: Policy, query: Total | Mean | Variance
-) -> tuple[Moment, ...]:
+def _sum_and_count(policy: Policy, query: ColumnQuery) -> tuple[Moment, ...]:
     number_bounds(policy, query.column)
     total = _moment((query.column,), query)
     total.levels(policy)

@@ -14,6 +14,7 @@ from corrdp.queries._columns import bin_edges, number_bounds
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._kinds import (
     SAMPLING_QUANTILE,
+    ColumnQuery,
     Count,
     count_with_sampling,
 )
@@ -41,7 +42,7 @@ def check_method(method: str) -> None:
 
 
 @dataclass(frozen=True)
-class Histogram(Query):
+class Histogram(ColumnQuery):
     """Number of rows in every declared group of a column.
 
     Parameters
@@ -51,14 +52,6 @@ class Histogram(Query):
     by, groups, where
         As in `Count`.
     """
-
-    column: str
-    by: By = None
-    groups: tuple[str, ...] | None = None
-    where: Where = None
-
-    def __post_init__(self) -> None:
-        normalized(self)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators import read_model, write_model
-from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.leakage import policy_read, resolve_leakage
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.policy import Budget, Method, Policy, protected_policy
@@ -368,13 +368,7 @@ class Synthesizer:
         return Selection(self.selection)
 
     def _budget(self) -> Budget:
-        if self.epsilon is None or self.delta is None:
-            raise BudgetError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
-                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
-                "delta=1e-6."
-            )
-        return Budget(epsilon=self.epsilon, delta=self.delta)
+        return Budget.chosen(epsilon=self.epsilon, delta=self.delta)
 
     def _pay(
         self, ledger: Ledger, plan: SynthesisPlan, table: Any, accept_new_data: bool

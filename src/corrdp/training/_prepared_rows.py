@@ -75,9 +75,9 @@ class GroupedRows:
     ) -> tuple[FloatArray, int]:
         """Return the clipped gradient sum in the layout's order; see the kernel.
 
-        Guarantee
-        ---------
-        None: this is the sum before noise (`docs/theory/solvers.md`, section 1).
+        Notes
+        -----
+        The sum before noise, not to be released (`docs/theory/solvers.md`, section 1).
         """
         _check_public(coef, residual_bound)
         prepared, order = self.prepared, self.prepared.order
@@ -116,9 +116,9 @@ def gradient_sums(
     residual_bounds : sequence of float or None
         As for the kernel.
 
-    Guarantee
-    ---------
-    None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
+    Notes
+    -----
+    Sums before noise, not to be released (`docs/theory/solvers.md`, section 1).
     """
     for coef, bound in zip(coefs, residual_bounds, strict=True):
         _check_public(coef, bound)

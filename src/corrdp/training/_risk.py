@@ -16,14 +16,11 @@ _RIDGE = 1e-8  # one-hot codes and an intercept are collinear; any solution will
 def minimize_risk(
     codes: FloatArray, y: NDArray[Any], loss: Loss, *, ridge: float = 0.0
 ) -> tuple[FloatArray, Any]:
-    """Return the weights and the constant of least empirical risk, privately nothing.
+    """Return the weights and the constant of least empirical risk, without privacy.
 
-    With several outputs these are a matrix and a vector, centered over the outputs.
-    A `ridge` is for codes that hardly any row uses, such as hats in a tail.
-
-    Guarantee
-    ---------
-    None whatsoever: a yardstick for `docs/theory/default_rule.md`.
+    A yardstick for `docs/theory/default_rule.md`, never a release. With several outputs
+    these are a matrix and a vector, centered over the outputs. A `ridge` is for
+    codes that hardly any row uses, such as hats in a tail.
     """
     design = np.column_stack([codes, np.ones(len(codes))])
     if loss.is_least_squares:  # a bound on residuals serves privacy alone

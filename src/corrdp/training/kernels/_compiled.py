@@ -308,9 +308,9 @@ def gradient_sums(
     residual_bounds : sequence of float or None
         One per model; None for logistic residuals.
 
-    Guarantee
-    ---------
-    None: these are the sums before noise (`docs/theory/solvers.md`, section 1).
+    Notes
+    -----
+    Sums before noise, not to be released (`docs/theory/solvers.md`, section 1).
     """
     terms = (coefs, offsets, rules, residual_bounds)
     return _counted_gradients(rows, _gradient_counts(rows, *terms), *terms)
@@ -328,9 +328,9 @@ def gradient_counts(
 
     Counts of several sets of rows add up to those of all of them.
 
-    Guarantee
-    ---------
-    None: these are sums before noise (`docs/theory/solvers.md`, section 6).
+    Notes
+    -----
+    Sums before noise, not to be released (`docs/theory/solvers.md`, section 6).
     """
     return _gradient_counts(rows, coef[None], offset[None], [rules], [residual_bound])
 
@@ -348,9 +348,9 @@ def counted_gradient(
 
     Of `rows` the declared ends of columns are read and nothing else.
 
-    Guarantee
-    ---------
-    None: this is the sum before noise (`docs/theory/solvers.md`, section 6).
+    Notes
+    -----
+    The sum before noise, not to be released (`docs/theory/solvers.md`, section 6).
     """
     gradients, inside = _counted_gradients(
         rows, total, coef[None], offset[None], [rules], [residual_bound]
@@ -440,10 +440,10 @@ def gradient_sum(
 
     Parameters and results are those of the numpy kernel.
 
-    Guarantee
-    ---------
-    None: this is the sum before noise (`docs/theory/influence.md` bounds how far it
-    can move).
+    Notes
+    -----
+    The sum before noise, not to be released; `docs/theory/influence.md` bounds how
+    far it can move.
     """
     gradients, inside = gradient_sums(
         rows, coef[None], offset[None], [rules], residual_bounds=[residual_bound]

@@ -63,10 +63,10 @@ def gradient_sum(
     n_inside : int
         Number of residuals inside the bound; 0 for logistic and softmax loss.
 
-    Guarantee
-    ---------
-    None: this is the sum before noise (`docs/theory/influence.md` bounds how far it
-    can move).
+    Notes
+    -----
+    The sum before noise, not to be released; `docs/theory/influence.md` bounds how
+    far it can move.
     """
     terms = coef, offset, rules
     total = gradient_counts(rows, *terms, residual_bound=residual_bound, anchor=anchor)
@@ -89,9 +89,9 @@ def gradient_counts(
     Parameters are those of `gradient_sum`. Counts of several sets of rows add up to
     those of all of them.
 
-    Guarantee
-    ---------
-    None: these are sums before noise (`docs/theory/solvers.md`, section 6).
+    Notes
+    -----
+    Sums before noise, not to be released (`docs/theory/solvers.md`, section 6).
     """
     grid = _grid(rows, coef, offset, residual_bound, anchor)
     step, residual_step, limit, terms = grid
@@ -134,9 +134,9 @@ def counted_gradient(
 
     Of `rows` the declared ends of columns are read and nothing else.
 
-    Guarantee
-    ---------
-    None: this is the sum before noise (`docs/theory/solvers.md`, section 6).
+    Notes
+    -----
+    The sum before noise, not to be released (`docs/theory/solvers.md`, section 6).
     """
     grid = _grid(rows, coef, offset, residual_bound, anchor)
     high, low, n_inside = total
