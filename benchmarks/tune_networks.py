@@ -38,7 +38,7 @@ from corrdp.policy import (
 from corrdp.reproduction._networks_clipping import Rows
 from corrdp.reproduction._networks_ensemble import Schedule, train_together
 from corrdp.reproduction._networks_shape import NetworkShape
-from corrdp.torch._facts import INFLUENCE, NetworkFacts, NetworkPlan
+from corrdp.torch._facts import INFLUENCE, NetworkPlan, NetworkPlanInputs
 from corrdp.torch._planning import plan_network
 from corrdp.torch.mlp import (
     CLIP_NORM,
@@ -248,7 +248,7 @@ class Trial:
     ) -> NetworkPlan:
         """Return the plan of one method, without falling back."""
         blocks = policy_blocks(self.policy)
-        facts = NetworkFacts(
+        facts = NetworkPlanInputs(
             layers=self.shape.layers(),
             blocks=blocks,
             reference=np.zeros(blocks[-1].stop),

@@ -226,8 +226,10 @@ class Component:
         Neighbors that differ in some columns are neighbors of every class that may
         change at least these (`docs/theory/neighbors.md`, step 1 of the proof).
         """
+        if self.scope is None:  # priced for whatever policy is certified
+            return self
         asked = class_columns(policy)
-        if self.scope is None or dict(self.scope) == asked:
+        if dict(self.scope) == asked:
             return self
         by_size = sorted(self.scope.items(), key=lambda item: len(item[1]))
         events = {}

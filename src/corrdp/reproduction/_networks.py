@@ -50,8 +50,8 @@ from corrdp.torch.mlp import (
     train_plainly,
 )
 from corrdp.torch.networks import (
-    NetworkFacts,
     NetworkPlan,
+    NetworkPlanInputs,
     experiment_plan,
     plan_network,
 )
@@ -156,14 +156,14 @@ def plan_cell(cell: Cell) -> NetworkPlan | None:
 
 def _facts(
     experiment: Experiment, calibration: Calibration, method: Method, epsilon: float
-) -> NetworkFacts:
+) -> NetworkPlanInputs:
     """Return what a plan depends on: the paper's settings, or our defaults."""
     policy = protected_policy(_policy(experiment), method)
     blocks = policy_blocks(policy)
     n_rows, batch_size = _n_rows(experiment), experiment.batch_size
     by_theorem = calibration is Calibration.THEOREM
     sampled = by_theorem and batch_size is not None and batch_size < n_rows
-    return NetworkFacts(
+    return NetworkPlanInputs(
         layers=_shape(experiment).layers(),
         blocks=blocks,
         reference=np.zeros(blocks[-1].stop),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from corrdp.torch.mlp import SOFTPLUS_AT_ZERO, build_network, start_calmly
+from corrdp.torch.mlp import SOFTPLUS_AT_ZERO, build_network, shrink_first_layer
 from corrdp.torch.networks import Layer, NetworkPlan, trained_layers
 
 
@@ -61,7 +61,7 @@ class NetworkShape:
         """Return the initial parameters as one vector; calm as estimators start."""
         network = self.build(random_state)
         if calm:
-            start_calmly(network)
+            shrink_first_layer(network)
         return torch.cat([p.detach().flatten() for p in network.parameters()])
 
     def views(self, flat: Tensor) -> Views:

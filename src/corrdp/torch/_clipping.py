@@ -70,7 +70,7 @@ class GroupClipper:
         reference_backprop: Tensor | None,
         out: Parameters,
         *,
-        looks: bool = True,
+        check_finite: bool = True,
         room: Room | None = None,
     ) -> None:
         """Write the clipped sum of every parameter into `out`.
@@ -84,7 +84,7 @@ class GroupClipper:
             reference; needed if influence is clipped.
         out : mapping of (str, str) to Tensor
             One tensor per parameter, by layer and name.
-        looks : bool
+        check_finite : bool
             Whether to look for norms that are not finite. Without a look, what has such
             a norm may make the sum NaN instead of contributing nothing.
         room : Room, optional
@@ -92,14 +92,17 @@ class GroupClipper:
         """
         gradients = {
             layer.name: _example_gradients(
-                layer, activations[layer.name], backprops[layer.name], looks=looks
+                layer,
+                activations[layer.name],
+                backprops[layer.name],
+                check_finite=check_finite,
             )
             for layer in self._layers
             if layer.name not in self._linear or activations[layer.name].ndim != 2
         }
         with torch.inference_mode():  # nothing in here is differentiated
             norms = self._norms(activations, backprops, gradients)
-            broken = _not_finite(norms) if looks else {}
+            broken = _not_finite(norms) if check_finite else {}
             factors = {
                 group: shrinking_factors(
                     cleared(norm, broken.get(group)),
@@ -170,14 +173,14 @@ def _not_finite(norms: Mapping[int, Tensor]) -> dict[int, Tensor]:
 
 
 def _example_gradients(
-    layer: Layer, activation: Tensor, backprop: Tensor, *, looks: bool
+    layer: Layer, activation: Tensor, backprop: Tensor, *, check_finite: bool
 ) -> dict[str, Tensor]:
     """Return the gradient of every parameter for every example.
 
     With a look, zero for examples that come with what is not finite.
     """
     activation = activation.detach()
-    if looks:
+    if check_finite:
         broken = broken_rows(activation, backprop)
         activation, backprop = cleared(activation, broken), cleared(backprop, broken)
     values = {key: p.detach() for key, p in layer.parameters.items()}

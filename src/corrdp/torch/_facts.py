@@ -1,7 +1,10 @@
 """What a plan for a network may depend on, and the plan itself."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from corrdp._typing import FloatArray, JSONObject
@@ -29,7 +32,7 @@ INFLUENCE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkFacts:
+class NetworkPlanInputs:
     """What a plan may depend on: public numbers and the shape of the module.
 
     Parameters
@@ -90,20 +93,24 @@ class NetworkFacts:
         """Expected number of rows of a batch."""
         return self.n_rows * (1.0 if self.rate is None else self.rate)
 
-    @property
-    def allowed_epsilon(self) -> dict[str, float]:
+    @cached_property
+    def allowed_epsilon(self) -> Mapping[str, float]:
         """Epsilon left to every class; infinite where it is only priced."""
         allowed = allowed_epsilons(
             self.classes,
             epsilon=self.budget.epsilon,
             epsilon_cap=self.policy.epsilon_cap,
         )
-        return {
-            c.name: self.left(c.name, allowed[c.name]) if c.promised else math.inf
-            for c in self.classes
-        }
+        return MappingProxyType(
+            {
+                c.name: self.remaining_epsilon(c.name, allowed[c.name])
+                if c.promised
+                else math.inf
+                for c in self.classes
+            }
+        )
 
-    def left(self, class_name: str, epsilon: float) -> float:
+    def remaining_epsilon(self, class_name: str, epsilon: float) -> float:
         """Return what is left of an epsilon after earlier releases.
 
         Guarantee

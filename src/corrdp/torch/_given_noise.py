@@ -13,7 +13,7 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Calibration
 from corrdp.exceptions import BudgetError, CorrDPError
-from corrdp.torch._facts import NetworkFacts, NetworkPlan
+from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layout import flat_layout
 
 _ROUND_OFF = 1e-6  # pricing rounds the last digits
@@ -73,7 +73,7 @@ def epsilon_of_noise(
     )
 
 
-def plan_given_noise(facts: NetworkFacts, noise_multiplier: float) -> NetworkPlan:
+def plan_given_noise(facts: NetworkPlanInputs, noise_multiplier: float) -> NetworkPlan:
     """Return flat clipping with the noise that was asked for.
 
     Guarantee
@@ -82,7 +82,7 @@ def plan_given_noise(facts: NetworkFacts, noise_multiplier: float) -> NetworkPla
     (`docs/theory/networks.md`, section 2).
     """
     layout = flat_layout(facts.layers).with_clip_norm(facts.clip_norm)
-    epsilon = facts.left(WHOLE_RECORD, facts.budget.epsilon)
+    epsilon = facts.remaining_epsilon(WHOLE_RECORD, facts.budget.epsilon)
     table = layout.sensitivity_table(facts.classes)
     noise = NoisePlan(
         table,

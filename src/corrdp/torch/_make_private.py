@@ -22,7 +22,7 @@ from corrdp.policy import (
 )
 from corrdp.torch._data import Rows, rows_of
 from corrdp.torch._domain import check_codes
-from corrdp.torch._facts import NetworkFacts
+from corrdp.torch._facts import NetworkPlanInputs
 from corrdp.torch._given_noise import epsilon_of_noise, plan_given_noise
 from corrdp.torch._layers import LossFunction, trained_layers
 from corrdp.torch._loader import PoissonLoader
@@ -31,7 +31,7 @@ from corrdp.torch._planning import plan_network
 from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
 from corrdp.torch._refusals import refuse_unsupported
-from corrdp.torch._terms import Terms
+from corrdp.torch._terms import ReleaseTerms
 from corrdp.training import central_reference
 
 
@@ -227,7 +227,7 @@ def make_private(
             f"group_by must be 'role' or 'feature', got group_by={group_by!r}. "
             "Choose one."
         )
-    facts = NetworkFacts(
+    facts = NetworkPlanInputs(
         layers=layers,
         blocks=blocks,
         reference=center,
@@ -266,7 +266,7 @@ def make_private(
     loader = PoissonLoader(
         features, labels, rate=rate, n_steps=n_steps, generator=generator
     )
-    terms = Terms(
+    terms = ReleaseTerms(
         policy=policy,
         budget=budget,
         leakage=leakage_claim or LeakageClaim.declared(policy, leakage),

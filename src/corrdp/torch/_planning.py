@@ -10,7 +10,7 @@ from corrdp.accounting import WHOLE_RECORD, plan_noise
 from corrdp.certificate import Calibration, Component
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, BlockKind, ColumnRole
-from corrdp.torch._facts import NetworkFacts, NetworkPlan
+from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import (
     NetworkLayout,
@@ -29,7 +29,7 @@ FAR_BIAS_CONSTANT = 1.0  # if the reference may lie far from the data
 
 
 def plan_network(
-    facts: NetworkFacts,
+    facts: NetworkPlanInputs,
     *,
     method: str = "corr",
     calibration: Calibration = Calibration.CERTIFIED,
@@ -39,7 +39,7 @@ def plan_network(
 
     Parameters
     ----------
-    facts : NetworkFacts
+    facts : NetworkPlanInputs
         Public numbers and the shape of the module.
     method : {"corr", "layered", "standard"}
         Noise by groups of input columns; a norm and a noise scale per layer, or one
@@ -80,9 +80,10 @@ def plan_network(
         reference = plan_reference(facts)
         release = Component("reference", plan=reference.noise)
         facts = replace(facts, spent=(*facts.spent, release))
-    allowed = facts.allowed_epsilon
+    allowed = dict(facts.allowed_epsilon)
     if chosen != "corr":
-        allowed |= {WHOLE_RECORD: facts.left(WHOLE_RECORD, facts.budget.epsilon)}
+        whole = facts.remaining_epsilon(WHOLE_RECORD, facts.budget.epsilon)
+        allowed[WHOLE_RECORD] = whole
     noise = plan_noise(
         layout.sensitivity_table(facts.classes),
         allowed_epsilon=allowed,
@@ -93,12 +94,12 @@ def plan_network(
     return NetworkPlan(chosen, calibration, layout, layout, noise, deviation, reference)
 
 
-def _nothing_to_bound(facts: NetworkFacts) -> bool:
+def _nothing_to_bound(facts: NetworkPlanInputs) -> bool:
     """Return whether no input columns could have the influence on them bounded."""
     return len({b.role is ColumnRole.SENSITIVE for b in facts.blocks}) == 1
 
 
-def _influence_bias(facts: NetworkFacts) -> float:
+def _influence_bias(facts: NetworkPlanInputs) -> float:
     """Return what bounding the influence costs, in units of the noise deviation.
 
     It grows with the share of sensitive features in the nominal variance. Constants and
@@ -111,16 +112,16 @@ def _influence_bias(facts: NetworkFacts) -> float:
     return (BIAS_CONSTANT if near else FAR_BIAS_CONSTANT) * math.pow(share, 1.5)
 
 
-def _releases_reference(facts: NetworkFacts) -> bool:
+def _releases_reference(facts: NetworkPlanInputs) -> bool:
     """Return whether the mean of sensitive codes may be released beforehand."""
     return facts.code_scale is not None and facts.rate is None
 
 
-def _flat(facts: NetworkFacts) -> NetworkLayout:
+def _flat(facts: NetworkPlanInputs) -> NetworkLayout:
     return flat_layout(facts.layers).with_clip_norm(facts.clip_norm)
 
 
-def _layered(facts: NetworkFacts) -> NetworkLayout:
+def _layered(facts: NetworkPlanInputs) -> NetworkLayout:
     layout = layered_layout(facts.layers)
     first = facts.layers[0]
     inputs = sum(_nominal_variance(facts.blocks).values())
@@ -129,7 +130,7 @@ def _layered(facts: NetworkFacts) -> NetworkLayout:
     return _sharing_norm(layout, facts.clip_norm, nominal)
 
 
-def grouped(facts: NetworkFacts, influence: float) -> NetworkLayout:
+def grouped(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
     """Return groups that share the clipping norm by nominal size of gradients."""
     layout = grouped_layout(
         facts.layers,
@@ -161,7 +162,9 @@ def _sharing_norm(
     return replace(layout, groups=groups)
 
 
-def _nominal_squares(facts: NetworkFacts, layout: NetworkLayout) -> dict[str, float]:
+def _nominal_squares(
+    facts: NetworkPlanInputs, layout: NetworkLayout
+) -> dict[str, float]:
     """Return the nominal square of the gradient of every group.
 
     Input columns count by their nominal variance, the first bias as a column of ones,
@@ -195,7 +198,7 @@ def _nominal_variance(blocks: Sequence[Block]) -> dict[str, float]:
     return total
 
 
-def _deviation(facts: NetworkFacts, layout: NetworkLayout) -> float:
+def _deviation(facts: NetworkPlanInputs, layout: NetworkLayout) -> float:
     """Return the noise on one mean gradient, all coordinates, per clipping norm."""
     plan = plan_noise(
         layout.sensitivity_table(facts.classes),

@@ -22,7 +22,7 @@ from corrdp.torch._refusals import refuse_autocast
 from corrdp.torch._released import ReleasedGradients
 from corrdp.torch._residuals import Room, bounded_residuals
 from corrdp.torch._rows import all_finite, same_values
-from corrdp.torch._terms import Terms
+from corrdp.torch._terms import ReleaseTerms
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class PrivateModule(nn.Module):
         Maps outputs and labels to one loss per example, shape (n,).
     plan : NetworkPlan
         Groups, clipping norms, influence bounds, noise, number of steps.
-    terms : Terms
+    terms : ReleaseTerms
         Policy, budget and leakage, for the certificate.
     loader : PoissonLoader
         The only source of batches; sums are divided by its expected batch.
@@ -88,7 +88,7 @@ class PrivateModule(nn.Module):
         *,
         loss: LossFunction,
         plan: NetworkPlan,
-        terms: Terms,
+        terms: ReleaseTerms,
         loader: PoissonLoader,
         generator: np.random.Generator,
         has_random_layers: bool = True,
@@ -381,9 +381,14 @@ class PrivateModule(nn.Module):
             activations = {name: rows[:n_rows] for name, rows in activations.items()}
             backprops = {name: rows[:n_rows] for name, rows in backprops.items()}
         # A look at every norm takes time, and a finite sum shows that none was needed.
-        for looks in (False, True):
+        for check_finite in (False, True):
             self._clipper.add_sum(
-                activations, backprops, reference, self._views, looks=looks, room=room
+                activations,
+                backprops,
+                reference,
+                self._views,
+                check_finite=check_finite,
+                room=room,
             )
             if all_finite(self._sum):
                 return

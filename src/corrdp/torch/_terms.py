@@ -13,7 +13,7 @@ SEPARATE_EXAMPLES = (
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class ReleaseTerms:
     """Policy, budget and leakage of a training.
 
     Parameters

@@ -16,11 +16,11 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Calibration
 from corrdp.policy import ColumnRole
-from corrdp.torch._facts import NetworkFacts, NetworkPlan
+from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layout import BIAS, NetworkLayout, flat_layout, grouped_layout
 
 
-def theorem_plan(facts: NetworkFacts, method: str) -> NetworkPlan:
+def theorem_plan(facts: NetworkPlanInputs, method: str) -> NetworkPlan:
     """Return flat clipping with the noise of Eq. (5) by input column.
 
     Guarantee
@@ -35,7 +35,7 @@ def theorem_plan(facts: NetworkFacts, method: str) -> NetworkPlan:
 
 
 def experiment_plan(
-    facts: NetworkFacts, method: Literal["corr", "semi", "standard"]
+    facts: NetworkPlanInputs, method: Literal["corr", "semi", "standard"]
 ) -> NetworkPlan:
     """Return flat clipping with the noise of the paper's experiments (section 5).
 
@@ -45,7 +45,7 @@ def experiment_plan(
 
     Parameters
     ----------
-    facts : NetworkFacts
+    facts : NetworkPlanInputs
         Public numbers; roles and leakage are those of the declared policy, whatever
         the method.
     method : {"corr", "semi", "standard"}
@@ -85,7 +85,10 @@ def experiment_plan(
 
 
 def _flatly_clipped(
-    facts: NetworkFacts, method: str, groups: NetworkLayout, noise_scale: FloatArray
+    facts: NetworkPlanInputs,
+    method: str,
+    groups: NetworkLayout,
+    noise_scale: FloatArray,
 ) -> NetworkPlan:
     n_groups = len(groups.groups)
     table = SensitivityTable(
@@ -107,7 +110,7 @@ def _flatly_clipped(
     return NetworkPlan(method, Calibration.THEOREM, clipping, groups, noise)
 
 
-def _groups_by_feature(facts: NetworkFacts) -> NetworkLayout:
+def _groups_by_feature(facts: NetworkPlanInputs) -> NetworkLayout:
     return grouped_layout(
         facts.layers,
         facts.blocks,
@@ -117,7 +120,7 @@ def _groups_by_feature(facts: NetworkFacts) -> NetworkLayout:
     )
 
 
-def _insensitive_distance(facts: NetworkFacts) -> dict[str, float]:
+def _insensitive_distance(facts: NetworkPlanInputs) -> dict[str, float]:
     """Return the distance of every insensitive feature, or of the block."""
     return {
         feature: neighbor.distance
@@ -128,7 +131,7 @@ def _insensitive_distance(facts: NetworkFacts) -> dict[str, float]:
 
 
 def _noise_scale(
-    facts: NetworkFacts, groups: NetworkLayout, *, uniform: bool
+    facts: NetworkPlanInputs, groups: NetworkLayout, *, uniform: bool
 ) -> FloatArray:
     """Return the deviation on the sum over a batch, per group."""
     leakage = np.ones(facts.blocks[-1].stop)

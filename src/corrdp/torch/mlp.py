@@ -143,7 +143,7 @@ def private_network(
         random_state,
         centered=is_centered(kind, arguments.get("calibration", "certified")),
     )
-    start_calmly(network)
+    shrink_first_layer(network)
     norm = CLIP_NORM[kind] if clip_norm is None else clip_norm
     return make_private(
         network,
@@ -248,7 +248,7 @@ def build_network(
     return nn.Sequential(*layers)
 
 
-def start_calmly(network: nn.Sequential) -> None:
+def shrink_first_layer(network: nn.Sequential) -> None:
     """Let wide networks start nearly linear, and map the center of all codes to zero.
 
     That is the middle of the label's range, or equal odds: noise need not first carry
@@ -267,8 +267,8 @@ def start_calmly(network: nn.Sequential) -> None:
         last.bias.sub_(network(torch.zeros(1, first.in_features)).squeeze(0))
 
 
-def start_wildly(network: nn.Module) -> None:
-    """Undo what `start_calmly` did to the first layer: for audits."""
+def restore_first_layer(network: nn.Module) -> None:
+    """Undo what `shrink_first_layer` did: for audits."""
     first = next(part for part in network.modules() if isinstance(part, nn.Linear))
     with torch.no_grad():
         first.weight.div_(_start_scale(first))

@@ -4,7 +4,7 @@ The experiments of the paper plan, clip and noise networks by hand; this is the 
 through which they reach what `corrdp.torch` is made of.
 """
 
-from corrdp.torch._facts import NetworkFacts, NetworkPlan
+from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layers import Layer, trained_layers
 from corrdp.torch._layout import NetworkLayout
 from corrdp.torch._planning import plan_network
@@ -12,9 +12,9 @@ from corrdp.torch._theorem import experiment_plan
 
 __all__ = [
     "Layer",
-    "NetworkFacts",
     "NetworkLayout",
     "NetworkPlan",
+    "NetworkPlanInputs",
     "experiment_plan",
     "plan_network",
     "trained_layers",

@@ -18,7 +18,7 @@ from corrdp.policy import (
 from corrdp.torch import make_private
 from corrdp.torch._capture import Capture
 from corrdp.torch._clipping import GroupClipper
-from corrdp.torch._facts import NetworkFacts
+from corrdp.torch._facts import NetworkPlanInputs
 from corrdp.torch._layers import trained_layers
 
 
@@ -71,7 +71,7 @@ def facts_of(network, policy, **changes):
         "rate": None,
         "clip_norm": 1.0,
     }
-    return NetworkFacts(**(arguments | changes))
+    return NetworkPlanInputs(**(arguments | changes))
 
 
 def train(network, data, *, policy=None, **changes):

@@ -72,13 +72,13 @@ def test_wide_networks_start_nearly_linear():
     for width, scale in ((2, 1.0), (4, 1.0), (100, 0.2)):
         usual = _mlp.build_network(width, (6,), 1, 0)
         calm = _mlp.build_network(width, (6,), 1, 0)
-        _mlp.start_calmly(calm)
+        _mlp.shrink_first_layer(calm)
         assert torch.allclose(calm[0].weight, scale * usual[0].weight)
         assert torch.equal(calm[2].weight.sign(), usual[2].weight.sign())
         assert calm[2].weight.abs().detach().numpy() == pytest.approx(18**-0.5)
         output = calm(torch.zeros(1, width)).item()
         assert output == pytest.approx(0.0, abs=1e-6)
-        _mlp.start_wildly(calm)
+        _mlp.restore_first_layer(calm)
         assert torch.allclose(calm[0].weight, usual[0].weight)
 
 

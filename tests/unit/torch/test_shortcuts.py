@@ -57,13 +57,15 @@ def test_both_ways_to_sum_outer_products_overwrite_with_the_same(n_left, n_right
     assert torch.allclose(out, torch.einsum("i,ij,ik->jk", factor, left, right))
 
 
-def clipped(layers, layout, activations, backprops, looks=True):
+def clipped(layers, layout, activations, backprops, check_finite=True):
     out = {
         (la.name, k): torch.full_like(p, math.nan).detach()
         for la in layers
         for k, p in la.parameters.items()
     }
-    GroupClipper(layers, layout).add_sum(activations, backprops, None, out, looks=looks)
+    GroupClipper(layers, layout).add_sum(
+        activations, backprops, None, out, check_finite=check_finite
+    )
     return out
 
 
@@ -103,7 +105,7 @@ def looks_that_matter(layouts, value, place):
     both[kind][name][4, 0] = value
     for layout in layouts:
         clipping = layout(layers).with_clip_norm(0.7)
-        blind = clipped(layers, clipping, *both, looks=False)
+        blind = clipped(layers, clipping, *both, check_finite=False)
         looked = clipped(layers, clipping, *both)
         assert all(torch.isfinite(part).all() for part in looked.values())
         yield any(

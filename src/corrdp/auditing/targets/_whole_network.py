@@ -93,7 +93,7 @@ def audit_whole_network(
 
     def run(coins: NDArray[np.bool_], rng: np.random.Generator) -> _Recording:
         del rng  # training has its own
-        from corrdp.torch.mlp import run_training, start_wildly
+        from corrdp.torch.mlp import restore_first_layer, run_training
 
         chosen = pairs[np.arange(n_canaries), coins.astype(int)]
         rows = np.concatenate([chosen[:, :-1], codes[n_canaries:]])
@@ -102,7 +102,7 @@ def audit_whole_network(
             estimator, n_rows, n_steps=n_steps, rows=(rows, own_y)
         )
         # Any start is covered; canaries look alike to a network that is nearly linear.
-        start_wildly(training.module.module)
+        restore_first_layer(training.module.module)
         parameters = list(training.module.module.parameters())
         recording = _Recording(training.optimizer, parameters)
         rate = _STEP / training.module.plan.layout.clip_norm
