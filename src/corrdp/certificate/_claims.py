@@ -226,7 +226,7 @@ class Component:
         Neighbors that differ in some columns are neighbors of every class that may
         change at least these (`docs/theory/neighbors.md`, step 1 of the proof).
         """
-        if self.scope is None:  # priced for whatever policy is certified
+        if self.scope is None:  # not priced for one policy alone
             return self
         asked = class_columns(policy)
         if dict(self.scope) == asked:
