@@ -25,7 +25,7 @@ _REMEDIES = """
 
 
 @dataclass(frozen=True)
-class BudgetSplit:
+class Spending:
     """The cost of one fit.
 
     Parameters
@@ -42,7 +42,7 @@ class BudgetSplit:
     disjoint: bool
 
     @classmethod
-    def of(cls, budget: Budget, *, disjoint: bool) -> "BudgetSplit":
+    def of(cls, budget: Budget, *, disjoint: bool) -> "Spending":
         """Return the cost of a fit with a budget."""
         return cls(Fraction(budget.epsilon), Fraction(budget.delta), disjoint)
 
@@ -63,7 +63,7 @@ class Family:
     """
 
     def __init__(
-        self, key: str | None = None, spent: tuple[BudgetSplit, ...] = ()
+        self, key: str | None = None, spent: tuple[Spending, ...] = ()
     ) -> None:
         self._key = uuid.uuid4().hex if key is None else key
         self._process = os.getpid() if key is None else None
@@ -85,7 +85,7 @@ class Family:
         """Number of fits so far."""
         return len(self._spent)
 
-    def total(self, *more: BudgetSplit) -> tuple[Fraction, Fraction]:
+    def total(self, *more: Spending) -> tuple[Fraction, Fraction]:
         """Return the epsilon and delta spent, with some more fits."""
         spent = [*self._spent, *more]
         apart = [fit for fit in spent if fit.disjoint]
@@ -96,7 +96,7 @@ class Family:
             delta + max((fit.delta for fit in apart), default=Fraction(0)),
         )
 
-    def require(self, fit: BudgetSplit, budget: Budget) -> None:
+    def require(self, fit: Spending, budget: Budget) -> None:
         """Raise `BudgetError` unless the family's budget covers one more fit."""
         if self._process != os.getpid():
             raise BudgetError(
@@ -119,12 +119,12 @@ class Family:
             )
 
     @contextmanager
-    def spending(self, fit: BudgetSplit, budget: Budget | None) -> Iterator[None]:
+    def spending(self, fit: Spending, budget: Budget | None) -> Iterator[None]:
         """Record a fit around its payment; a payment that raises leaves no record.
 
         Parameters
         ----------
-        fit : BudgetSplit
+        fit : Spending
             Its cost.
         budget : Budget or None
             The family's; None if somebody else pays, or if nothing is promised.
@@ -144,7 +144,7 @@ class Family:
 _FAMILIES: dict[str, Family] = {}
 
 
-def _known_family(key: str, spent: tuple[BudgetSplit, ...]) -> Family:
+def _known_family(key: str, spent: tuple[Spending, ...]) -> Family:
     """Return this process's record, or one that knows it is not shared."""
     family = _FAMILIES.get(key)
     return Family(key, spent) if family is None else family

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
-from corrdp.estimators._family import BudgetSplit, Family, share_of
+from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import (
     BudgetError,
@@ -192,8 +192,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if budget is not None:
             self._family_record().require(self._spending(), budget)
 
-    def _spending(self) -> BudgetSplit:
-        return BudgetSplit.of(self._budget(), disjoint=self.disjoint)
+    def _spending(self) -> Spending:
+        return Spending.of(self._budget(), disjoint=self.disjoint)
 
     def _pay(self, certificate: Certificate, charge: Charge | None) -> None:
         """Record a fit with its family, and charge it where it is to be charged.

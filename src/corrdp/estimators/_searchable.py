@@ -7,7 +7,7 @@ from typing import Any
 
 from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
 from corrdp.estimators._buying import BuysLeakage
-from corrdp.estimators._family import BudgetSplit, Family
+from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError, UtilityWarning
 from corrdp.leakage import policy_read
@@ -87,7 +87,7 @@ class Searchable(BuysLeakage):
         (``docs/theory/composition.md``, section 9).
         """
         return self._family_record().spending(
-            BudgetSplit.of(budget, disjoint=False),
+            Spending.of(budget, disjoint=False),
             None if elsewhere or self.research else budget,
         )
 
