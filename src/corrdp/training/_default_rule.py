@@ -396,6 +396,7 @@ class _Candidate:
             prediction=prediction,
             averaged_part=AVERAGED_PART,
             bound_growth=_growth(facts, self.loss, flat=flat),
+            bound_price=self._bound_price(deviation),
         )
 
     def _predicted(self, deviation: float) -> Prediction:
@@ -406,6 +407,14 @@ class _Candidate:
         if self.is_flat and not facts.bounds_residuals:
             error *= CLIPPING_COST
         return Prediction(facts.nominal.noise_cost * error, facts.gain)
+
+    def _bound_price(self, deviation: float) -> float:
+        """Return what noise costs per unit of the residual bound, if there is one."""
+        bound = self.loss.clips_residuals_at
+        if bound is None:
+            return math.inf
+        sizes = self.facts.nominal
+        return sizes.noise_cost * sizes.expected_distance * deviation / 2 / bound
 
     def _deviation(self, variance: float) -> float:
         """Return the deviation of the noise on one mean gradient, from its variance."""

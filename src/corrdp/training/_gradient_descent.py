@@ -18,21 +18,15 @@ from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prepared_rows import PreparedRows, gradient_sums, prepare_rows
+from corrdp.training._residual_bound import ResidualBound
 from corrdp.training._shards import SegmentHost
 from corrdp.training._solver import Direction, Iterates, Solver, StepRule
 from corrdp.training._tiling import TiledTable
 from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training._walk import Walk
-from corrdp.training.losses import (
-    LARGEST_RESIDUAL_BOUND,
-    SMALLEST_RESIDUAL_BOUND,
-    Loss,
-)
+from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
-_COVERED_FRACTION = 0.9  # residuals that the adapted bound should leave unclipped
-_ADAPTATION_RATE = 0.3
-_SMALLEST_BOUND = 0.04  # of the bound that training begins with
 _PATH_POINTS = 20  # iterates that are kept, for training curves
 
 
@@ -117,9 +111,8 @@ class Descent:
         self.rows = rows.grouped(layout)
         self.coef = initial_coef(plan)
         self.n_done = 0
-        self._adapts = plan.loss.adapts_residual_bound
         self.residual_bound = plan.loss.clips_residuals_at
-        self._first_bound = self.residual_bound
+        self._bound = ResidualBound.of_plan(plan)
         solver = plan.solver
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
         self._iterates = Iterates(solver.output, plan.n_steps, rng, plan.averaged_part)
@@ -186,9 +179,10 @@ class Descent:
         moved = self.coef - size * self._direction.of(noisy)
         self.coef = plan.solver.projected(moved)
         self._iterates.add(self.n_done, self.coef)
-        if self._adapts and self.anchor is None:  # one bound for a whole epoch
+        if self._bound is not None and self.anchor is None:  # one for a whole epoch
             count = n_inside + self._steps.count_noise * rng.standard_normal()
-            self.residual_bound = self._adapted_bound(count / plan.n_rows)
+            progress = self.n_done / plan.n_steps
+            self.residual_bound = self._bound.adapted(count / plan.n_rows, progress)
         self.noise_scale = noise_scale
         self.n_done += 1
         if self.n_done % max(1, plan.n_steps // _PATH_POINTS) == 0:
@@ -213,17 +207,6 @@ class Descent:
         """
         every = noise_scale[self.layout.column_groups] / self._plan.n_rows
         return np.asarray(every / math.sqrt(self._plan.n_steps))
-
-    def _adapted_bound(self, fraction: float) -> float:
-        """Return the bound that follows from a noisy fraction of small residuals."""
-        assert self.residual_bound is not None
-        assert self._first_bound is not None
-        excess = fraction - _COVERED_FRACTION
-        bound = self.residual_bound * math.exp(-_ADAPTATION_RATE * excess)
-        least = max(_SMALLEST_BOUND * self._first_bound, SMALLEST_RESIDUAL_BOUND)
-        growth = self._plan.bound_growth
-        largest = min(growth * self._first_bound, LARGEST_RESIDUAL_BOUND)
-        return min(max(bound, least), largest)
 
     def noisy_gradient(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sum with the noise of a step at `coef`, and the noise per group.

@@ -66,6 +66,8 @@ class TrainingPlan:
         Part of the iterates, the last ones, that are averaged.
     bound_growth : float
         A residual bound that training adapts stays below this many times the first.
+    bound_price : float
+        What noise is predicted to cost per unit of that bound; infinite if unknown.
     """
 
     noise: str
@@ -83,6 +85,7 @@ class TrainingPlan:
     column_steps: ColumnSteps | None = None
     averaged_part: float = 0.5
     bound_growth: float = 8.0
+    bound_price: float = math.inf
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
         """Return the plan with another number of steps; None keeps it.

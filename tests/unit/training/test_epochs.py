@@ -9,7 +9,14 @@ from corrdp._random import noise_generator
 from corrdp.accounting import step_mu
 from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.training import Descent, Schedule, Solver, descend, prepare_rows
+from corrdp.training import (
+    Descent,
+    Schedule,
+    Solver,
+    _residual_bound,
+    descend,
+    prepare_rows,
+)
 from corrdp.training import _gradient_descent as module
 from corrdp.training._epochs import Epochs
 from descent_examples import example_plan, example_rows
@@ -118,7 +125,7 @@ def test_exact_differences_make_plain_descent(monkeypatch, logistic):
 
     monkeypatch.setattr(module, "OnlineAllocator", Silent)
     monkeypatch.setattr(module, "is_within_budget", lambda *_: True)
-    monkeypatch.setattr(module, "_ADAPTATION_RATE", 0.0)
+    monkeypatch.setattr(_residual_bound, "_RATES", (0.0, 0.0))
     codes, y = example_rows()
     y = y if logistic else y - 0.5
     plan = example_plan(logistic=logistic, epsilon=50.0).with_steps(40)
