@@ -8,6 +8,7 @@ from corrdp.auditing._attribute_inference import (
 from corrdp.auditing._audit import audit
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._leakage import LeakageAudit, audit_leakage
+from corrdp.auditing._membership import MembershipInference, infer_membership
 from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
 from corrdp.auditing._subjects import estimator_challenges
@@ -40,6 +41,7 @@ __all__ = [
     "LeakageAudit",
     "LikelihoodAttack",
     "LinearAttack",
+    "MembershipInference",
     "SampledSum",
     "Verdict",
     "audit",
@@ -52,6 +54,7 @@ __all__ = [
     "descent_challenges",
     "estimator_challenges",
     "infer_attribute",
+    "infer_membership",
     "leakage_challenges",
     "loop_challenges",
     "model_challenges",

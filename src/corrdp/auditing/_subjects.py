@@ -88,7 +88,7 @@ def estimator_challenges(
     estimator (`docs/theory/audit.md`). Under ``theorem`` there are two claims per
     class: the nominal epsilon of the paper's formula, and what is provable.
     """
-    planned: Any = _planned(estimator)
+    planned: Any = planned_estimator(estimator)
     deadline = deadline or Deadline()
     if isinstance(planned, PrivateNetwork):
         nominal = _nominal(planned) if _is_theorem(planned) else None
@@ -148,7 +148,7 @@ def _is_training(subject: Any) -> bool:
     return isinstance(subject, PrivateTraining)
 
 
-def _planned(estimator: PrivateEstimator) -> Any:
+def planned_estimator(estimator: PrivateEstimator) -> Any:
     """Return the estimator before it was fitted, with the leakage that it used."""
     if not hasattr(estimator, "certificate_"):
         return estimator

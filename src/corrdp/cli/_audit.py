@@ -52,6 +52,16 @@ def audit(
         float,
         typer.Option(help="Seconds for the search for neighbors and all runs."),
     ] = 300.0,
+    membership: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead: train models on this table and guess who was in. Research."
+        ),
+    ] = None,
+    research: Annotated[
+        bool,
+        typer.Option(help="Required with --membership: rows are read without noise."),
+    ] = False,
     seed: SeedOption = None,
     out: Annotated[
         Path | None,
@@ -61,14 +71,18 @@ def audit(
 ) -> None:
     """Attack every neighbor class with crafted records and fresh noise.
 
-    No data is read: the worst records of the declared domain are searched for, and the
-    code that trains is run on them many times. A contradicted claim exits with code 4.
+    No data is read, except by --membership: the worst records of the declared domain
+    are searched for, and the code that trains is run on them many times. A contradicted
+    claim exits with code 4.
 
     Example: corrdp audit model --time-limit 60
     """
     from corrdp.auditing import audit as run_audit
 
     subject = _subject(run_or_policy, epsilon, delta, model, rows)
+    if membership is not None or research:
+        _guess_membership(subject, membership, research, seed, out, as_json)
+        return
     with counting("Auditing") as tell:
         report = run_audit(
             subject,
@@ -82,6 +96,46 @@ def audit(
         write_text(out, json.dumps(report.to_json(), indent=2, allow_nan=False))
     show(report.to_json(), as_json=as_json, text=report.to_text())
     _refuse_violations(report)
+
+
+def _guess_membership(
+    subject: Any,
+    table: str | None,
+    research: bool,
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Attack models that are trained on a table, and say how often it guessed right."""
+    from corrdp.auditing import infer_membership
+    from corrdp.cli._data import read_data
+    from corrdp.estimators import PrivateEstimator
+
+    if table is None:
+        raise CorrDPError("--research belongs to --membership TABLE. Pass both.")
+    if not isinstance(subject, PrivateEstimator):
+        raise CorrDPError(
+            "--membership attacks models, got something else. Pass a directory of "
+            "corrdp train, or a policy with --model."
+        )
+    if not research:
+        raise GuaranteeVoidError(
+            "--membership trains many models on the rows and shows what it computes "
+            "from them without noise. Pass --research, on data that may be disclosed."
+        )
+    policy: Any = getattr(subject, "policy_", subject.policy)
+    found = infer_membership(
+        subject, read_data(table, policy), research=True, random_state=seed
+    )
+    if out is not None:
+        text = json.dumps(found.to_json(), indent=2, allow_nan=False)
+        write_text(out, text, private=True)
+    show(found.to_json(), as_json=as_json, text=found.to_text())
+    if found.exceeds_certificate:
+        raise GuaranteeVoidError(
+            "the attack guessed more than the certificate allows. Do not release; "
+            "report this as a defect."
+        )
 
 
 def _refuse_violations(report: "AuditReport") -> None:

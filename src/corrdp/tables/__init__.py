@@ -39,6 +39,7 @@ from corrdp.tables._frames import (
     read_distinct,
     read_series,
 )
+from corrdp.tables._twins import take_rows, with_twins
 
 __all__ = [
     "BATCH_ROWS",
@@ -65,4 +66,6 @@ __all__ = [
     "read_table",
     "require_pyarrow",
     "table_fingerprint",
+    "take_rows",
+    "with_twins",
 ]
