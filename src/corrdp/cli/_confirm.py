@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from corrdp._files import write_text
+from corrdp._suggestions import did_you_mean
 from corrdp.cli._output import JsonOption, show
 from corrdp.exceptions import PolicyError
 
@@ -39,8 +40,8 @@ def confirm(
     unknown = [name for name in wanted if name not in checked.unconfirmed]
     if unknown:
         raise PolicyError(
-            f"{unknown[0]!r} does not await confirmation in {str(policy)!r}. Waiting: "
-            f"{waiting_now}."
+            f"{unknown[0]!r} does not await confirmation in {str(policy)!r}."
+            f"{did_you_mean(unknown[0], checked.unconfirmed)} Waiting: {waiting_now}."
         )
     if not wanted and not everything:
         raise PolicyError(

@@ -164,4 +164,10 @@ def query(
             result = consistent_counts(result)
     if out is not None:
         write_text(out, result.to_page())
-    show(result.to_json(), as_json=as_json, text=result.to_text())
+    text = result.to_text()
+    if choice is None and known is not None and known.source == "private":
+        text += (
+            "\n(the leakage table was paid for before, from the same rows; that is not "
+            "in this epsilon. A ledger adds both up)"
+        )
+    show(result.to_json(), as_json=as_json, text=text)

@@ -192,6 +192,9 @@ def _column_distances(
                 f"leakage names {shown(name)}, which is not an insensitive feature. "
                 f"Insensitive features: {', '.join(declared) or 'none'}."
             )
+    open_ones = [
+        f.name for f in features if given.get(f.name) is None and f.score < 1.0
+    ]
     distances = {}
     for feature in features:
         name = feature.name
@@ -199,12 +202,17 @@ def _column_distances(
             _checked_leakage(f"leakage[{name!r}]", given.get(name)),
             feature.score,
             missing=(
-                f"The leakage of feature {name!r} is not known (leakage=None). Declare "
-                f"features.{name}.leakage, or estimate it and pass it; leakage=1 is "
-                "always valid."
+                f"The leakage of feature {name!r} is not known (leakage=None)"
+                f"{_and_more(len(open_ones) - 1)}. Declare features.{name}.leakage in "
+                "the policy (1 is always valid), or estimate it (corrdp leakage "
+                "--out leakage.json) and pass it (--leakage, leakage=)."
             ),
         )
     return distances
+
+
+def _and_more(n_others: int) -> str:
+    return f", nor that of {n_others} others" if n_others > 0 else ""
 
 
 def _block_distance(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corrdp._display import html_card
+from corrdp._suggestions import did_you_mean
 from corrdp._typing import JSONObject
 from corrdp._validate import check_count
 from corrdp.exceptions import PolicyError
@@ -156,9 +157,10 @@ class Policy:
         for feature in self.features:
             if feature.name == name:
                 return feature
-        names = ", ".join(feature.name for feature in self.features)
+        names = [feature.name for feature in self.features]
         raise PolicyError(
-            f"The policy has no feature {shown(name)}. Its features are: {names}."
+            f"The policy has no feature {shown(name)}.{did_you_mean(name, names)} Its "
+            f"features are: {', '.join(names)}."
         )
 
     @classmethod

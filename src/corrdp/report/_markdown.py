@@ -5,7 +5,7 @@ from typing import Any
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.report._html import shown_number
-from corrdp.report._page import page_view
+from corrdp.report._page import assumptions, page_view
 
 
 @decoding("summary")
@@ -29,7 +29,7 @@ def render_markdown(summary: JSONObject) -> str:
             lines += ["### Risk, in percent", ""]
             lines += _table(view["risks"], tuple(view["risks"][0]))
         lines += ["### Assumptions", ""]
-        lines += [f"- {_cell(text)}" for text in promise["assumptions"]]
+        lines += [f"- {_cell(text)}" for text in assumptions(promise)]
         lines += ["", "### Not covered", ""]
         lines += [f"- {_cell(text)}" for text in promise["not_covered"]]
         lines.append("")

@@ -12,6 +12,10 @@ from corrdp.certificate import grouped_by, listed, percent, rounded_up
 
 WHOLE_RECORD = "whole record"
 MOST_SENTENCES = 8
+BINNED = (
+    " enters the model binned, or values inside one of its bins tell the same about "
+    "the sensitive features"
+)
 
 
 def page_view(summary: JSONObject) -> JSONObject:
@@ -23,8 +27,22 @@ def page_view(summary: JSONObject) -> JSONObject:
         "signature": _signature(summary),
         "features": _features(summary),
         "promises": [] if promise is None else _promises(promise),
+        "assumptions": [] if promise is None else assumptions(promise),
         "risks": [] if promise is None else _risks(promise),
     }
+
+
+def assumptions(promise: JSONObject) -> list[str]:
+    """Return what a promise rests on; what holds of many features is said once."""
+    stated = promise["assumptions"]
+    binned = [text.removesuffix(BINNED) for text in stated if text.endswith(BINNED)]
+    if len(binned) < 2:
+        return list(stated)
+    joined = (
+        f"{', '.join(binned)} enter the model binned, or values inside one of their "
+        "bins tell the same about the sensitive features"
+    )
+    return [text for text in stated if not text.endswith(BINNED)] + [joined]
 
 
 def _verdict(promise: JSONObject) -> JSONObject:

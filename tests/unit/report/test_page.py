@@ -4,6 +4,8 @@ import copy
 
 import pytest
 
+from corrdp.datasets import hospital_policy
+from corrdp.leakage.estimators._discrete import resolution_assumptions
 from corrdp.report import render_html, render_markdown
 from corrdp.report._page import page_view
 from report_fixtures import full_summary, wide_summary
@@ -57,6 +59,20 @@ def test_usefulness_is_measured_or_expected_or_said_to_be_unknown():
     assert "Ordinary noise was the better" in page_view(standard)["useful"]
     unknown = page_view(wide_summary() | {"expected": None})["useful"]
     assert "would have to be paid for" in unknown
+
+
+def test_what_is_assumed_of_many_features_is_said_once():
+    summary = copy.deepcopy(full_summary())
+    numbers = [f for f in hospital_policy().features if f.name in ("age", "income")]
+    stated = ["the number of rows is public", *resolution_assumptions(numbers)]
+    assert len(stated) == 3
+    summary["promise"]["assumptions"] = stated
+    shown = page_view(summary)["assumptions"]
+    assert shown[0] == stated[0]
+    assert shown[1].startswith("income, age enter the model binned, or values")
+    assert len(shown) == 2
+    assert "income, age enter" in render_html(summary)
+    assert "income, age enter" in render_markdown(summary)
 
 
 def test_a_summary_of_an_earlier_version_still_has_a_page():

@@ -1,0 +1,38 @@
+"""What commands print for people: short, and honest about what it is worth."""
+
+import pytest
+
+from corrdp.cli._check import NOT_IN_POLICY, TO_CONFIRM, TO_DECLARE, _joined
+from corrdp.cli._plan import Planned, training_plan
+from corrdp.datasets import hospital_policy
+from corrdp.leakage import declared_table
+from corrdp.policy import Budget
+
+
+def test_notes_that_begin_alike_share_a_line():
+    notes = [TO_DECLARE + "age", TO_DECLARE + "a: b", TO_CONFIRM + "features.x.type"]
+    assert _joined([*notes, NOT_IN_POLICY + "id"]) == [
+        "to declare or estimate: leakage of age, a: b",
+        "to confirm: features.x.type",
+        "not in the policy: id",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "words"), [(100, "too few"), (5_000, "CorrDP is worth it here")]
+)
+def test_a_plan_begins_with_its_verdict(n_rows, words):
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    _, text = training_plan(
+        Planned.LOGISTIC, hospital_policy(), budget, n_rows, leakage=None
+    )
+    verdict, table = text.split("\n\n", 1)
+    assert words in " ".join(verdict.split())
+    assert table.startswith("column ")
+
+
+def test_leakage_that_buys_nothing_says_so():
+    policy = hospital_policy()
+    worst = policy.with_leakage(dict.fromkeys(policy.insensitive, 1.0))
+    assert "no bound is below 1" in declared_table(worst).to_text()
+    assert "no bound is below 1" not in declared_table(policy).to_text()
