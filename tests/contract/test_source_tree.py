@@ -23,6 +23,7 @@ GUARANTEED = re.compile(
     r"noise|clip|epsilon|certif|sensitivity|allocat|mechanism", re.IGNORECASE
 )
 LONGEST_FILE = 600
+SAME_LINES = 6  # of the same logic are too many in two files
 
 
 def public_definitions(path: Path) -> list[ast.FunctionDef | ast.ClassDef]:
@@ -122,3 +123,50 @@ def test_losses_speak_for_themselves(tmp_path, monkeypatch):
     planted = tmp_path / "ladder.py"
     planted.write_text("1\nisinstance(plan.loss, LogisticLoss | HuberLoss)\n")
     assert asks_for_the_class_of_a_loss(planted) == ["ladder.py:2"]
+
+
+def runs_of_logic(path: Path) -> dict[str, str]:
+    """Return runs of two statements or more over six lines or more, and where they are.
+
+    Docstrings do not count, and neither do constructors: estimators of scikit-learn
+    repeat the parameters that they share.
+    """
+    found = {}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        body = getattr(node, "body", None)
+        named = getattr(node, "name", "")
+        if not isinstance(body, list) or isinstance(node, ast.Module | ast.ClassDef):
+            continue
+        if named == "__init__":
+            continue
+        steps = [s for s in body if not isinstance(s, ast.Expr | ast.Import)]
+        for first in range(len(steps)):
+            lines = 0
+            for last in range(first, len(steps)):
+                lines += steps[last].end_lineno - steps[last].lineno + 1
+                if lines >= SAME_LINES and last > first:
+                    text = "\n".join(map(ast.unparse, steps[first : last + 1]))
+                    found[text] = f"{path.name}:{steps[first].lineno}"
+                    break
+    return found
+
+
+def repeated(paths: list[Path]) -> list[str]:
+    known: dict[str, str] = {}
+    again = []
+    for path in paths:
+        own = runs_of_logic(path)
+        again += [f"{known[text]} and {own[text]}" for text in own if text in known]
+        known |= own
+    return again
+
+
+def test_no_logic_stands_in_two_files(tmp_path):
+    assert repeated(SOURCES) == []
+    text = (
+        "def f(a):\n    b = [\n        a,\n        1,\n    ]\n\n    b += [\n        a]"
+    )
+    for name in ("one.py", "other.py"):
+        (tmp_path / name).write_text(text)
+    planted = [tmp_path / "one.py", tmp_path / "other.py"]
+    assert repeated(planted) == ["one.py:2 and other.py:2"]

@@ -58,20 +58,23 @@ def evaluate(
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import load_estimator, read_leakage, refuse_unstamped
-    from corrdp.cli._paying import ledger_choice
+    from corrdp.cli._paying import ledger_with_leakage
     from corrdp.estimators import plan_evaluation, require_paid_leakage
-    from corrdp.ledger import open_ledger, refuse_unrecorded
+    from corrdp.ledger import open_ledger
     from corrdp.policy import Budget
     from corrdp.queries import answer_plan
 
     model = load_estimator(directory)
     known = read_leakage(leakage, model.policy_)
     refuse_unstamped(known, research=False)
-    choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+    choice = ledger_with_leakage(
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=known,
     )
-    if choice is not None:
-        refuse_unrecorded(choice, known)
     with working("Evaluating"):
         rows = read_data(data, model.policy_)
         plan = plan_evaluation(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from corrdp.exceptions import BudgetError
 
 if TYPE_CHECKING:
+    from corrdp.leakage import LeakageTable
     from corrdp.ledger import LedgerChoice
 
 
@@ -61,3 +62,26 @@ def ledger_choice(
         total = Budget(epsilon=ledger_epsilon, delta=total_delta or 0.0)
     check_ledger(ledger, total)
     return LedgerChoice(ledger, total, accept_new_data)
+
+
+def ledger_with_leakage(
+    ledger: Path | None,
+    ledger_epsilon: float | None,
+    ledger_delta: float | None,
+    accept_new_data: bool,
+    *,
+    delta: float | None,
+    leakage: "LeakageTable | None",
+) -> "LedgerChoice | None":
+    """Return `ledger_choice`, if the ledger paid for the private leakage that is used.
+
+    It is opened at once, so that what is wrong with it is told before data are read.
+    """
+    from corrdp.ledger import refuse_unrecorded
+
+    choice = ledger_choice(
+        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+    )
+    if choice is not None:
+        refuse_unrecorded(choice, leakage)
+    return choice

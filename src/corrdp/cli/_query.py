@@ -105,8 +105,8 @@ def query(
     """
     from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped
-    from corrdp.cli._paying import ledger_choice
-    from corrdp.ledger import open_ledger, refuse_unrecorded
+    from corrdp.cli._paying import ledger_with_leakage
+    from corrdp.ledger import open_ledger
     from corrdp.policy import Budget, Policy
     from corrdp.queries import (
         answer_plan,
@@ -125,11 +125,14 @@ def query(
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
     refuse_unstamped(known, research=False)
-    choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+    choice = ledger_with_leakage(
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=known,
     )
-    if choice is not None:
-        refuse_unrecorded(choice, known)
     with working("Answering"):
         rows = read_data(data, rules)
         plan = plan_queries(

@@ -30,7 +30,7 @@ from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
     check_outputs,
     coefficients_from_names,
-    read_model,
+    read_model_of,
     write_model,
 )
 from corrdp.estimators._searchable import Searchable
@@ -558,12 +558,7 @@ class PrivateLinearModel(Searchable):
 
     @classmethod
     def _loaded(cls, directory: str | Path) -> Self:
-        content, policy, certificate = read_model(directory)
-        if content["kind"] != cls.__name__:
-            raise CorrDPError(
-                f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load it "
-                f"with {content['kind']}.load."
-            )
+        content, policy, certificate = read_model_of(cls.__name__, directory)
         check_shape(content, _SAVED, "model")
         parameters = dict(content["parameters"])
         if not isinstance(parameters["solver"], str):

@@ -17,7 +17,7 @@ from corrdp.certificate import Certificate
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._private import PrivateEstimator
-from corrdp.estimators._saving import check_outputs, read_model, write_model
+from corrdp.estimators._saving import check_outputs, read_model_of, write_model
 from corrdp.exceptions import (
     CorrDPError,
     UtilityWarning,
@@ -251,12 +251,7 @@ class PrivateNetwork(PrivateEstimator):
 
     @classmethod
     def _loaded(cls, directory: str | Path) -> Self:
-        content, policy, certificate = read_model(directory)
-        if content["kind"] != cls.__name__:
-            raise CorrDPError(
-                f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load it "
-                f"with {content['kind']}.load."
-            )
+        content, policy, certificate = read_model_of(cls.__name__, directory)
         check_shape(content, _SAVED, "model")
         model = cls(policy, **content["parameters"])
         model.policy_ = policy

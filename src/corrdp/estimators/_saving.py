@@ -73,6 +73,19 @@ def write_model(
     (place / MODEL_FILE).write_text(text, encoding="utf-8")
 
 
+def read_model_of(
+    kind: str, directory: str | Path
+) -> tuple[JSONObject, Policy, Certificate | None]:
+    """Read a model as `read_model` does, and refuse one of another class."""
+    content, policy, certificate = read_model(directory)
+    if content["kind"] != kind:
+        raise CorrDPError(
+            f"the model is a {content['kind']!r}, not a {kind!r}. Load it with "
+            f"{content['kind']}.load."
+        )
+    return content, policy, certificate
+
+
 def read_model(
     directory: str | Path,
 ) -> tuple[JSONObject, Policy, Certificate | None]:
