@@ -35,6 +35,7 @@ PLANTED = [
     ("studio/_serve.py", "import rich", "typer and rich"),
     ("estimators/_base.py", "import torch", "torch only"),
     ("queries/_chart.py", "import jinja2", "pages are made"),
+    ("estimators/_hosted.py", "import dask", "engines are called"),
 ]
 
 

@@ -16,6 +16,7 @@ from corrdp._json import check_shape, decoding
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
+from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._fitting import (
@@ -26,6 +27,7 @@ from corrdp.estimators._fitting import (
     fit_full_batch,
     fit_on_samples,
 )
+from corrdp.estimators._hosted import table_and_host
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
     check_outputs,
@@ -34,7 +36,7 @@ from corrdp.estimators._saving import (
     write_model,
 )
 from corrdp.estimators._searchable import Searchable
-from corrdp.estimators._tiled import RowsInBatches, opened_source, tiles_of
+from corrdp.estimators._tiled import RowsInBatches, opened_source
 from corrdp.exceptions import (
     CorrDPError,
     PolicyError,
@@ -52,7 +54,6 @@ from corrdp.policy import (
     protected_policy,
     without_knots,
 )
-from corrdp.tables import is_source
 from corrdp.training import (
     CONSTANT,
     SVRG_EPOCH_STEPS,
@@ -250,7 +251,7 @@ class PrivateLinearModel(Searchable):
         private = method.is_private
         budget = self._budget() if private else None
         tiles = private and self._trains_on_full_batches()
-        if is_source(X):
+        if is_elsewhere(X):
             whole = not tiles or not self._streams or self._is_to_buy()
             X, y = opened_source(self.policy, X, y, whole=whole)
         if private and self._is_to_buy():
@@ -264,11 +265,12 @@ class PrivateLinearModel(Searchable):
             if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
-        n_rows = 0 if is_source(X) else len(y)  # which additive models ask for
+        elsewhere = is_elsewhere(X)
+        n_rows = 0 if elsewhere else len(y)  # which additive models ask for
         policy = self._coded(self._shared(policy), declared, n_rows)
         self.policy_ = policy
         self._encoder = PolicyEncoder(policy)
-        if not is_source(X):
+        if not elsewhere:
             self._encoder.fit(X)
         names = [feature.name for feature in policy.features]
         if not isinstance(self.policy, AllSensitive):
@@ -281,7 +283,7 @@ class PrivateLinearModel(Searchable):
             leakage = self._leakage(policy, declared)
             encoded = partial(self._encode_label, self._encoder)
             batches = RowsInBatches(X, y, self._encoder, encoded, self.research)
-            with tiles_of(
+            with table_and_host(
                 batches,
                 compiled=is_plain(self.loss_of(policy), self._solver()),
                 cache_dir=self.cache_dir,

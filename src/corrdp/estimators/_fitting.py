@@ -16,8 +16,9 @@ from corrdp.leakage import LeakageInput
 from corrdp.policy import Budget, Policy, allowed_epsilons
 from corrdp.training import (
     GradientSensitivity,
+    HostedTable,
     SampledBudget,
-    SegmentWorkers,
+    SegmentHost,
     TheoremPlan,
     TiledTable,
     TrainedModel,
@@ -59,7 +60,7 @@ class Rows:
         stops the fit.
     assumptions : tuple of str
         What the fit rests on besides.
-    tiles : TiledTable, optional
+    tiles : TiledTable or HostedTable, optional
         The same rows in segments, for full batches.
     host : SegmentHost, optional
         Who asks the segments; this process by default.
@@ -73,8 +74,8 @@ class Rows:
     random_state: int | None
     charge: Charge | None = None
     assumptions: tuple[str, ...] = ()
-    tiles: TiledTable | None = None
-    host: SegmentWorkers | None = None
+    tiles: TiledTable | HostedTable | None = None
+    host: SegmentHost | None = None
 
     @property
     def n_rows(self) -> int:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
+from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
@@ -25,7 +26,6 @@ from corrdp.exceptions import (
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget, Method, Policy
-from corrdp.tables import is_source
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult
@@ -283,7 +283,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             raise PolicyError(
                 "the policy declares no label (label=None). Declare target and [label]."
             )
-        if y is None and not is_source(X):
+        if y is None and not is_elsewhere(X):
             name = self.policy.label.name
             names = getattr(X, "column_names", getattr(X, "columns", ()))
             if name not in list(names):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
+from corrdp.engines import is_hosted
 from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import Policy, PolicyEncoder, number_columns, read_declared
@@ -136,6 +137,12 @@ def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any
         )
     if not whole:
         return X, None
+    if is_hosted(X):
+        raise CorrDPError(
+            f"this fit reads all rows at once, and a {type(X).__name__} stays where it "
+            "is. On engines there are linear models on full batches with declared "
+            "leakage; for others bring the rows to one machine."
+        )
     table = read_declared(X, policy)
     return table, table[policy.label.name]
 

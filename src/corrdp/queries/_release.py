@@ -8,6 +8,7 @@ import numpy as np
 from corrdp._random import noise_generator
 from corrdp._typing import IntArray
 from corrdp.accounting import PrivacyEvent
+from corrdp.engines import is_hosted
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, Receipt, require_recorded
@@ -16,6 +17,7 @@ from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._derived import ExtendedTable
 from corrdp.queries._estimates import Estimate
+from corrdp.queries._hosted import HostedRows, refuse_ledger
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
 from corrdp.queries._quantiles import QuantileMethod
@@ -48,7 +50,8 @@ def answer_queries(
     ----------
     table : table
         pandas, polars or pyarrow, or a numpy array in the policy's order; or a path
-        or another source (`docs/large_tables.md`), whose declared columns are read.
+        or another source (`docs/large_tables.md`), whose declared columns are read;
+        or a table that an engine holds, whose partitions are summed where they are.
     policy : Policy
         Every bound, bin and group comes from it; nothing is read off the table.
     queries : sequence of Query or str, or Questions
@@ -86,6 +89,10 @@ def answer_queries(
     True
     """
     budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
+    if is_hosted(table):
+        if ledger is not None:
+            refuse_ledger(table)
+        table = HostedRows(table, policy)
     if is_source(table):
         table = read_declared(table, policy)
     plan = plan_queries(
@@ -135,6 +142,10 @@ def answer_plan(
     ---------
     As the certificate states (`docs/theory/queries.md`).
     """
+    if is_hosted(table):
+        if ledger is not None:
+            refuse_ledger(table)
+        table = HostedRows(table, plan.policy)
     size = n_places(plan.policy, public_size(table, plan.policy))
     if size != plan.n_rows:
         raise GuaranteeVoidError(
@@ -165,12 +176,15 @@ def _extended(plan: QueryPlan, table: Any) -> Any:
 
 def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
     """Return the noisy sums, and the drawn places of quantiles among them."""
+    hosted = (
+        rows.sums(plan.moments, plan.view) if isinstance(rows, HostedRows) else None
+    )
     noise = plan.noise.draw(random_state=random_state)
     choices = noise_generator(random_state, purpose="quantiles")
     parts = [np.zeros(0, dtype=np.int64)]
     start = 0
-    for moment, group, scale in zip(
-        plan.moments, plan.noise.movement.groups, plan.noise.scales, strict=True
+    for place, (moment, group, scale) in enumerate(
+        zip(plan.moments, plan.noise.movement.groups, plan.noise.scales, strict=True)
     ):
         if isinstance(moment, RankChoice):
             drawn = moment.choose(
@@ -183,7 +197,9 @@ def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
             )
             parts.append(drawn)
         else:
-            exact = moment.evaluate(plan.view, rows)
+            exact = (
+                moment.evaluate(plan.view, rows) if hosted is None else hosted[place]
+            )
             parts.append(exact + noise[start : start + group.size])
         start += group.size
     return np.concatenate(parts)

@@ -19,6 +19,7 @@ from corrdp.training._gradient_descent import (
     initial_coef,
     is_plain,
 )
+from corrdp.training._hosted import HostedTable, TiledPart, tiled_part
 from corrdp.training._layout import (
     GradientGroup,
     GradientLayout,
@@ -39,6 +40,7 @@ from corrdp.training._sampled_descent import (
     descend_sampled,
     plan_sampling,
 )
+from corrdp.training._shards import SegmentHost
 from corrdp.training._solver import Output, Solver, StepRule, Update
 from corrdp.training._spending import BudgetSplit, plan_spending, whole_record_spending
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
@@ -70,6 +72,7 @@ __all__ = [
     "GradientGroup",
     "GradientLayout",
     "GradientSensitivity",
+    "HostedTable",
     "HuberLoss",
     "LogisticLoss",
     "Loss",
@@ -81,11 +84,13 @@ __all__ = [
     "SampledBudget",
     "SampledSums",
     "Schedule",
+    "SegmentHost",
     "SegmentWorkers",
     "Solver",
     "SquaredLoss",
     "StepRule",
     "TheoremPlan",
+    "TiledPart",
     "TiledTable",
     "TrainedModel",
     "TrainingPlan",
@@ -117,6 +122,7 @@ __all__ = [
     "standardizing_scale",
     "theorem_plan",
     "tiled_in_memory",
+    "tiled_part",
     "whole_record_spending",
     "write_tiles",
 ]

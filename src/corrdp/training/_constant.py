@@ -1,13 +1,15 @@
 """The noisy constant: a model of the labels alone, for budgets that buy no more."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
+from corrdp.training._exact_sums import exact_sums, rounded
 from corrdp.training.losses import Loss
 
 
@@ -41,15 +43,58 @@ def constant_noise(
     }
 
 
-def release_constant(
-    labels: NDArray[Any], loss: Loss, noise_scale: float, rng: np.random.Generator
-) -> float | FloatArray:
-    """Return the intercept of the best constant, from a noisy sum of labels.
+@dataclass(frozen=True, eq=False)
+class LabelTotals:
+    """Sum of labels, or one count per label, and the number of rows.
+
+    Parameters
+    ----------
+    sums : array of float, shape (1,) or (n_classes,)
+        Exact, and rounded once (`docs/theory/scale.md`, Proposition 3).
+    n_rows : int
+        How many labels there are.
+    """
+
+    sums: FloatArray
+    n_rows: int
+
+    @classmethod
+    def of(cls, labels: "NDArray[Any] | LabelTotals", loss: Loss) -> "LabelTotals":
+        """Return the totals of labels, or totals as they are."""
+        if isinstance(labels, LabelTotals):
+            return labels
+        return cls(rounded(label_sums(labels, loss)), len(labels))
+
+
+def label_sums(labels: NDArray[Any], loss: Loss) -> IntArray:
+    """Return what the constant is computed from, as an exact sum.
 
     Parameters
     ----------
     labels : array of float, shape (n_rows,)
         As encoded: 0 or 1, indices, or numbers in [-1/2, 1/2].
+    loss : Loss
+        Multinomial: one count per label; else the sum.
+    """
+    if loss.n_outputs == 1:
+        return exact_sums(labels[:, None])
+    counts = loss.label_sums(labels).astype(np.int64)
+    none = np.zeros_like(counts)
+    return np.stack([counts, none, none])
+
+
+def release_constant(
+    labels: NDArray[Any] | LabelTotals,
+    loss: Loss,
+    noise_scale: float,
+    rng: np.random.Generator,
+) -> float | FloatArray:
+    """Return the intercept of the best constant, from a noisy sum of labels.
+
+    Parameters
+    ----------
+    labels : array of float, shape (n_rows,), or LabelTotals
+        As encoded: 0 or 1, indices, or numbers in [-1/2, 1/2]; or their totals.
     loss : Loss
         Logistic, multinomial, squared or Huber.
     noise_scale : float
@@ -62,6 +107,6 @@ def release_constant(
     What `constant_noise` states; the rest is a function of the noisy sum
     (`docs/theory/default_rule.md`, Proposition 4).
     """
-    n_rows = len(labels)
+    totals = LabelTotals.of(labels, loss)
     noise = noise_scale * rng.standard_normal(loss.n_outputs)
-    return loss.best_constant(loss.label_sums(labels) + noise, n_rows)
+    return loss.best_constant(totals.sums + noise, totals.n_rows)

@@ -12,8 +12,9 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import OnlineAllocator, is_within_budget
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._column_steps import column_curvature
-from corrdp.training._constant import release_constant
+from corrdp.training._constant import LabelTotals, release_constant
 from corrdp.training._epochs import Epochs
+from corrdp.training._hosted import HostedTable
 from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
@@ -324,7 +325,7 @@ def descend(
 
 
 def descend_tiled(
-    table: TiledTable,
+    table: TiledTable | HostedTable,
     plan: TrainingPlan,
     rng: np.random.Generator,
     *,
@@ -334,8 +335,8 @@ def descend_tiled(
 
     Parameters
     ----------
-    table : TiledTable
-        Rows in segments.
+    table : TiledTable or HostedTable
+        Rows in segments, here or with others.
     plan : TrainingPlan
         Everything that decides noise and steps.
     rng : numpy Generator
@@ -350,7 +351,7 @@ def descend_tiled(
     (`docs/theory/scale.md`).
     """
     if plan.noise == CONSTANT:
-        return constant_model(table.labels, plan, rng)
+        return constant_model(table.label_totals(plan.loss), plan, rng)
     return _descended(Descent(table.totals, table.prepared(host), plan, rng))
 
 
@@ -366,7 +367,7 @@ def _descended(model: Descent) -> TrainedModel:
 
 
 def constant_model(
-    y: NDArray[Any], plan: TrainingPlan, rng: np.random.Generator
+    y: NDArray[Any] | LabelTotals, plan: TrainingPlan, rng: np.random.Generator
 ) -> TrainedModel:
     """Return the model that knows labels alone, for a plan that pays for no more.
 

@@ -10,6 +10,7 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import allocate_noise, step_mu
 from corrdp.mechanisms import column_sum_sensitivity, noisy_column_sums
 from corrdp.policy import Block, BlockKind
+from corrdp.training._exact_sums import exact_sums, rounded
 from corrdp.training._layout import central_reference, standardizing_scale
 
 if TYPE_CHECKING:  # spending asks what means cost
@@ -18,7 +19,11 @@ if TYPE_CHECKING:  # spending asks what means cost
 
 @dataclass(frozen=True, eq=False)
 class CodeTotals:
-    """Sum of encoded rows, and their number: all that means are computed from."""
+    """Sum of encoded rows, and their number: all that means are computed from.
+
+    Sums are exact and rounded once, so that no order of rows can be seen in them
+    (`docs/theory/scale.md`, Proposition 3).
+    """
 
     sums: FloatArray
     n_rows: int
@@ -28,7 +33,7 @@ class CodeTotals:
         """Return the totals of rows, or totals as they are."""
         if isinstance(codes, CodeTotals):
             return codes
-        return cls(codes.sum(axis=0), codes.shape[0])
+        return cls(rounded(exact_sums(codes)), codes.shape[0])
 
 
 def release_means(

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray, JSONObject
+from corrdp._typing import FloatArray, IntArray, JSONObject
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
 from corrdp.tables import ArrayFile, ArrayFileWriter
+from corrdp.training._constant import LabelTotals, label_sums
+from corrdp.training._exact_sums import add_exact, exact_sums, rounded
 from corrdp.training._layout import (
     GradientLayout,
     central_reference,
@@ -26,6 +28,7 @@ from corrdp.training._prepared_rows import PreparedRows, tile_order
 from corrdp.training._shards import SegmentHost, SegmentsHere
 from corrdp.training._tiles import TILE_ARRAYS, RowTiles
 from corrdp.training.kernels._choice import kernel_module
+from corrdp.training.losses import Loss
 
 SEGMENT_CODES = 2**22
 """Numbers in a segment of codes; rows are a power of two."""
@@ -42,14 +45,14 @@ class Segment:
     ----------
     tiles : RowTiles
         As kernels read them.
-    code_sums : array of float, shape (n_codes,)
-        Sum of the encoded rows.
+    code_sums : array of int, shape (3, n_codes)
+        Sum of the encoded rows, exact (`exact_sums`).
     labels : array of float, shape (n_rows,)
         Labels in double precision.
     """
 
     tiles: RowTiles
-    code_sums: FloatArray
+    code_sums: IntArray
     labels: FloatArray
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -57,6 +60,20 @@ class Segment:
         own = {name: getattr(self.tiles, name) for name in TILE_ARRAYS}
         count = np.array([self.tiles.n_rows])
         return {**own, _SUMS: self.code_sums, _LABELS: self.labels, _COUNT: count}
+
+    @classmethod
+    def of_rows(
+        cls,
+        codes: FloatArray,
+        labels: FloatArray,
+        layout: GradientLayout,
+        *,
+        compiled: bool,
+    ) -> "Segment":
+        """Return encoded rows and labels as a segment."""
+        order, tile_rows = tile_order(layout), kernel_module(compiled).TILE_ROWS
+        tiles = RowTiles.from_codes(codes, labels, layout, order, tile_rows=tile_rows)
+        return cls(tiles, exact_sums(codes), labels.copy())
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Segment":
@@ -95,17 +112,15 @@ class TiledTable:
         return sum(segment.tiles.n_rows for segment in self.segments)
 
     @property
-    def labels(self) -> FloatArray:
-        """All labels, in double precision."""
-        return np.concatenate([segment.labels for segment in self.segments])
-
-    @property
     def totals(self) -> CodeTotals:
-        """Sum of the encoded rows, segment after segment."""
-        total = self.segments[0].code_sums.copy()
-        for segment in self.segments[1:]:
-            total += segment.code_sums
-        return CodeTotals(total, self.n_rows)
+        """Sum of the encoded rows."""
+        total = add_exact([segment.code_sums for segment in self.segments])
+        return CodeTotals(rounded(total), self.n_rows)
+
+    def label_totals(self, loss: Loss) -> LabelTotals:
+        """Return the sum of the labels, or one count per label."""
+        sums = [label_sums(segment.labels, loss) for segment in self.segments]
+        return LabelTotals(rounded(add_exact(sums)), self.n_rows)
 
     def prepared(self, host: SegmentHost | None = None) -> PreparedRows:
         """Return the rows as training asks them; by default in this process."""
@@ -182,20 +197,29 @@ def open_tiles(
     return TiledTable(segments, tiling_layout(blocks), compiled, path)
 
 
+def cut_segments(
+    batches: Iterable[tuple[FloatArray, NDArray[Any]]],
+    layout: GradientLayout,
+    *,
+    compiled: bool,
+) -> Iterator[Segment]:
+    """Yield the segments of encoded rows and labels in batches; none of no rows."""
+    n_codes = layout.blocks[-1].stop
+    for codes, labels in _cut(batches, segment_rows(n_codes), n_codes):
+        yield Segment.of_rows(codes, labels, layout, compiled=compiled)
+
+
 def _segments(
     batches: Iterable[tuple[FloatArray, NDArray[Any]]],
     layout: GradientLayout,
     *,
     compiled: bool,
 ) -> Iterator[Segment]:
-    n_codes = layout.blocks[-1].stop
-    order, tile_rows = tile_order(layout), kernel_module(compiled).TILE_ROWS
-    n_rows = 0
-    for codes, labels in _cut(batches, segment_rows(n_codes), n_codes):
-        tiles = RowTiles.from_codes(codes, labels, layout, order, tile_rows=tile_rows)
-        yield Segment(tiles, codes.sum(axis=0), labels.copy())
-        n_rows += len(labels)
-    if n_rows == 0:
+    n_segments = 0
+    for segment in cut_segments(batches, layout, compiled=compiled):
+        yield segment
+        n_segments += 1
+    if n_segments == 0:
         raise CorrDPError("the table has no rows. Pass a table with at least one.")
 
 

@@ -8,6 +8,7 @@ that dies is replaced and its segments are asked again: the answers are the same
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import pairwise
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
@@ -156,7 +157,8 @@ class SegmentWorkers:
             )
         finally:
             theirs.close()
-        ours.send((self._path, self._key))
+        with suppress(OSError):  # one that is dead already is found out when asked
+            ours.send((self._path, self._key))
         return _Worker(process, ours, segments)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from corrdp.accounting import in_sample_leakage_upper
+from corrdp.engines import is_hosted
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._definition import definition_leakage
 from corrdp.leakage._plug_in import plug_in_leakage
@@ -79,6 +80,12 @@ def _by_values(
     estimators: Mapping[str, Estimator],
 ) -> dict[str, FeatureLeakage]:
     frame = request.data
+    if is_hosted(frame):
+        raise PolicyError(
+            f"some columns have no declared bins and are estimated from values, and a "
+            f"{type(frame).__name__} stays where it is. Declare bins, so that rows are "
+            "counted there, or bring the rows to one machine."
+        )
     if is_source(frame):
         features = request.policy.features
         names = [feature.name for feature in features]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.engines import is_hosted
 from corrdp.leakage._coding import iter_codes
 from corrdp.leakage._counts import (
     ContingencyCounts,
@@ -13,6 +14,7 @@ from corrdp.leakage._counts import (
     TableShape,
     count_codes,
 )
+from corrdp.leakage._hosted_counts import hosted_counts
 from corrdp.leakage._joining import (
     Groups,
     choose_groups,
@@ -127,6 +129,8 @@ class JoinedTable:
 
 
 def counted_tables(request: LeakageRequest, layout: CountLayout) -> ContingencyCounts:
+    if is_hosted(request.data):
+        return hosted_counts(request.data, request.policy, layout)
     chunks = iter_codes(request.data, request.policy, layout.features)
     return count_codes(chunks, layout, n_threads=request.n_threads)
 

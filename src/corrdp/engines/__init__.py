@@ -1,0 +1,37 @@
+"""Engines: tables that a cluster holds, asked where they are.
+
+Dask keeps the partitions of a table on its workers. A partition is made into
+something that answers questions with integers (`Maker`, `Question`); the driver adds
+one answer of each (`HostedParts`), and whatever is private happens there, afterwards.
+No row is fetched, and no noise is drawn on a worker (`docs/theory/scale.md`).
+"""
+
+from corrdp.engines._kinds import hosted_parts, is_elsewhere, is_hosted
+from corrdp.engines._parts import (
+    Answer,
+    Engine,
+    Failed,
+    HostedParts,
+    Maker,
+    Part,
+    Question,
+    Reply,
+    answered,
+    made,
+)
+
+__all__ = [
+    "Answer",
+    "Engine",
+    "Failed",
+    "HostedParts",
+    "Maker",
+    "Part",
+    "Question",
+    "Reply",
+    "answered",
+    "hosted_parts",
+    "is_elsewhere",
+    "is_hosted",
+    "made",
+]

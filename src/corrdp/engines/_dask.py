@@ -1,0 +1,69 @@
+"""Dask hosts partitions as futures: a lost one is computed again from its graph."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from corrdp.engines._parts import Maker, Question, Reply, answered, made
+from corrdp.exceptions import CorrDPError
+
+_RETRIES = 3
+
+
+class DaskEngine:
+    """Partitions of a `dask.dataframe.DataFrame` on the current client's workers.
+
+    Futures, not actors: those are lost for good when their worker is.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+        Private rows.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._client = _client()
+        self._kept: list[Any] = []
+
+    def start(self, make: Maker) -> int:
+        """Make every partition; the rows themselves are let go of at once."""
+        from dask import delayed
+
+        parts = self._frame[list(make.columns)].to_delayed()
+        # Not pure: two fits share nothing, whatever their names.
+        tasks = [delayed(made, pure=False)(make, part) for part in parts]
+        self._kept = self._client.compute(tasks, retries=_RETRIES)
+        return len(self._kept)
+
+    def replies(self, step: int, question: Question) -> Iterator[Reply]:
+        """Submit one task per partition, to where the partition is."""
+        from distributed import as_completed
+
+        tasks = [
+            self._client.submit(
+                answered, part, place, step, question, pure=False, retries=_RETRIES
+            )
+            for place, part in enumerate(self._kept)
+        ]
+        for task in as_completed(tasks):
+            yield task.result()
+
+    def close(self) -> None:
+        """Let go of the futures; workers then forget what they hold."""
+        self._kept = []
+
+
+def _client() -> Any:
+    try:
+        from distributed import get_client
+    except ImportError:
+        message = "Dask has no workers without distributed. pip install corrdp[dask]."
+        raise CorrDPError(message) from None
+    try:
+        return get_client()
+    except ValueError:
+        pass
+    raise CorrDPError(
+        "there is no Dask client, so nobody to host the partitions. Start one, for "
+        "example dask.distributed.Client()."
+    )

@@ -1,0 +1,63 @@
+"""Tables that an engine holds, known by their type alone: no engine is imported."""
+
+from collections.abc import Callable
+from typing import Any
+
+from corrdp.engines._parts import Engine, HostedParts, Maker
+from corrdp.exceptions import PolicyError
+from corrdp.tables import is_source
+
+
+def is_hosted(data: Any) -> bool:
+    """Return whether an engine holds the rows: they are asked where they are."""
+    return _kind(data) is not None
+
+
+def is_elsewhere(data: Any) -> bool:
+    """Return whether rows are not in memory: a source to read, or a hosted table."""
+    return is_source(data) or is_hosted(data)
+
+
+def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> HostedParts:
+    """Return the partitions of a table that an engine holds, made and ready.
+
+    Parameters
+    ----------
+    data : dask.dataframe.DataFrame
+        Private rows.
+    make : Maker
+        What becomes of a partition on its worker.
+    n_hosts : int, optional
+        How many workers are wanted, for engines that are told.
+    """
+    kind = _kind(data)
+    assert kind is not None
+    absent = [name for name in make.columns if name not in _names(data)]
+    if absent:
+        raise PolicyError(
+            f"the {type(data).__name__} lacks the columns "
+            f"{', '.join(map(repr, absent))}. Add them, or remove them from the policy."
+        )
+    return HostedParts(_ENGINES[kind](data, n_hosts), make)
+
+
+def _kind(data: Any) -> str | None:
+    for base in type(data).__mro__:
+        place = base.__module__.partition(".")[0]
+        if f"{place}.{base.__name__}" in _ENGINES:
+            return f"{place}.{base.__name__}"
+    return None
+
+
+def _names(data: Any) -> list[str]:
+    return [str(name) for name in data.columns]
+
+
+def _dask(data: Any, n_hosts: int | None) -> Engine:
+    from corrdp.engines._dask import DaskEngine
+
+    del n_hosts  # the cluster's own
+    return DaskEngine(data)
+
+
+_ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {"dask.DataFrame": _dask}

@@ -1,0 +1,116 @@
+"""Queries on a table that an engine holds: sums per partition, added by the driver."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from corrdp._typing import IntArray
+from corrdp.engines import Answer, hosted_parts
+from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.policy import Policy
+from corrdp.queries._choices import RankChoice
+from corrdp.queries._moments import Moment
+
+
+@dataclass(frozen=True, eq=False)
+class SummedPart:
+    """Sums of one partition, or only the number of its rows."""
+
+    sums: Answer
+    mark: int = 0  # it is asked once
+
+
+@dataclass(frozen=True)
+class SumsOfPart:
+    """Asks for all sums."""
+
+    def answer(self, part: SummedPart) -> Answer:
+        """Return what one partition adds."""
+        return part.sums
+
+
+@dataclass(frozen=True, eq=False)
+class PartSummer:
+    """Sums up the rows of a partition on its worker.
+
+    Parameters
+    ----------
+    policy : Policy
+        Domains of the columns.
+    columns : sequence of str
+        Columns that are read.
+    moments : sequence of Moment
+        What is summed; the number of rows alone if there are none.
+    """
+
+    policy: Policy
+    columns: Sequence[str]
+    moments: Sequence[Moment] = ()
+
+    def __call__(self, table: Any) -> SummedPart:
+        """Return the sums of a partition."""
+        if not self.moments:
+            count = len(nw.from_native(table, eager_only=True))
+            return SummedPart((np.array([count], dtype=np.int64),))
+        return SummedPart(tuple(m.evaluate(self.policy, table) for m in self.moments))
+
+
+@dataclass(frozen=True, eq=False)
+class HostedRows:
+    """A hosted table whose rows were counted, in the place of a table in memory."""
+
+    data: Any
+    policy: Policy
+    n_rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.policy.unit is not None:
+            raise CorrDPError(
+                f"rows of one unit ({self.policy.unit!r}) may lie in several "
+                f"partitions of a {type(self.data).__name__}. Bring the rows to one "
+                "machine."
+            )
+        names = [feature.name for feature in self.policy.features][:1]
+        (counts,) = self._asked(PartSummer(self.policy, names))
+        object.__setattr__(self, "n_rows", int(counts[0]))
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def sums(self, moments: Sequence[Moment], view: Policy) -> list[IntArray]:
+        """Return the exact sums over all partitions, one array per moment.
+
+        Guarantee
+        ---------
+        As `Moment.evaluate` of all rows: whole numbers add up in any order
+        (`docs/theory/scale.md`, Proposition 4). Noise is added by the caller.
+        """
+        chosen = [type(m).__name__ for m in moments if isinstance(m, RankChoice)]
+        if chosen:
+            raise CorrDPError(
+                f"quantiles that are drawn look at all rows at once, and a "
+                f"{type(self.data).__name__} stays where it is. Pass "
+                "quantiles='counts', with declared bins."
+            )
+        columns = sorted(frozenset().union(*(moment.columns for moment in moments)))
+        if not columns:  # rows are counted, whatever they hold
+            columns = [view.features[0].name]
+        return self._asked(PartSummer(view, columns, tuple(moments)))
+
+    def _asked(self, make: PartSummer) -> list[IntArray]:
+        with hosted_parts(self.data, make) as parts:
+            answers = parts.ask(SumsOfPart())
+        return [
+            np.sum(sums, axis=0, dtype=np.int64) for sums in zip(*answers, strict=True)
+        ]
+
+
+def refuse_ledger(table: Any) -> None:
+    """Raise: a fingerprint reads the rows in their order, which engines lack."""
+    raise BudgetError(
+        f"a ledger knows a table by its rows in order, and a {type(table).__name__} "
+        "has none. Leave the ledger out and charge it by hand, or pass the files."
+    )

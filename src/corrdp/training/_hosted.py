@@ -1,0 +1,196 @@
+"""A table whose partitions others host: asked for sums, in the place of tiles.
+
+The driver never holds a tile. It asks how many rows there are, once paid for the sums
+of codes or of labels, and at every step for the gradient
+(`docs/theory/scale.md`, section 3).
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrdp._typing import FloatArray
+from corrdp.exceptions import CorrDPError
+from corrdp.policy import Block
+from corrdp.training._constant import LabelTotals, label_sums
+from corrdp.training._exact_sums import add_exact, rounded
+from corrdp.training._means import CodeTotals
+from corrdp.training._prepared_rows import PreparedRows, tile_order
+from corrdp.training._shards import Answer, GradientQuestion, added
+from corrdp.training._tiles import RowTiles
+from corrdp.training._tiling import Segment, cut_segments, tiling_layout
+from corrdp.training.kernels._choice import kernel_module
+from corrdp.training.losses import Loss
+
+Ask = Callable[[Any], list[Answer]]
+"""From a question to one answer of every partition."""
+
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, eq=False)
+class TiledPart:
+    """A partition as it is kept on a worker.
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+        Its rows; one without rows if there are none.
+    kernel : str
+        Which kernel the tiles are for: all workers must have that of the driver.
+    mark : int
+        Sum of keyed hashes of the rows: the same for the same rows in any order.
+    n_clipped : int
+        Rows outside the declared bounds, if they were counted.
+    """
+
+    segments: Sequence[Segment]
+    kernel: str
+    mark: int
+    n_clipped: int = 0
+
+
+def tiled_part(
+    batches: Iterable[tuple[FloatArray, NDArray[Any]]],
+    blocks: Sequence[Block],
+    *,
+    compiled: bool,
+    key: bytes,
+) -> TiledPart:
+    """Return a partition in tiles, from encoded rows and labels in batches.
+
+    `key` is drawn for each fit: marks are told to the driver and compared there.
+    """
+    marks = [0]
+
+    def marked() -> Iterable[tuple[FloatArray, NDArray[Any]]]:
+        for codes, labels in batches:
+            marks.append(_mark(codes, labels, key))
+            yield codes, labels
+
+    layout = tiling_layout(blocks)
+    segments = list(cut_segments(marked(), layout, compiled=compiled))
+    if not segments:  # a partition may be empty, a segment without rows adds nothing
+        none = np.empty((0, blocks[-1].stop)), np.empty(0)
+        segments = [Segment.of_rows(*none, layout, compiled=compiled)]
+    kernel = kernel_module(compiled).__name__
+    return TiledPart(segments, kernel, sum(marks) % 2**64)
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """Asks for the number of rows, of clipped rows if counted, and for the kernel."""
+
+    compiled: bool
+
+    def answer(self, part: TiledPart) -> Answer:
+        """Return both numbers; refuses if the worker lacks the driver's kernel."""
+        rows = sum(segment.tiles.n_rows for segment in part.segments)
+        same = part.kernel == kernel_module(self.compiled).__name__
+        return (np.array([rows, part.n_clipped, same], dtype=np.int64),)
+
+
+@dataclass(frozen=True)
+class CodeSums:
+    """Asks for the exact sum of the encoded rows."""
+
+    def answer(self, part: TiledPart) -> Answer:
+        """Return what one partition adds."""
+        return (add_exact([segment.code_sums for segment in part.segments]),)
+
+
+@dataclass(frozen=True)
+class LabelSums:
+    """Asks for the exact sum of the labels, or one count per label."""
+
+    loss: Loss
+
+    def answer(self, part: TiledPart) -> Answer:
+        """Return what one partition adds."""
+        sums = [label_sums(segment.labels, self.loss) for segment in part.segments]
+        return (add_exact(sums),)
+
+
+@dataclass(frozen=True, eq=False)
+class PartGradient:
+    """Asks a partition for the gradient sum over all of its segments."""
+
+    question: GradientQuestion
+
+    def answer(self, part: TiledPart) -> Answer:
+        """Return what one partition adds."""
+        return added([self.question.answer(s.tiles) for s in part.segments])
+
+
+class HostedTable:
+    """A table of partitions that are asked; see `TiledTable`, in whose place it is.
+
+    Parameters
+    ----------
+    ask : callable
+        One answer of every partition to a question, in their order.
+    blocks : sequence of Block
+        Blocks of the encoder.
+    compiled : bool
+        For which kernel tiles were cut.
+
+    Guarantee
+    ---------
+    Answers are exact and summed exactly; noise is added to totals by whoever asks
+    (`docs/theory/scale.md`, Propositions 1, 3 and 4).
+    """
+
+    def __init__(self, ask: Ask, blocks: Sequence[Block], *, compiled: bool) -> None:
+        self._ask, self._compiled = ask, compiled
+        self._layout = tiling_layout(blocks)
+        self._n_codes = blocks[-1].stop
+        facts = np.array([answer[0] for answer in ask(PartFacts(compiled))])
+        if not facts[:, 2].all():
+            raise CorrDPError(
+                "some workers have another kernel than this process: numba must be "
+                "installed on all or on none. pip install corrdp[fast] there."
+            )
+        self.n_rows, self.n_clipped = (int(facts[:, i].sum()) for i in (0, 1))
+        if self.n_rows == 0:
+            raise CorrDPError("the table has no rows. Pass a table with at least one.")
+
+    @cached_property
+    def totals(self) -> CodeTotals:
+        """Sum of the encoded rows."""
+        total = add_exact([answer[0] for answer in self._ask(CodeSums())])
+        return CodeTotals(rounded(total), self.n_rows)
+
+    def label_totals(self, loss: Loss) -> LabelTotals:
+        """Return the sum of the labels, or one count per label."""
+        total = add_exact([answer[0] for answer in self._ask(LabelSums(loss))])
+        return LabelTotals(rounded(total), self.n_rows)
+
+    def total(self, question: GradientQuestion) -> Answer:
+        """Return the sum of the answers of all partitions, each counted once."""
+        return added(self._ask(PartGradient(question)))
+
+    def prepared(self, host: Any = None) -> PreparedRows:
+        """Return the rows as training asks them: tiles without rows, and a host."""
+        del host  # it is its own
+        order = tile_order(self._layout)
+        none = RowTiles.from_codes(
+            np.empty((0, self._n_codes)), np.empty(0), self._layout, order, tile_rows=1
+        )
+        return PreparedRows(none, order, self._compiled, self)
+
+
+def _mark(codes: FloatArray, labels: NDArray[Any], key: bytes) -> int:
+    """Return the sum of a keyed hash of every row, which no order of rows changes."""
+    numbers = np.column_stack([codes, labels.astype(np.float64)])
+    words = hashlib.shake_256(key).digest(8 * numbers.shape[1])
+    factors = np.frombuffer(words, dtype=np.uint64) | np.uint64(1)
+    with np.errstate(over="ignore"):
+        hashes = (numbers.view(np.uint64) * factors).sum(axis=1, dtype=np.uint64)
+        hashes = (hashes ^ (hashes >> np.uint64(29))) * _MIXER
+        hashes ^= hashes >> np.uint64(32)
+        return int(hashes.sum(dtype=np.uint64))

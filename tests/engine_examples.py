@@ -1,0 +1,110 @@
+"""An engine of this process that loses, repeats and delays; questions that kill.
+
+`HeldTable` is known to `corrdp.engines` where a test registers it (`register`); real
+engines are tested with `Deadly` questions, which end the worker that is asked.
+"""
+
+import hashlib
+import os
+import pickle
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from corrdp.engines import HostedParts, _kinds, answered, made
+
+MARKER = "M4RK3R"
+
+
+@dataclass
+class HeldTable:
+    """Partitions that a pretended engine holds, and what it does to replies."""
+
+    parts: list
+    trouble: object = staticmethod(lambda step, replies: replies)
+    remade: dict = field(default_factory=dict)
+
+    @property
+    def columns(self):
+        return list(self.parts[0].columns)
+
+
+class HereEngine:
+    """Hosts partitions in this process; everything passes through pickle."""
+
+    closed = 0
+
+    def __init__(self, table):
+        self._table = table
+
+    def start(self, make):
+        make = pickle.loads(pickle.dumps(make))
+        self._make, self._kept = make, [made(make, p) for p in self._table.parts]
+        return len(self._kept)
+
+    def replies(self, step, question):
+        for place, rows in self._table.remade.get(step, {}).items():
+            self._kept[place] = made(self._make, rows)
+        question = pickle.loads(pickle.dumps(question))
+        replies = [answered(p, i, step, question) for i, p in enumerate(self._kept)]
+        yield from self._table.trouble(step, replies)
+
+    def close(self):
+        type(self).closed += 1
+
+
+def register(monkeypatch):
+    """Make `HeldTable` a table that is hosted."""
+    monkeypatch.setitem(
+        _kinds._ENGINES, f"{__name__}.HeldTable", lambda table, _: HereEngine(table)
+    )
+
+
+def bits(model):
+    """Return the weights of a fitted model as bytes."""
+    return np.append(model.coef_, model.intercept_).tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Deadly:
+    """A question that ends the worker that is asked it first, as kill -9 does.
+
+    The file says whether that has happened, so that nothing depends on time.
+    """
+
+    question: object
+    path: Path
+
+    def answer(self, part):
+        try:
+            self.path.touch(exist_ok=False)
+        except FileExistsError:
+            return self.question.answer(part)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def deadly_steps(monkeypatch, directory, steps):
+    """Let a worker die in the given questions, counted from 1; return what died."""
+    ask = HostedParts.ask
+    asked = [0]
+
+    def deadly(self, question):
+        asked[0] += 1
+        if asked[0] in steps:
+            question = Deadly(question, Path(directory) / f"died-{asked[0]}")
+        return ask(self, question)
+
+    monkeypatch.setattr(HostedParts, "ask", deadly)
+    return lambda: sorted(int(p.name.split("-")[1]) for p in directory.glob("died-*"))
+
+
+def quote_a_row(part):
+    """Raise what a careless reader raises."""
+    raise ValueError(f"a row: {MARKER}")
+
+
+def digest(counts):
+    """Return a hash of counted tables."""
+    return hashlib.sha256(b"".join(t.tobytes() for t in counts.tables)).hexdigest()
