@@ -11,6 +11,7 @@ CORRDP_DATA_DIR/foreign. Writes docs/results/new_user.json and its table.
 import argparse
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 SAVED = ROOT / "docs" / "results" / "new_user.json"
 PAGE = SAVED.with_suffix(".inc")
 MOST_COMMANDS = 7
+Took = dict[str, float]
 
 
 def readme_commands() -> tuple[str, list[str]]:
@@ -53,40 +55,47 @@ def typed_for(name: str, data: Path) -> list[list[str]]:
     return [words[1:] for words in typed if words[1] in wanted]
 
 
-def install(folder: Path) -> float:
-    """Install as the README says; return the seconds."""
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+def timed(words: list[str], folder: Path) -> Took:
+    """Run a command; return the seconds that passed, and those of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
+    subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    passed = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    worked = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": round(passed, 1), "processor_seconds": round(worked, 1)}
+
+
+def install(folder: Path) -> Took:
+    """Install as the README says; return how long that took."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     words = shlex.split(readme_commands()[0])
     pip = [str(folder / "bin" / "pip"), "install", "--quiet", *words[2:]]
-    subprocess.run(pip, check=True, cwd=ROOT)
-    return time.perf_counter() - started
+    return timed(pip, ROOT)
 
 
-def path_of(
-    name: str, command: Path, folder: Path, installed: float
-) -> list[tuple[str, float]]:
-    """Return every command that a new user types for a table, and its seconds."""
-    done = [("pip install", installed)]
+def path_of(name: str, command: Path, folder: Path, installed: Took) -> dict[str, Took]:
+    """Return every command that a new user types for a table, and how long it took."""
+    done = {"pip install": installed}
     for words in typed_for(name, Path(os.environ["CORRDP_DATA_DIR"]) / "foreign"):
-        started = time.perf_counter()
-        run = [str(command), *words]
-        subprocess.run(run, cwd=folder, check=True, capture_output=True)
-        done.append((" ".join(["corrdp", words[0]]), time.perf_counter() - started))
+        done[f"corrdp {words[0]}"] = timed([str(command), *words], folder)
     return done
 
 
-def page(found: dict[str, dict[str, float]]) -> str:
+def page(found: dict[str, dict[str, Took]]) -> str:
     """Return the table of the documentation."""
     steps = list(next(iter(found.values())))
     lines = [
         f"| table | commands | {' | '.join(steps)} | in all |",
         "|---|---|" + "---|" * (len(steps) + 1),
     ]
-    for name, seconds in found.items():
-        shown = " | ".join(f"{seconds[step]:.1f} s" for step in steps)
-        total = sum(seconds.values())
-        lines.append(f"| {name} | {len(seconds)} | {shown} | {total:.0f} s |")
+    for name, took in found.items():
+        total = {key: sum(took[step][key] for step in steps) for key in took[steps[0]]}
+        shown = [
+            f"{one['seconds']:.0f} ({one['processor_seconds']:.0f})"
+            for one in (*(took[step] for step in steps), total)
+        ]
+        lines.append(f"| {name} | {len(took)} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -104,7 +113,7 @@ def main() -> None:
                 done = path_of(name, command, Path(folder), installed)
             if len(done) > MOST_COMMANDS:
                 raise SystemExit(f"{name}: more than {MOST_COMMANDS} commands")
-            found[name] = {step: round(seconds, 1) for step, seconds in done}
+            found[name] = done
     SAVED.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     PAGE.write_text(page(found), encoding="utf-8")
     print(page(found))

@@ -33,8 +33,9 @@ Synthetic tables: the same code under ordinary differential privacy, leakage dec
 ## From an empty environment to a certificate
 
 The commands of the README, typed by `python benchmarks/new_user_path.py` for three
-tables that it does not know; roles are all that a person says. Installing waits for the
-network, and all of it ran beside other work.
+tables that it does not know; roles are all that a person says. Seconds that passed, and
+in brackets those of the processor: it ran beside much other work on the same two cores,
+so the latter say more. Installing also waits for the network.
 
 ```{include} results/new_user.inc
 ```

@@ -71,13 +71,31 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TaskProgressColumn(show_speed=True),
+        TaskProgressColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        task = progress.add_task(what, total=None, rate="")
+
+        def tell(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+            speed = progress.tasks[task].speed
+            progress.update(task, rate=rate_words(speed))
+
+        yield tell
+
+
+def rate_words(per_second: float | None) -> str:
+    """Return a rate as people read it: by the second, or by the minute if slow."""
+    if not per_second:
+        return ""
+    if per_second >= 100.0:
+        return f"{per_second:,.0f}/s"
+    if per_second >= 1.0:
+        return f"{per_second:.3g}/s"
+    return f"{60.0 * per_second:.3g}/min"
 
 
 @contextmanager

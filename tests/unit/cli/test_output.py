@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from corrdp._files import write_text
-from corrdp.cli._output import counting, results, working
+from corrdp.cli._output import counting, rate_words, results, working
 from corrdp.exceptions import CorrDPError
 
 
@@ -57,4 +57,14 @@ def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys):
     assert captured.out == ""
     assert "Training" in captured.err
     assert "Sweeping" in captured.err
+    assert "50%" in captured.err
+    assert "1/2" in captured.err
     assert ":" not in captured.err.split("Sweeping")[0]  # no clock beside private work
+
+
+@pytest.mark.parametrize(
+    ("per_second", "words"),
+    [(None, ""), (0.0, ""), (2.5, "2.5/s"), (0.5, "30/min"), (12_345.0, "12,345/s")],
+)
+def test_a_rate_is_told_as_people_read_it(per_second, words):
+    assert rate_words(per_second) == words
