@@ -82,14 +82,19 @@ class PoissonLoader:
         """
         if self.rate is None:
             return self._hand_out(self.features, self.labels)
+        index = self._sample().to(self.features.device)
+        return self._hand_out(
+            self.features.index_select(0, index), self.labels.index_select(0, index)
+        )
+
+    def _sample(self) -> Tensor:
+        """Return the numbers of the rows of a new batch."""
+        assert self.rate is not None
         count = self._generator.binomial(self.n_rows, self.rate)
         chosen = self._generator.choice(
             self.n_rows, size=count, replace=False, shuffle=False
         )
-        index = torch.from_numpy(chosen).to(self.features.device)
-        return self._hand_out(
-            self.features.index_select(0, index), self.labels.index_select(0, index)
-        )
+        return torch.from_numpy(chosen)
 
     def take_back(self, features: Tensor, labels: Tensor) -> None:
         """Accept a batch that was drawn here, once and unchanged, or raise.

@@ -1,7 +1,9 @@
 """Train a PyTorch module under a policy."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ from corrdp.torch._optimizer import PrivateOptimizer
 from corrdp.torch._planning import plan_network
 from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
+from corrdp.torch._ranks import Ranks, ShardedLoader
 from corrdp.torch._refusals import refuse_unsupported
 from corrdp.torch._terms import ReleaseTerms
 from corrdp.training import central_reference
@@ -80,6 +83,7 @@ def make_private(
     reference: FloatArray | None = None,
     code_scale: FloatArray | None = None,
     residual_bound: float | None = None,
+    distributed: str | None = None,
     random_state: int | None = None,
 ) -> PrivateTraining:
     """Return a module, an optimizer and a loader that train under a policy.
@@ -148,6 +152,9 @@ def make_private(
         by their features and not by how wrong the module is about them, which bends
         what is learned. ``2 ** 0.5`` for cross-entropy, whose gradients are never
         longer. By default gradients are clipped as in ordinary DP-SGD.
+    distributed : {"shards", "copies"}, optional
+        Under an initialized group of several processes: whether each was given records
+        of its own, or all the same table, of which each takes a part.
     random_state : int, optional
         Replayable noise, for research; the certificate says so.
 
@@ -185,7 +192,8 @@ def make_private(
     """
     features, labels, loader_batch = rows_of(data)
     refuse_unsupported(module, optimizer, features, policy, method)
-    n_rows = len(features)
+    ranks, features, labels = Ranks.joined(distributed, features, labels)
+    n_rows = len(features) if ranks is None else ranks.n_rows
     expected = loader_batch if batch_size is None else batch_size
     rate, n_steps = _schedule(n_rows, expected, epochs)
     if noise_multiplier is not None:
@@ -258,14 +266,31 @@ def make_private(
         if noise_multiplier is None
         else plan_given_noise(facts, noise_multiplier)
     )
-    has_random_layers = probe_independence(module, layers, loss, features, labels)
-    if is_encoded:
-        moved = (center, code_scale) if code_scale is not None else ()
-        check_codes(features, blocks, *moved)
+    with ranks.together() if ranks is not None else nullcontext():
+        has_random_layers = probe_independence(module, layers, loss, features, labels)
+        if is_encoded:
+            moved = (center, code_scale) if code_scale is not None else ()
+            check_codes(features, blocks, *moved)
     generator = noise_generator(random_state)
-    loader = PoissonLoader(
-        features, labels, rate=rate, n_steps=n_steps, generator=generator
-    )
+    if ranks is None:
+        loader = PoissonLoader(
+            features, labels, rate=rate, n_steps=n_steps, generator=generator
+        )
+    else:
+        ranks.check_same(json.dumps(plan.to_json(), sort_keys=True))
+        ranks.share_module(module)
+        if not ranks.is_first:  # draws masks of random layers, and nothing else
+            generator = noise_generator(
+                random_state, purpose=f"masks of rank {ranks.rank}"
+            )
+        loader = ShardedLoader(
+            features,
+            labels,
+            ranks=ranks,
+            rate=rate,
+            n_steps=n_steps,
+            generator=generator,
+        )
     terms = ReleaseTerms(
         policy=policy,
         budget=budget,
@@ -289,6 +314,7 @@ def make_private(
             if max_physical_batch_size is None
             else check_count("max_physical_batch_size", max_physical_batch_size)
         ),
+        ranks=ranks,
     )
     return PrivateTraining(private, PrivateOptimizer(optimizer, private), loader)
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,11 +19,14 @@ from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._randomness import LayerRandomness
+from corrdp.torch._ranks import Ranks
 from corrdp.torch._refusals import refuse_autocast
 from corrdp.torch._released import ReleasedGradients
 from corrdp.torch._residuals import Room, bounded_residuals
 from corrdp.torch._rows import all_finite, same_values
 from corrdp.torch._terms import ReleaseTerms
+
+_ALONE = nullcontext()  # where no other process waits
 
 
 @dataclass(slots=True)
@@ -73,6 +77,8 @@ class PrivateModule(nn.Module):
         Whether the module draws random numbers.
     max_rows : int, optional
         Most rows of one pass; larger batches are taken in parts.
+    ranks : Ranks, optional
+        The processes that hold the rows, if they are several.
 
     Guarantee
     ---------
@@ -93,8 +99,10 @@ class PrivateModule(nn.Module):
         generator: np.random.Generator,
         has_random_layers: bool = True,
         max_rows: int | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         super().__init__()
+        self._ranks = ranks
         self.module = module
         self.plan = plan
         self.terms = terms
@@ -181,16 +189,20 @@ class PrivateModule(nn.Module):
                 f"all n_steps={self.plan.noise.n_steps} planned steps are spent. Plan "
                 "a longer training from the start; its budget is split among all steps."
             )
-        self._loader.take_back(features, labels)
+        ranks = self._ranks
+        with _ALONE if ranks is None else ranks.together():
+            self._loader.take_back(features, labels)
         progress.steps_charged += 1
         if not progress.reference_is_known:
             self._release_reference()
-        if features.shape[0] == 0:
-            self._sum.zero_()
-        else:
-            self._add_parts(features, labels)
-        gradient = self.noisy_sum(self._sum).div_(self._expected_batch)
-        self._released.place(gradient)
+        with _ALONE if ranks is None else ranks.together():
+            self._add_batch(features, labels)
+        if ranks is not None:
+            self._sum.copy_(ranks.total(self._sum))
+        gradient = self._sum
+        if ranks is None or ranks.is_first:
+            gradient = self.noisy_sum(self._sum).div_(self._expected_batch)
+        self._released.place(gradient if ranks is None else ranks.sent(gradient))
         progress.gradient_is_fresh = True
 
     def noisy_sum(self, total: Tensor) -> Tensor:
@@ -233,6 +245,11 @@ class PrivateModule(nn.Module):
         ---------
         Holds however many steps are taken (`docs/theory/networks.md`, section 4).
         """
+        if self._ranks is not None and not self._ranks.is_first:
+            raise CorrDPError(
+                f"rank {self._ranks.rank} of the training draws no noise and certifies "
+                "nothing. Ask rank 0."
+            )
         return self.terms.certify(self.plan)
 
     def epsilon_so_far(self, class_name: str | None = None) -> float:
@@ -330,8 +347,22 @@ class PrivateModule(nn.Module):
 
     def _release_reference(self) -> None:
         assert self.plan.reference is not None
-        released = self.plan.reference.release(self._loader.features, self._generator)
-        self.use_reference(torch.as_tensor(released))
+        plan, ranks, rows = self.plan.reference, self._ranks, self._loader.features
+        if ranks is None:
+            self.use_reference(torch.as_tensor(plan.release(rows, self._generator)))
+            return
+        total = ranks.total(torch.as_tensor(plan.total(rows))).numpy()
+        released = np.zeros_like(plan.center)
+        if ranks.is_first:
+            released = plan.release_total(total, ranks.n_rows, self._generator)
+        self.use_reference(ranks.sent(torch.as_tensor(released)))
+
+    def _add_batch(self, features: Tensor, labels: Tensor) -> None:
+        """Sum up a batch, which may be empty."""
+        if features.shape[0] == 0:
+            self._sum.zero_()
+        else:
+            self._add_parts(features, labels)
 
     def _add_parts(self, features: Tensor, labels: Tensor) -> None:
         """Sum up a batch, in parts if it has more rows than one pass may have."""
@@ -372,7 +403,7 @@ class PrivateModule(nn.Module):
                 room = Room.of(parts, n_rows)
                 backprops = capture.backprops(outputs, signal)
             else:
-                backprops = capture.backprops(losses.sum())
+                backprops = capture.backprops(losses, torch.ones_like(losses))
         activations = capture.activations()
         self._check_entry(capture, features, pristine)
         reference = None

@@ -61,10 +61,30 @@ class ReferencePlan:
         row is drawn into the domain first, whatever it holds. Drawing the mean towards
         the center and into the domain is post-processing.
         """
-        own, n_rows = self.columns, len(features)
-        total = np.concatenate(
+        return self.release_total(self.total(features), len(features), generator)
+
+    def total(self, features: Tensor) -> FloatArray:
+        """Return the sum of sensitive codes, each row drawn into the domain first.
+
+        Guarantee
+        ---------
+        None: what is returned is not private. A row moves it as
+        `docs/theory/networks.md`, section 3, says.
+        """
+        return np.concatenate(
             [projected(self._codes(features, b), b).sum(axis=0) for b in self.blocks]
         )
+
+    def release_total(
+        self, total: FloatArray, n_rows: int, generator: np.random.Generator
+    ) -> FloatArray:
+        """Return what `release` does, of a sum over all rows.
+
+        Guarantee
+        ---------
+        That of `release` (`docs/theory/networks.md`, section 3).
+        """
+        own = self.columns
         noisy = total + self.deviation * generator.standard_normal(own.size)
         middle = central_reference(self.blocks)[own]
         width = [block.stop - block.start for block in self.blocks]

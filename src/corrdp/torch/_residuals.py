@@ -68,7 +68,9 @@ def bounded_residuals(
             f"example, got {type(outputs).__name__}. Return one, or leave "
             "residual_bound=None."
         )
-    (residuals,) = torch.autograd.grad(losses.sum(), outputs, retain_graph=True)
+    (residuals,) = torch.autograd.grad(
+        losses, outputs, torch.ones_like(losses), retain_graph=True
+    )
     norms = row_norms(residuals.flatten(1))
     parts = norms / bound
     scale = parts.reciprocal().clamp_max_(1.0)
