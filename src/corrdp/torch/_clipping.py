@@ -19,6 +19,7 @@ from corrdp.torch._rows import (
     scaled_outer_sum,
     shrinking_factors,
 )
+from corrdp.torch._towers import SecondPass, TowerClipper
 
 Parameters = Mapping[tuple[str, str], Tensor]
 
@@ -62,6 +63,11 @@ class GroupClipper:
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
+        self._towers = TowerClipper(layers, layout)
+        for layer in layers:
+            if layer.name in layout.towers:  # by a rule of their own
+                for key in layer.parameters:
+                    del self._groups[layer.name, key]
 
     def add_sum(
         self,
@@ -72,6 +78,7 @@ class GroupClipper:
         *,
         check_finite: bool = True,
         room: Room | None = None,
+        second_passes: Mapping[str, SecondPass] | None = None,
     ) -> None:
         """Write the clipped sum of every parameter into `out`.
 
@@ -89,6 +96,8 @@ class GroupClipper:
             a norm may make the sum NaN instead of contributing nothing.
         room : Room, optional
             Part of the clipping norms that every example may use; all by default.
+        second_passes : mapping of str to SecondPass, optional
+            What layers of towers were given and got at the reference.
         """
         gradients = {
             layer.name: _example_gradients(
@@ -101,6 +110,8 @@ class GroupClipper:
             if layer.name not in self._linear or activations[layer.name].ndim != 2
         }
         with torch.inference_mode():  # nothing in here is differentiated
+            if second_passes:
+                self._towers.write_sums(backprops, second_passes, out, room=room)
             norms = self._norms(activations, backprops, gradients)
             broken = _not_finite(norms) if check_finite else {}
             factors = {

@@ -69,6 +69,8 @@ class NetworkPlanInputs:
     residual_bound : float
         Largest gradient of one loss at the module's output, in whose units gradients
         are clipped; infinite for plain clipping.
+    towers : tuple of str
+        Names of layers that sensitive features join only after.
     """
 
     layers: tuple[Layer, ...]
@@ -87,6 +89,7 @@ class NetworkPlanInputs:
     code_scale: FloatArray | None = None
     spent: tuple[Component, ...] = ()
     residual_bound: float = math.inf
+    towers: tuple[str, ...] = ()
 
     @property
     def expected_batch(self) -> float:

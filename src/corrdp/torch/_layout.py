@@ -84,6 +84,9 @@ class NetworkLayout:
         Largest norm of the gradient of one example's loss at the module's output; an
         example whose gradient there is shorter has proportionally shorter clipping
         norms. Infinite for plain clipping.
+    towers : tuple of str
+        Names of linear layers that sensitive features join only after, and whose
+        influence bounds are kept by a rule of their own.
     """
 
     groups: tuple[ParameterGroup, ...]
@@ -94,6 +97,7 @@ class NetworkLayout:
     reference: FloatArray
     sensitive_features: frozenset[str] = frozenset()
     residual_bound: float = math.inf
+    towers: tuple[str, ...] = ()
 
     @property
     def bounds_residuals(self) -> bool:

@@ -35,6 +35,7 @@ from corrdp.torch._probe import probe_independence
 from corrdp.torch._ranks import Ranks, ShardedLoader
 from corrdp.torch._refusals import refuse_unsupported
 from corrdp.torch._terms import ReleaseTerms
+from corrdp.torch._towers import check_towers
 from corrdp.training import central_reference
 
 
@@ -80,6 +81,7 @@ def make_private(
     fall_back: bool = True,
     input_layer: str | None = None,
     group_by: str = "role",
+    towers: Sequence[str] = (),
     reference: FloatArray | None = None,
     code_scale: FloatArray | None = None,
     residual_bound: float | None = None,
@@ -137,6 +139,10 @@ def make_private(
         Name of the linear layer that reads the encoded columns.
     group_by : {"role", "feature"}
         How the input columns are grouped.
+    towers : sequence of str
+        Names of linear layers, or of modules that hold them, that sensitive columns
+        join only after. Their influence on all of these layers is bounded, instead of
+        on the input columns of one layer.
     reference : array of float, shape (n_columns,), optional
         Public values that stand for sensitive columns in the second pass; the center
         of their codes.
@@ -248,6 +254,7 @@ def make_private(
         clip_norm=check_real("clip_norm", clip_norm, lower=0.0, open_lower=True),
         input_layer=input_layer,
         by_feature=group_by == "feature",
+        towers=tuple(towers),
         code_scale=code_scale,
         spent=tuple(spent),
         residual_bound=(
@@ -271,6 +278,8 @@ def make_private(
         if is_encoded:
             moved = (center, code_scale) if code_scale is not None else ()
             check_codes(features, blocks, *moved)
+        if plan.layout.towers:
+            check_towers(module, layers, plan.layout, features)
     generator = noise_generator(random_state)
     if ranks is None:
         loader = PoissonLoader(

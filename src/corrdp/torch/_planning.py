@@ -13,6 +13,7 @@ from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import (
+    WEIGHT,
     NetworkLayout,
     ParameterGroup,
     flat_layout,
@@ -21,6 +22,7 @@ from corrdp.torch._layout import (
 )
 from corrdp.torch._reference import plan_reference
 from corrdp.torch._theorem import theorem_plan
+from corrdp.torch._towers import tower_layout
 
 METHODS = ("corr", "layered", "standard")
 INPUT_SHARE = 2.0  # how much more room first-layer gradients are given
@@ -62,6 +64,11 @@ def plan_network(
             "Choose one."
         )
     if calibration is Calibration.THEOREM:
+        if facts.towers:
+            raise CorrDPError(
+                "calibration='theorem' knows the first layer alone. Leave towers out, "
+                "or choose calibration='certified'."
+            )
         return theorem_plan(facts, "corr" if method == "corr" else "standard")
     candidates = []
     if method != "corr" or fall_back:
@@ -132,6 +139,8 @@ def _layered(facts: NetworkPlanInputs) -> NetworkLayout:
 
 def grouped(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
     """Return groups that share the clipping norm by nominal size of gradients."""
+    if facts.towers:
+        return _towered(facts, influence)
     layout = grouped_layout(
         facts.layers,
         facts.blocks,
@@ -148,6 +157,21 @@ def grouped(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
         return replace(group, influence_bound=influence * group.clip_norm)
 
     return replace(layout, groups=tuple(bounded(group) for group in layout.groups))
+
+
+def _towered(facts: NetworkFacts, influence: float) -> NetworkLayout:
+    """Return layers that share the clipping norm, with bounds on those of towers."""
+    layout = tower_layout(facts.layers, facts.blocks, facts.reference, facts.towers)
+    nominal = {f"layer:{la.name}": _nominal_square(la) for la in facts.layers}
+    layout = _sharing_norm(layout, facts.clip_norm, nominal)
+    bounded = {layout.parameter_groups[name, WEIGHT] for name in layout.towers}
+    groups = tuple(
+        replace(group, influence_bound=influence * group.clip_norm)
+        if index in bounded
+        else group
+        for index, group in enumerate(layout.groups)
+    )
+    return replace(layout, groups=groups)
 
 
 def _sharing_norm(

@@ -25,6 +25,7 @@ from corrdp.torch._released import ReleasedGradients
 from corrdp.torch._residuals import Room, bounded_residuals
 from corrdp.torch._rows import all_finite, same_values
 from corrdp.torch._terms import ReleaseTerms
+from corrdp.torch._towers import SecondPass
 
 _ALONE = nullcontext()  # where no other process waits
 
@@ -406,9 +407,14 @@ class PrivateModule(nn.Module):
                 backprops = capture.backprops(losses, torch.ones_like(losses))
         activations = capture.activations()
         self._check_entry(capture, features, pristine)
-        reference = None
+        reference, second_passes = None, None
         if self._clips_influence:
-            reference = backprops[self._layout.input_layer][n_rows:]
+            entry = self._layout.input_layer
+            reference = backprops[entry][n_rows:] if entry else None
+            second_passes = {
+                name: SecondPass(activations[name][n_rows:], backprops[name][n_rows:])
+                for name in self._layout.towers
+            }
             activations = {name: rows[:n_rows] for name, rows in activations.items()}
             backprops = {name: rows[:n_rows] for name, rows in backprops.items()}
         # A look at every norm takes time, and a finite sum shows that none was needed.
@@ -420,6 +426,7 @@ class PrivateModule(nn.Module):
                 self._views,
                 check_finite=check_finite,
                 room=room,
+                second_passes=second_passes,
             )
             if all_finite(self._sum):
                 return
