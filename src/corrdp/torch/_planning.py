@@ -159,7 +159,7 @@ def grouped(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
     return replace(layout, groups=tuple(bounded(group) for group in layout.groups))
 
 
-def _towered(facts: NetworkFacts, influence: float) -> NetworkLayout:
+def _towered(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
     """Return layers that share the clipping norm, with bounds on those of towers."""
     layout = tower_layout(facts.layers, facts.blocks, facts.reference, facts.towers)
     nominal = {f"layer:{la.name}": _nominal_square(la) for la in facts.layers}
