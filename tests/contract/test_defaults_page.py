@@ -1,6 +1,7 @@
 """The tables of the page on defaults are those of the saved runs."""
 
 import json
+import math
 import runpy
 from pathlib import Path
 
@@ -21,4 +22,5 @@ def test_seeds_are_paired_with_the_runs_before():
         former = {(r["method"], r["epsilon"], r["seed"]) for r in before[name]["rows"]}
         own = {(r["method"], r["epsilon"], r["seed"]) for r in run["rows"]}
         assert own <= former, name
-        assert run["floor"] == before[name]["floor"]
+        # The same rows: least risks agree but for the rounding of a solver.
+        assert math.isclose(run["floor"], before[name]["floor"], rel_tol=1e-6), name
