@@ -18,7 +18,12 @@ from corrdp.auditing.targets import (
     theorem_challenges,
 )
 from corrdp.certificate import Calibration
-from corrdp.estimators import PrivateEstimator, PrivateNetwork, sampled_budget
+from corrdp.estimators import (
+    PrivateEstimator,
+    PrivateNetwork,
+    is_from_search,
+    sampled_budget,
+)
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Budget, allowed_epsilons, neighbor_classes
 from corrdp.synthesis import Synthesizer
@@ -88,6 +93,12 @@ def estimator_challenges(
     estimator (`docs/theory/audit.md`). Under ``theorem`` there are two claims per
     class: the nominal epsilon of the paper's formula, and what is provable.
     """
+    if is_from_search(estimator):
+        raise CorrDPError(
+            "the model is the best of a private search, and an audit repeats one fit: "
+            "it would measure another release. Audit an estimator with the budget of "
+            "a single fit (plan_.fit_budget of the search)."
+        )
     planned: Any = planned_estimator(estimator)
     deadline = deadline or Deadline()
     if isinstance(planned, PrivateNetwork):

@@ -12,7 +12,7 @@ from corrdp.estimators._mlp_regressor import MLPRegressor
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import read_model, write_model
 from corrdp.estimators._search import PrivateSearchCV
-from corrdp.estimators._search_plan import SearchPlan
+from corrdp.estimators._search_plan import SearchPlan, is_from_search
 from corrdp.estimators._shape import Shape
 from corrdp.estimators._sweep import SweepResult, sweep
 from corrdp.policy import Method
@@ -34,6 +34,7 @@ __all__ = [
     "Shape",
     "Solver",
     "SweepResult",
+    "is_from_search",
     "plan_evaluation",
     "read_model",
     "require_paid_leakage",

@@ -311,6 +311,14 @@ def _shares(
     )
 
 
+def is_from_search(model: Any) -> bool:
+    """Return whether a fitted model is what a search released."""
+    certificate = getattr(model, "certificate_", None)
+    return certificate is not None and any(
+        part.name == COMPONENT for part in certificate.components
+    )
+
+
 def candidate_of(
     template: PrivateLinearModel,
     settings: Mapping[str, Any],

@@ -9,7 +9,7 @@ from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
 from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
-from corrdp.exceptions import BudgetError, CorrDPError, PolicyError, UtilityWarning
+from corrdp.exceptions import BudgetError, CorrDPError, CorrDPWarning, PolicyError
 from corrdp.leakage import policy_read
 from corrdp.policy import Budget, Policy, protected_policy, without_knots
 
@@ -101,7 +101,7 @@ class Searchable(BuysLeakage):
         self._family = Family()
         with warnings.catch_warnings():
             # A warning per run would tell how many there were.
-            warnings.simplefilter("ignore", UtilityWarning)
+            warnings.simplefilter("ignore", CorrDPWarning)
             self._fit(X, y, check)
 
     @property

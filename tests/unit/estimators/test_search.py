@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from corrdp import audit
 from corrdp.accounting import (
     GaussianEvent,
     SelectedGaussianEvent,
@@ -230,6 +231,8 @@ def test_the_winner_states_the_price_of_the_search_and_cannot_be_fitted_again(tm
             again.estimator.set_params(epsilon=None)
         with pytest.raises(BudgetError, match="1 fit, epsilon 4"):
             again.fit(FRAME)
+    with pytest.raises(CorrDPError, match="best of a private search"):
+        audit(winner)
     winner.save(tmp_path / "model")
     loaded = LogisticRegression.load(tmp_path / "model")
     assert loaded.certificate_ == made.certificate_
