@@ -1,6 +1,6 @@
 """Engines: tables that a cluster holds, asked where they are.
 
-Dask keeps the partitions of a table on its workers. A partition is made into
+Dask and Ray keep the partitions of a table on their workers. A partition is made into
 something that answers questions with integers (`Maker`, `Question`); the driver adds
 one answer of each (`HostedParts`), and whatever is private happens there, afterwards.
 No row is fetched, and no noise is drawn on a worker (`docs/theory/scale.md`).

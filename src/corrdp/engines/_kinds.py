@@ -23,7 +23,7 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
 
     Parameters
     ----------
-    data : dask.dataframe.DataFrame
+    data : dask.dataframe.DataFrame or ray.data.Dataset
         Private rows.
     make : Maker
         What becomes of a partition on its worker.
@@ -50,7 +50,8 @@ def _kind(data: Any) -> str | None:
 
 
 def _names(data: Any) -> list[str]:
-    return [str(name) for name in data.columns]
+    names = data.columns
+    return [str(name) for name in (names() if callable(names) else names)]
 
 
 def _dask(data: Any, n_hosts: int | None) -> Engine:
@@ -60,4 +61,13 @@ def _dask(data: Any, n_hosts: int | None) -> Engine:
     return DaskEngine(data)
 
 
-_ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {"dask.DataFrame": _dask}
+def _ray(data: Any, n_hosts: int | None) -> Engine:
+    from corrdp.engines._ray import RayEngine
+
+    return RayEngine(data, n_hosts)
+
+
+_ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {
+    "dask.DataFrame": _dask,
+    "ray.Dataset": _ray,
+}

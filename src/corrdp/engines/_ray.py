@@ -1,0 +1,89 @@
+"""Ray hosts partitions in actors: a lost actor makes its blocks again."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from corrdp._validate import check_count
+from corrdp.engines._parts import Failed, Maker, Part, Question, Reply, answered, made
+
+_RETRIES = 3
+
+
+class BlockHost:
+    """Makes its blocks when it starts, and again when it is restarted; an actor.
+
+    Parameters
+    ----------
+    make : Maker
+        What becomes of a block.
+    places : sequence of int
+        Numbers of its blocks.
+    blocks : sequence of object references
+        Arrow tables in the object store, read here and not held.
+    """
+
+    def __init__(self, make: Maker, places: Sequence[int], blocks: Sequence[Any]):
+        import ray
+
+        self._kept: dict[int, Part | Failed] = {}
+        for place, block in zip(places, blocks, strict=True):
+            self._kept[place] = made(make, ray.get(block))
+
+    def answers(self, step: int, question: Question) -> list[Reply]:
+        """Return one reply of every block."""
+        return [answered(p, place, step, question) for place, p in self._kept.items()]
+
+
+class RayEngine:
+    """Blocks of a `ray.data.Dataset` in actors, which are restarted if they die.
+
+    Parameters
+    ----------
+    dataset : ray.data.Dataset
+        Private rows.
+    n_hosts : int, optional
+        Number of actors; one per processor of the cluster by default.
+    """
+
+    def __init__(self, dataset: Any, n_hosts: int | None) -> None:
+        self._dataset = dataset
+        self._n_hosts = None if n_hosts is None else check_count("n_jobs", n_hosts)
+        self._actors: list[Any] = []
+        self._blocks: list[Any] = []
+
+    def start(self, make: Maker) -> int:
+        """Bring the blocks into the object store, and actors to read them."""
+        import ray
+
+        rows = self._dataset.select_columns(list(make.columns)).materialize()
+        # Owned here for as long as actors may have to read them again.
+        self._blocks = rows.to_arrow_refs()
+        wanted = self._n_hosts or int(ray.cluster_resources().get("CPU", 1))
+        count = max(1, min(wanted, len(self._blocks)))
+        host = ray.remote(BlockHost).options(
+            max_restarts=-1, max_task_retries=_RETRIES, num_cpus=0
+        )
+        places = range(len(self._blocks))
+        self._actors = [
+            host.remote(make, places[i::count], self._blocks[i::count])
+            for i in range(count)
+        ]
+        return len(self._blocks)
+
+    def replies(self, step: int, question: Question) -> Iterator[Reply]:
+        """Ask every actor for all of its blocks."""
+        import ray
+
+        asked = ray.put(question)
+        waiting = [actor.answers.remote(step, asked) for actor in self._actors]
+        while waiting:
+            (ready,), waiting = ray.wait(waiting, num_returns=1)
+            yield from ray.get(ready)
+
+    def close(self) -> None:
+        """End the actors and let go of the blocks."""
+        import ray
+
+        for actor in self._actors:
+            ray.kill(actor, no_restart=True)
+        self._actors, self._blocks = [], []
