@@ -12,6 +12,7 @@ IMAGES = ROOT / "docs" / "images"
 ORDER = (
     "compare_with_ordinary_dp",
     "train_a_classifier",
+    "two_towers",
     "ask_questions",
     "what_an_epsilon_means",
 )
