@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from corrdp.policy import policy_blocks
-from corrdp.training import _sensitivity
 from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training.losses import LogisticLoss, MultinomialLoss, SquaredLoss
+from corrdp.training.sensitivity import _gradient
 from corrdp.training.sensitivity._corners import feature_geometries
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import Problem, corner_moves, small_policy, worst_ratio
@@ -50,7 +50,7 @@ def problem_of(loss, *, radius=math.inf, influence=math.inf, **options):
 def largest_use(problem, *, seeds=(0, 1), spreads=(0.0, 0.7, 3.0)):
     """Return by how much of the bound the worst pair of neighbors moves anything."""
     sensitivity = GradientSensitivity(problem.loss, problem.layout, problem.classes)
-    owner = np.array(sensitivity.owneres)
+    owner = np.array(sensitivity.row_classes)
     used = []
     for seed in seeds:
         rng = np.random.default_rng(seed)
@@ -93,7 +93,7 @@ def test_the_search_sees_a_curve_that_stands_still(monkeypatch):
             for geometry in feature_geometries(layout)
         )
 
-    monkeypatch.setattr(_sensitivity, "feature_geometries", unnamed)
+    monkeypatch.setattr(_gradient, "feature_geometries", unnamed)
     assert largest_use(problem_of(LogisticLoss()), seeds=(0,)) > 1.05
 
 
@@ -109,7 +109,7 @@ def test_the_search_sees_hats_taken_for_one_knot(monkeypatch):
             made.append(geometry)
         return tuple(made)
 
-    monkeypatch.setattr(_sensitivity, "feature_geometries", shrunk)
+    monkeypatch.setattr(_gradient, "feature_geometries", shrunk)
     assert largest_use(problem_of(LogisticLoss()), seeds=(0,)) > 1.05
 
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corrdp.policy import policy_blocks
-from corrdp.training import _sensitivity
 from corrdp.training._layout import (
     GradientGroup,
     GradientLayout,
@@ -29,6 +28,7 @@ from corrdp.training.losses import (
     SquaredLoss,
     UnclippedSquaredLoss,
 )
+from corrdp.training.sensitivity import _gradient
 from corrdp.training.sensitivity._corners import feature_geometries
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import (
@@ -263,7 +263,7 @@ def test_a_one_hot_diameter_of_one_is_caught(monkeypatch):
             for g in feature_geometries(layout)
         )
 
-    monkeypatch.setattr(_sensitivity, "feature_geometries", too_close)
+    monkeypatch.setattr(_gradient, "feature_geometries", too_close)
     assert found_in(problem) > 1.1
 
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from corrdp._random import noise_generator
 from corrdp.accounting import step_mu
-from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training import (
     Descent,
@@ -172,11 +171,3 @@ def test_sampling_and_the_papers_descent_have_no_epochs():
 
 def test_the_plan_says_how_long_epochs_are():
     assert "in epochs of 10" in model_of(solver="svrg").plan(4000).to_text()
-
-
-def test_an_audit_of_whole_gradients_refuses_differences():
-    """It would release every step at a price that few of them have paid."""
-    plan = example_plan().with_solver(SVRG)
-    path = np.zeros((10, plan.layout.n_columns))
-    with pytest.raises(CorrDPError, match="epoch_steps=10"):
-        DescentSteps(plan, path, noise_generator(0))

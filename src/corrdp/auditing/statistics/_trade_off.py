@@ -85,9 +85,9 @@ def is_too_many_correct(
     --------
     >>> claim = Claim.gaussian(1.0, delta=1e-5)
     >>> given = {"n_guesses": 1000, "n_canaries": 1000, "failure_probability": 0.01}
-    >>> is_too_many_correct(690, claim=claim, **given)  # of 691 to be expected
+    >>> is_too_many_correct(690, claim=claim, **given)  # 691 are to be expected
     False
-    >>> is_too_many_correct(750, claim=claim, **given)
+    >>> is_too_many_correct(970, claim=claim, **given)
     True
     """
     if claim.events is None or n_correct == 0:
