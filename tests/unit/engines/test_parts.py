@@ -1,5 +1,6 @@
 """One answer of every partition counts, whatever an engine does to replies."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
@@ -16,9 +17,16 @@ from corrdp.leakage import count_codes, estimate_leakage
 from corrdp.leakage._coding import iter_codes
 from corrdp.leakage._targets import count_layout, leakage_targets
 from corrdp.ledger import Ledger
-from corrdp.policy import Budget, CategoryDomain, Label, NumberDomain, Policy
+from corrdp.policy import (
+    Budget,
+    CategoryDomain,
+    Label,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+)
 from corrdp.queries import answer_queries
-from corrdp.training import CONSTANT
+from corrdp.training import CONSTANT, HostedTable, tiled_part
 from engine_examples import HeldTable, HereEngine, bits, digest, register
 from linear_model_examples import (
     example_frame,
@@ -108,10 +116,30 @@ def test_a_repeated_and_a_late_reply_count_once(expected):
     kept = []
 
     def trouble(step, replies):
+        earlier = list(kept)
         kept.extend(replies)
-        return [*reversed(kept), *replies]  # all of them again, later ones first
+        return [*earlier, *replies, *replies]  # late ones first, then each twice
 
     assert bits(_fitted(_held(trouble=trouble))) == expected
+
+
+def test_column_sums_tell_nothing_of_the_order_of_partitions():
+    numbers = (0.1, 0.2, 0.3)
+    assert sum(numbers) != sum(reversed(numbers))  # in floats
+    blocks = PolicyEncoder(Policy(example_policy().features[:1])).blocks_
+    parts = [
+        tiled_part(
+            [(np.array([[number]]), np.zeros(1))], blocks, compiled=False, key=b"k"
+        )
+        for number in numbers
+    ]
+    for held in (parts, parts[::-1]):
+        table = HostedTable(
+            lambda question, held=held: [question.answer(part) for part in held],
+            blocks,
+            compiled=False,
+        )
+        assert table.totals.sums.tolist() == [math.fsum(numbers)]
 
 
 @pytest.mark.parametrize("lost", [3, 4, 2 + STEPS])
