@@ -7,6 +7,8 @@ DEMO_DIR ?= demo-output
 LOCK := requirements/test.lock
 TORCH := $(shell grep '^torch==' $(LOCK))
 EXTRAS := docs,fast,files,lint,report,reproduce,sql,studio,test,torch
+# Engines ask for newer packages than the oldest that everything else runs with.
+ENGINES := dask,ray
 
 .PHONY: demo test coverage quick load mutants mutants-sample freeze lint types layers docs bench check
 .PHONY: lock oldest test-oldest test-newest wheel clean
@@ -80,7 +82,7 @@ $(VENV)/.demo: pyproject.toml $(LOCK) | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml $(LOCK) | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --constraint $(LOCK) $(TORCH)
-	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --editable ".[$(EXTRAS),$(ENGINES)]"
 	$(BIN)/python -m pip install --quiet --constraint $(LOCK) --no-deps opacus opt_einsum
 	touch $@ $(VENV)/.demo
 
