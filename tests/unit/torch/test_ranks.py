@@ -7,7 +7,6 @@ so that no port can be taken.
 import os
 import subprocess
 import sys
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -32,11 +31,7 @@ CHILD = "from unit.torch.test_ranks import serve; serve()"
 
 def join(address, rank):
     dist.init_process_group(
-        "gloo",
-        init_method=f"file://{address}",
-        rank=rank,
-        world_size=2,
-        timeout=timedelta(seconds=120),
+        "gloo", init_method=f"file://{address}", rank=rank, world_size=2
     )
 
 
