@@ -265,9 +265,9 @@ def test_what_no_curve_is_made_of_is_refused(options, message):
 
 
 def test_audits_attack_the_curves_that_were_fitted(fitted):
-    from corrdp.auditing._subjects import _planned
+    from corrdp.auditing._subjects import planned_estimator
 
-    again = _planned(fitted)
+    again = planned_estimator(fitted)
     knots = fitted.policy_.feature("age").domain.knots
     assert again.coded_policy(1000).feature("age").domain.knots == knots
     assert again.plan(1000).column_steps is not None

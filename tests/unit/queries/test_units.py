@@ -162,7 +162,9 @@ def test_the_number_of_units_is_public_and_that_of_rows_is_not(tmp_path):
         assert public_size(table, POLICY) == 40
         path = tmp_path / f"ledger{number}"
         ledger = Ledger.create(path, POLICY, budget=Budget(epsilon=3.0, delta=0.0))
-        result = answer_queries(table, POLICY, ["count()"], epsilon=1.0, ledger=ledger)
+        result = answer_queries(
+            table, POLICY, ["count()"], epsilon=1.0, ledger=ledger, random_state=0
+        )
         assert result.answers[0].ask == "count()"
         assert result.answers[0].sampling_radius is None
         assert result.answers[0].radius > 0.0
