@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 NOTHING_LEARNED = 0.82  # of what a model can gain: beyond it a constant is returned
 WORTH_TRAINING = 0.5  # named in warnings as the least that is worth the budget
-BAND = 2.0  # four of five measured cells lie within this factor (docs/defaults.md)
+BAND = 2.0  # about two in three measured cells lie within it (docs/defaults.md)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Prediction:
 
     @property
     def band(self) -> tuple[float, float]:
-        """Bounds within which four of five measured cells were."""
+        """Bounds within which about two in three measured cells were."""
         return self.excess / BAND, self.excess * BAND
 
     @property
