@@ -25,7 +25,10 @@ edits stand in `tests/mutants/planted/`. Bugs that the audit must find by attack
 def mutants_page(rows: list[dict[str, str]]) -> str:
     """Return the page of a saved run."""
     killed = sum(row["verdict"] == "killed" for row in rows)
-    parts = [INTRODUCTION, f"In the saved run {killed} of {len(rows)} were killed.\n"]
+    said = (
+        f"In saved runs {killed} of {len(rows)} were killed; bugs that are planted and "
+    )
+    parts = [INTRODUCTION, said + "not listed have not been in one yet.\n"]
     for area, group in groupby(rows, key=lambda row: row["area"]):
         parts.append(f"\n## {area.capitalize()}\n\n")
         parts.append("| bug | what it breaks | file | verdict | test |\n")
