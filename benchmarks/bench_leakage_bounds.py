@@ -21,8 +21,7 @@ from corrdp.leakage import (
     metric_named,
     plan_leakage_release,
 )
-from corrdp.leakage.release._noise import release_tables
-from corrdp.leakage.release._noisy import noisy_leakages
+from corrdp.leakage.release._noise import noisy_leakages, release_tables
 from corrdp.leakage.release._request import LeakageRequest
 from corrdp.policy import CategoryDomain, Feature, NumberDomain, Policy
 

@@ -24,7 +24,7 @@ NAMES = [
 PLANTED = [
     ("accounting/_events.py", "from corrdp.policy import Budget", "numbers only"),
     ("theory/_checks.py", "import pandas", "numbers only"),
-    ("policy/_budget.py", "from corrdp.leakage import METRICS", "never back"),
+    ("policy/_neighbors.py", "from corrdp.leakage import METRICS", "never back"),
     ("attic/__init__.py", "", "never back"),
     ("training/_risk.py", "import corrdp.accounting._gaussian", "private modules"),
     ("torch/mlp.py", "from corrdp.training import _layout", "private modules"),

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from tests.command_runner import run
 
-from corrdp.cli._data import read_data
 from corrdp.estimators import LogisticRegression
-from corrdp.policy import Policy
+from corrdp.policy import Policy, read_declared
 
 ROLES = ("--target", "label", "--sensitive", "group", "--label", "public")
 RELEASE = ("--policy", "policy.toml", "--epsilon", 1, "--delta", 1e-5)
@@ -89,7 +88,7 @@ def test_training_sees_other_rows_as_before(folder, case):
     others = np.arange(N_ROWS) != ODD_ROW
 
     def encoded(name):
-        table = read_data(str(folder / f"{name}.csv"), policy)
+        table = read_declared(str(folder / f"{name}.csv"), policy)
         return np.column_stack(model.encode(table, table["label"]))
 
     np.testing.assert_array_equal(encoded("plain")[others], encoded(case)[others])

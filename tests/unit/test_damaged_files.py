@@ -10,8 +10,7 @@ import pytest
 
 from corrdp._json import Infinite, check_shape, digest, parse_json
 from corrdp.certificate import Certificate
-from corrdp.cli._describe import describe
-from corrdp.cli._models import load_estimator, read_leakage
+from corrdp.cli._models import describe, load_estimator, read_leakage
 from corrdp.estimators import LogisticRegression, sweep
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageTable, estimate_leakage

@@ -7,7 +7,7 @@ from corrdp.certificate._claims import (
     Component,
     LeakageClaim,
 )
-from corrdp.certificate._risk import (
+from corrdp.certificate._text import (
     RISK_SCOPE,
     class_risk,
     grouped_by,

@@ -29,11 +29,11 @@ from corrdp.certificate._claims import (
     LeakageClaim,
     proved_epsilon,
 )
-from corrdp.certificate._risk import class_risk
 from corrdp.certificate._text import (
     certificate_short_text,
     certificate_table,
     certificate_text,
+    class_risk,
 )
 from corrdp.certificate._verify import verify_certificate
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError

@@ -108,8 +108,8 @@ def _guess_membership(
 ) -> None:
     """Attack models that are trained on a table, and say how often it guessed right."""
     from corrdp.auditing import infer_membership
-    from corrdp.cli._data import read_data
     from corrdp.estimators import PrivateEstimator
+    from corrdp.policy import read_declared
 
     if table is None:
         raise CorrDPError("--research belongs to --membership TABLE. Pass both.")
@@ -125,7 +125,7 @@ def _guess_membership(
         )
     policy: Any = getattr(subject, "policy_", subject.policy)
     found = infer_membership(
-        subject, read_data(table, policy), research=True, random_state=seed
+        subject, read_declared(table, policy), research=True, random_state=seed
     )
     if out is not None:
         text = json.dumps(found.to_json(), indent=2, allow_nan=False)

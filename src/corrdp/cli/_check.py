@@ -26,12 +26,11 @@ def check(
 
     Example: corrdp check data.csv --policy policy.toml
     """
-    from corrdp.cli._data import read_all
-    from corrdp.policy import Policy
+    from corrdp.policy import Policy, read_declared
 
     declared = Policy.from_file(policy)
     with working("Reading the table"):
-        table = read_all(data, declared)
+        table = read_declared(data, declared, with_others=True)
         problems = table_problems(declared, table)
     notes = _notes(declared)
     mentioned = {feature.name for feature in declared.features}

@@ -56,12 +56,11 @@ def evaluate(
 
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
-    from corrdp.cli._data import read_data
     from corrdp.cli._models import load_estimator, read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_with_leakage
     from corrdp.estimators import plan_evaluation, require_paid_leakage
     from corrdp.ledger import open_ledger
-    from corrdp.policy import Budget
+    from corrdp.policy import Budget, read_declared
     from corrdp.queries import answer_plan
 
     model = load_estimator(directory)
@@ -76,7 +75,7 @@ def evaluate(
         leakage=known,
     )
     with working("Evaluating"):
-        rows = read_data(data, model.policy_)
+        rows = read_declared(data, model.policy_)
         plan = plan_evaluation(
             model,
             metrics=metric,

@@ -75,10 +75,10 @@ def init(
     Example: corrdp init data.csv --target readmitted --sensitive diagnosis,income
     --label public
     """
-    from corrdp.cli._data import read_texts
     from corrdp.cli._paid_bounds import paid_bounds
     from corrdp.cli._paying import ledger_choice
     from corrdp.policy import DraftWishes, Policy, draft_policy
+    from corrdp.tables import read_table
 
     if out.exists():
         raise CorrDPError(
@@ -103,7 +103,7 @@ def init(
     )
     certificate = None
     with working("Reading the table"):
-        rows = read_texts(data)
+        rows = read_table(data, number_columns=())
         text, draft = draft_policy(rows, wishes)
         if epsilon is not None:
             text, certificate = paid_bounds(

@@ -93,12 +93,11 @@ def leakage(
     Example: corrdp leakage data.csv --policy policy.toml --epsilon 0.1 --delta 1e-6
     --out leakage.json
     """
-    from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage
-    from corrdp.policy import Policy
+    from corrdp.policy import Policy, read_declared
 
     declared = Policy.from_file(policy)
     _refuse_without_use(source, ledger, leakage)
@@ -112,7 +111,7 @@ def leakage(
     payments: list[LeakagePayment] = []
     with working("Counting"):
         # One reading for fingerprint and counts; without a ledger, batches suffice.
-        rows = data if choice is None else read_data(data, declared)
+        rows = data if choice is None else read_declared(data, declared)
 
         def charge(plan: "NoisePlan") -> None:
             if choice is not None:

@@ -34,15 +34,15 @@ def predict(
 
     Example: corrdp predict model new.csv --out predictions.csv
     """
-    from corrdp.cli._data import read_data
     from corrdp.cli._models import load_estimator
+    from corrdp.policy import read_declared
 
     model = load_estimator(directory)
     labels = getattr(model, "classes_", ())
     if not spreadsheet_safe:
         _refuse_formulas(labels)
     with working("Predicting"):
-        rows = read_data(data, model.policy_, with_label=False)
+        rows = read_declared(data, model.policy_, with_label=False)
         columns = {"prediction": model.predict(rows).tolist()}
         if hasattr(model, "predict_proba"):
             chances = model.predict_proba(rows)

@@ -103,11 +103,10 @@ def query(
 
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
-    from corrdp.cli._data import read_data
     from corrdp.cli._models import read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_with_leakage
     from corrdp.ledger import open_ledger
-    from corrdp.policy import Budget, Policy
+    from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
         answer_plan,
         consistent_counts,
@@ -134,7 +133,7 @@ def query(
         leakage=known,
     )
     with working("Answering"):
-        rows = read_data(data, rules)
+        rows = read_declared(data, rules)
         plan = plan_queries(
             rules,
             questions or [],

@@ -47,7 +47,7 @@ def report(
 
     Example: corrdp report model --sweep sweep --out report.html
     """
-    from corrdp.cli._describe import read_summary
+    from corrdp.cli._models import read_summary
     from corrdp.report import (
         render_html,
         render_markdown,

@@ -34,14 +34,16 @@ def sample(
 
     Example: corrdp sample synthetic --rows 1000 --out more.csv
     """
-    from corrdp.cli._data import read_all
+    from corrdp.policy import read_declared
     from corrdp.synthesis import Synthesizer
 
     maker = Synthesizer.load(directory)
     with working("Drawing rows"):
         drawn = maker.sample(
             rows,
-            given=None if given is None else read_all(given, maker.policy_),
+            given=None
+            if given is None
+            else read_declared(given, maker.policy_, with_others=True),
             random_state=seed,
             output="pyarrow",
         )

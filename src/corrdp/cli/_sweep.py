@@ -48,9 +48,8 @@ def sweep(
     --out sweep
     """
     from corrdp import estimators
-    from corrdp.cli._data import read_data
     from corrdp.cli._models import policy_with, read_leakage
-    from corrdp.policy import Policy
+    from corrdp.policy import Policy, read_declared
 
     if not research:
         raise GuaranteeVoidError(
@@ -62,7 +61,7 @@ def sweep(
     declared = policy_with(known, declared)
     budgets = _numbers(epsilons)
     with results(out, private=True) as staging:
-        rows = read_data(data, declared)
+        rows = read_declared(data, declared)
         with counting("Training") as progress:
             result = estimators.sweep(
                 rows,

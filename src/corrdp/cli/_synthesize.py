@@ -86,12 +86,15 @@ def synthesize(
     Example: corrdp synthesize data.csv --policy policy.toml --epsilon 1 --delta 1e-6
     --out synthetic
     """
-    from corrdp.cli._data import read_data
-    from corrdp.cli._describe import write_summary
-    from corrdp.cli._models import policy_with, read_leakage, refuse_unstamped
+    from corrdp.cli._models import (
+        policy_with,
+        read_leakage,
+        refuse_unstamped,
+        write_summary,
+    )
     from corrdp.cli._paying import ledger_choice
     from corrdp.ledger import open_ledger
-    from corrdp.policy import Policy
+    from corrdp.policy import Policy, read_declared
     from corrdp.report import summarize, with_ledger
     from corrdp.synthesis import Synthesizer
 
@@ -120,7 +123,7 @@ def synthesize(
     )
     with results(out) as staging:
         with working("Reading the table"):
-            table = read_data(data, declared)
+            table = read_declared(data, declared)
         plan = maker.plan(table.num_rows)
         account = None
         if choice is not None:

@@ -85,19 +85,18 @@ def train(
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
-    from corrdp.cli._buying import buy_leakage
-    from corrdp.cli._data import read_data
-    from corrdp.cli._describe import describe, write_summary
     from corrdp.cli._models import (
+        describe,
         estimator_class,
         policy_with,
         read_leakage,
         refuse_unstamped,
+        write_summary,
     )
-    from corrdp.cli._paying import ledger_choice
+    from corrdp.cli._paying import buy_leakage, ledger_choice
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import Payment, refuse_unrecorded
-    from corrdp.policy import Policy
+    from corrdp.policy import Policy, read_declared
     from corrdp.report import with_ledger
 
     declared = Policy.from_file(policy)
@@ -142,12 +141,12 @@ def train(
     options: dict[str, Any] = {}
     if public_rows is not None:
         _refuse_public_rows(model)
-        options["public_rows"] = read_data(public_rows, declared)
+        options["public_rows"] = read_declared(public_rows, declared)
     with results(out, private=research) as staging:
         rows: Any = data  # read in batches, unless all rows are needed at once
         if research or buys or model is Model.MLP:
             with working("Reading the table"):
-                rows = read_data(data, declared)
+                rows = read_declared(data, declared)
         started = time.perf_counter()
         if buys:
             with working("Buying the leakage"):
@@ -190,7 +189,7 @@ def train(
                 "score_alone": fitted.public_score_,
             }
         if public_test is not None:
-            known = read_data(public_test, declared)
+            known = read_declared(public_test, declared)
             score = float(fitted.score(known, known[target]))
             measured.append(_measured(fitted, score, "public"))
             curve = _curve(fitted, known, target, "public")

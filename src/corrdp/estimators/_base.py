@@ -18,7 +18,6 @@ from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.estimators._fitting import (
     Charge,
     PrivateFit,
@@ -36,7 +35,7 @@ from corrdp.estimators._saving import (
     write_model,
 )
 from corrdp.estimators._searchable import Searchable
-from corrdp.estimators._tiled import RowsInBatches, opened_source
+from corrdp.estimators._tiled import RowsInBatches, count_clipped_rows, opened_source
 from corrdp.exceptions import (
     CorrDPError,
     PolicyError,

@@ -19,15 +19,22 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
 from corrdp.engines import is_hosted
-from corrdp.estimators._clipped import count_clipped_rows
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import Policy, PolicyEncoder, number_columns, read_declared
+from corrdp.policy import (
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    number_columns,
+    read_declared,
+)
 from corrdp.tables import (
     ForeignFileError,
     cache_key,
     files_of,
     is_source,
     iter_batches,
+    number_of,
+    read_columns,
 )
 from corrdp.training import (
     SegmentWorkers,
@@ -220,3 +227,21 @@ def _name(rows: RowsInBatches, key: bytes, *, compiled: bool) -> str | None:
             while chunk := file.read(_READ_BYTES):
                 keyed.update(chunk)
     return keyed.hexdigest()[:32]
+
+
+def count_clipped_rows(policy: Policy, X: Any) -> int:
+    """Return the number of rows with a number outside its declared bounds.
+
+    Guarantee
+    ---------
+    None: an exact count of private rows (`docs/theory/encoder.md` says what clipping
+    does). Estimators compute it in research mode only.
+    """
+    names = [feature.name for feature in policy.features]
+    outside: Any = False
+    for feature, column in zip(policy.features, read_columns(X, names), strict=True):
+        if isinstance(feature.domain, NumberDomain):
+            values = np.asarray([number_of(v) for v in column], dtype=np.float64)
+            low, high = feature.domain.lower, feature.domain.upper
+            outside = outside | (values < low) | (values > high)
+    return int(np.count_nonzero(outside))

@@ -7,7 +7,6 @@ from corrdp.ledger._certificates import (
     require_recorded,
     unpaid_events,
 )
-from corrdp.ledger._events import ConcentratedEvent
 from corrdp.ledger._ledger import Ledger, Receipt
 from corrdp.ledger._payment import (
     LeakagePayment,
@@ -18,7 +17,7 @@ from corrdp.ledger._payment import (
     pay_for_leakage,
     refuse_unrecorded,
 )
-from corrdp.ledger._rules import Rule
+from corrdp.ledger._rules import ConcentratedEvent, Rule
 
 __all__ = [
     "Account",

@@ -14,17 +14,18 @@ from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger import _store
-from corrdp.ledger._accounts import Account, Price, price_release
+from corrdp.ledger._accounts import Account, Price, open_accounts, price_release
 from corrdp.ledger._balance import Remaining, check_no_overdraft
-from corrdp.ledger._opening import open_accounts
 from corrdp.ledger._reading import (
+    RELEASE,
+    check_new_release,
     known_policies,
     read_accounts,
     read_balances,
     read_charges,
     read_header,
+    read_releases,
 )
-from corrdp.ledger._releases import KIND, check_new_release, read_releases
 from corrdp.ledger._rules import UNITS, Rule
 from corrdp.ledger._verified import Verified, verify_entries
 from corrdp.policy import Budget, Policy, number_columns
@@ -217,7 +218,7 @@ class Ledger:
         with self._writing() as connection:
             check_new_release(connection, receipt.number, release)
             document = {"charge": receipt.number, "release": release}
-            _store.append(connection, KIND, document | _who_and_when())
+            _store.append(connection, RELEASE, document | _who_and_when())
 
     def has_paid(self, release: str) -> bool:
         """Return whether a charge of this ledger has paid for a release."""

@@ -1,13 +1,16 @@
-"""What a ledger's database says: accounts, charges, balances."""
+"""What a ledger's database says: accounts, charges, balances, what charges paid for."""
 
 import json
 import sqlite3
 
 from corrdp._typing import JSONObject
+from corrdp.exceptions import CorrDPError
 from corrdp.ledger._accounts import Account
 from corrdp.ledger._balance import Balance
 
 _HALF = 31  # bits
+
+RELEASE = "release"
 
 
 def read_header(connection: sqlite3.Connection) -> JSONObject:
@@ -61,3 +64,28 @@ def read_balances(connection: sqlite3.Connection) -> list[Balance]:
         Balance(account, sums.get(index, 0))
         for index, account in enumerate(read_accounts(connection))
     ]
+
+
+def read_releases(connection: sqlite3.Connection) -> list[JSONObject]:
+    """Return charge and digest of every release that was recorded."""
+    rows = connection.execute(
+        "SELECT document FROM entries WHERE kind = ? ORDER BY id", (RELEASE,)
+    )
+    return [json.loads(text) for (text,) in rows]
+
+
+def check_new_release(
+    connection: sqlite3.Connection, charge: int, release: str
+) -> None:
+    """Raise unless the charge exists and neither it nor the release is recorded."""
+    if charge not in [number for number, _ in read_charges(connection)]:
+        raise CorrDPError(
+            f"entry {charge} of the ledger is not a charge. Record what a charge of "
+            "this ledger has paid for."
+        )
+    for known in read_releases(connection):
+        if charge == known["charge"] or release == known["release"]:
+            raise CorrDPError(
+                f"entry {charge} of the ledger, or release {release[:12]}, is recorded "
+                "already. A charge pays for one release, and a release is paid once."
+            )

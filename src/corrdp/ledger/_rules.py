@@ -6,30 +6,70 @@ Theory: ``docs/theory/ledger.md``.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Any, ClassVar
 
 from scipy.optimize import brentq, minimize_scalar
 
-from corrdp._validate import check_delta, check_epsilon
+from corrdp._validate import check_delta, check_epsilon, check_real
 from corrdp.accounting import (
     ApproximateEvent,
     GaussianEvent,
     LaplaceEvent,
     PrivacyEvent,
+    event_from_json,
     gaussian_epsilon,
     gaussian_mu,
     renyi_divergence,
     renyi_epsilon,
 )
 from corrdp.exceptions import BudgetError, UnsupportedEventError
-from corrdp.ledger._events import ConcentratedEvent
 
 UNITS = 10**12
 _LARGEST_COST = 2.0**20
 _ROUND_OFF = 1.0 + 1e-12  # of the floating-point price of one event
 _LOG_ORDER_RANGE = (-12.0, 14.0)
+
+
+@dataclass(frozen=True)
+class ConcentratedEvent(PrivacyEvent):
+    """A release whose Renyi divergence is at most `rho` times the order.
+
+    Parameters
+    ----------
+    rho : float
+        Non-negative. Discrete Gaussian noise has half the squared movement in units
+        of the noise (`docs/theory/discrete_noise.md`).
+    """
+
+    kind: ClassVar[str] = "concentrated"
+    rho: float
+
+    def __post_init__(self) -> None:
+        rho = check_real("rho", self.rho, lower=0.0, remedy="Add noise first.")
+        object.__setattr__(self, "rho", rho)
+
+
+def read_event(document: Mapping[str, Any]) -> PrivacyEvent:
+    """Return the event that ``to_json`` described.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If the kind, or a field of it, is not known to this version.
+    """
+    if document.get("kind") == ConcentratedEvent.kind:
+        if set(document) != {"kind", "rho"}:
+            raise UnsupportedEventError(
+                "an event of kind 'concentrated' has the field 'rho', got "
+                f"{sorted(map(str, set(document) - {'kind'}))}. Pass what to_json() "
+                "returned."
+            )
+        return ConcentratedEvent(document["rho"])
+    return event_from_json(document)
 
 
 class Rule(StrEnum):

@@ -1,6 +1,5 @@
 """Policies: roles, domains, neighbor classes, budgets, and the encoder."""
 
-from corrdp.policy._budget import Budget, class_epsilon
 from corrdp.policy._curves import even_knots, with_knots, without_knots
 from corrdp.policy._domains import (
     BooleanDomain,
@@ -25,10 +24,12 @@ from corrdp.policy._features import (
 from corrdp.policy._guess import Guess, guess_domain
 from corrdp.policy._methods import Method, partial_policy, protected_policy
 from corrdp.policy._neighbors import (
+    Budget,
     NeighborClass,
     allowed_epsilon,
     allowed_epsilons,
     class_columns,
+    class_epsilon,
     neighbor_classes,
 )
 from corrdp.policy._policy import Policy

@@ -7,7 +7,9 @@ from corrdp.policy._policy import Policy
 from corrdp.tables import read_table
 
 
-def read_declared(source: Any, policy: Policy) -> Any:
+def read_declared(
+    source: Any, policy: Policy, *, with_label: bool = True, with_others: bool = False
+) -> Any:
     """Return the policy's columns of a source, label and unit included, in memory.
 
     Parameters
@@ -16,6 +18,10 @@ def read_declared(source: Any, policy: Policy) -> Any:
         See `corrdp.tables.iter_batches`.
     policy : Policy
         Names the columns, and tells which are numbers.
+    with_label : bool
+        Whether the label is read.
+    with_others : bool
+        Whether columns that the policy does not name are read too, as texts.
 
     Guarantee
     ---------
@@ -23,8 +29,12 @@ def read_declared(source: Any, policy: Policy) -> Any:
     (docs/theory/encoder.md).
     """
     declared: list[Feature | Label] = [*policy.features]
-    if policy.label is not None:
+    if with_label and policy.label is not None:
         declared.append(policy.label)
     names = [column.name for column in declared]
     names += [] if policy.unit is None else [policy.unit]
-    return read_table(source, names, number_columns=number_columns(declared))
+    return read_table(
+        source,
+        None if with_others else names,
+        number_columns=number_columns(declared),
+    )

@@ -26,12 +26,6 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from corrdp.exceptions import CorrDPError
-from corrdp.queries._condition_text import (
-    ARITHMETIC,
-    KEYWORDS,
-    condition_text,
-    quoted,
-)
 from corrdp.queries._conditions import (
     Absence,
     Comparison,
@@ -57,7 +51,14 @@ from corrdp.queries._query import (
     Where,
     as_columns,
 )
-from corrdp.queries._tokens import Token, tokens_of
+from corrdp.queries._question_text import (
+    ARITHMETIC,
+    KEYWORDS,
+    Token,
+    condition_text,
+    quoted,
+    tokens_of,
+)
 
 _SPLITTABLE: dict[str, type[Total | Mean | Variance | Histogram]] = {
     "sum": Total,

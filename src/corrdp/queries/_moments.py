@@ -27,9 +27,9 @@ from corrdp.queries._columns import (
     read_groups,
     read_numbers,
 )
-from corrdp.queries._condition_text import condition_text
 from corrdp.queries._conditions import Condition
 from corrdp.queries._derived import DerivedColumns
+from corrdp.queries._question_text import condition_text
 
 MOST_CELLS = 2**20
 RESOLUTION = 2**20  # grid steps across the declared bounds of a number

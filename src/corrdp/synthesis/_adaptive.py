@@ -24,9 +24,8 @@ from corrdp.mechanisms.noise import (
     grid_rate,
     grid_scale,
 )
-from corrdp.synthesis._counting import count_cells
 from corrdp.synthesis._estimation import NoisyTable, combined
-from corrdp.synthesis._junction_tree import Region, n_cells
+from corrdp.synthesis._junction_tree import Region, count_cells, n_cells
 from corrdp.synthesis._plan import expected_noise
 from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
 

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+import numpy as np
+
+from corrdp._typing import IntArray
+
 Region: TypeAlias = tuple[int, ...]
 
 
@@ -110,3 +114,14 @@ def _cliques(regions: Iterable[Region], sizes: Sequence[int]) -> list[Region]:
         if not any(clique <= larger for larger in found):
             found.append(clique)
     return [tuple(sorted(clique)) for clique in found]
+
+
+def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntArray:
+    """Return how many rows lie in each cell of a region's table.
+
+    Exact, hence private: only `_release` adds noise to them.
+    """
+    shape = tuple(sizes[column] for column in region)
+    cells = np.ravel_multi_index(tuple(codes[:, c] for c in region), shape)
+    counts = np.bincount(cells, minlength=n_cells(region, sizes))
+    return counts.reshape(shape).astype(np.int64)

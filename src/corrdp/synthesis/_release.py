@@ -8,8 +8,8 @@ from corrdp._typing import IntArray
 from corrdp.mechanisms.noise import discrete_gaussian
 from corrdp.synthesis._adaptive import measure_adaptively
 from corrdp.synthesis._budget import MOST_NOISE, SynthesisPlan
-from corrdp.synthesis._counting import count_cells
 from corrdp.synthesis._estimation import NoisyTable
+from corrdp.synthesis._junction_tree import count_cells
 from corrdp.synthesis._plan import StagePlan, plan_useful
 from corrdp.synthesis._structure import TableShape, choose_pairs, with_label
 

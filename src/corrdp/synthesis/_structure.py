@@ -11,9 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corrdp.synthesis._counting import count_cells
 from corrdp.synthesis._estimation import NoisyTable, fit_model, softened
-from corrdp.synthesis._junction_tree import Region, clique_cells, junction_tree
+from corrdp.synthesis._junction_tree import (
+    Region,
+    clique_cells,
+    count_cells,
+    junction_tree,
+)
 from corrdp.synthesis._model import Calibrated
 from corrdp.synthesis._plan import expected_noise
 

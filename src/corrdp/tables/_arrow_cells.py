@@ -1,19 +1,24 @@
-"""Arrow columns cell by cell: canonical texts, or numbers; each value looked at alone.
+"""Arrow tables cell by cell: names checked, canonical texts or numbers, quiet errors.
 
 Distinct values are converted once and put back in place, which changes the cost and
 not the result: what a cell becomes is a function of that cell (`corrdp.tables._cells`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.tables._cells import NO_TEXT, canonical_text, is_missing, number_of
 
 _PLAIN = r"^-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?$"
 """Numbers that Arrow and Python read alike, and that neither overflow nor vanish."""
+
+Reader = Callable[[Path, Sequence[str] | None, Sequence[str], int], Iterator[Any]]
+"""From path, columns, number columns and batch size to tables of text and floats."""
 
 
 def text_column(column: Any) -> Any:
@@ -128,3 +133,48 @@ def _by_distinct(column: Any, convert: Callable[[Any], Any], kind: Any) -> Any:
         return pa.array(values, kind).take(encoded.indices)
 
     return pa.chunked_array([converted(chunk) for chunk in column.chunks], kind)
+
+
+def texts_and_numbers(table: Any, number_columns: Sequence[str]) -> Any:
+    """Return a table with numbers as floats and everything else as text."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            name: number_column(table[name])
+            if name in number_columns
+            else text_column(table[name])
+            for name in table.column_names
+        }
+    )
+
+
+def check_names(
+    path: Path, columns: Sequence[str] | None, present: Sequence[str]
+) -> None:
+    """Raise `PolicyError` if columns are absent, or two have the same name."""
+    if len(set(present)) < len(present):
+        raise PolicyError(
+            f"{str(path)!r} has two columns of the same name. Rename one of them."
+        )
+    absent = [name for name in columns or () if name not in present]
+    if absent:
+        raise PolicyError(
+            f"{str(path)!r} lacks the columns {', '.join(map(repr, absent))}. "
+            "Add them, or remove them from the policy."
+        )
+
+
+def guarded(
+    path: Path, batches: Callable[[], Iterator[Any]], hint: str
+) -> Iterator[Any]:
+    """Pass batches on; a parser's own error may quote rows and is dropped."""
+    failure = ""
+    try:
+        yield from batches()
+    except CorrDPError:
+        raise
+    except Exception as error:
+        failure = type(error).__name__
+    if failure:
+        raise CorrDPError(f"cannot read {str(path)!r} ({failure}). {hint}")

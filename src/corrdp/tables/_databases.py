@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from corrdp.exceptions import CorrDPError
-from corrdp.tables._arrow_cells import number_array, text_array
-from corrdp.tables._reading import Reader, check_names, guarded, texts_and_numbers
+from corrdp.tables._arrow_cells import (
+    Reader,
+    check_names,
+    guarded,
+    number_array,
+    text_array,
+    texts_and_numbers,
+)
 
 
 def database_reader(path: Path, table: str) -> Reader:

@@ -14,9 +14,9 @@ from typing import Any
 
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
+from corrdp.tables._arrow_cells import Reader, check_names, guarded, texts_and_numbers
 from corrdp.tables._databases import database_reader
 from corrdp.tables._directories import directory_batches, files_under
-from corrdp.tables._reading import Reader, check_names, guarded, texts_and_numbers
 from corrdp.tables._sources import foreign_batches, is_foreign_source
 
 BATCH_ROWS = 2**18

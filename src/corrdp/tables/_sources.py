@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from corrdp.tables._reading import check_names, guarded, texts_and_numbers
+from corrdp.tables._arrow_cells import check_names, guarded, texts_and_numbers
 
 _HINT = "Read it to its end by itself first, to see what is wrong."
 

@@ -1,7 +1,6 @@
 """Training: what one record contributes, how far it can move, noise, descent."""
 
 from corrdp.training._additive_rule import KNOT_CHOICES, additive_plan, curves_pay
-from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._default_rule import (
     PlanInputs,
     default_plan,
@@ -27,7 +26,6 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._means import means_noise
-from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prepared_rows import PreparedRows, prepare_rows
 from corrdp.training._public_model import PublicModel
@@ -43,6 +41,7 @@ from corrdp.training._sampled_descent import (
 from corrdp.training._shards import SegmentHost
 from corrdp.training._solver import Output, Solver, StepRule, Update
 from corrdp.training._spending import BudgetSplit, plan_spending, whole_record_spending
+from corrdp.training._step_sizes import ColumnSteps, noise_gains
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 from corrdp.training._tiling import (
     TiledTable,

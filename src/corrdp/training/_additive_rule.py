@@ -10,16 +10,15 @@ from dataclasses import replace
 import numpy as np
 
 from corrdp.policy import BlockKind
-from corrdp.training._column_steps import ColumnSteps
 from corrdp.training._default_rule import NUMBER_RADIUS, PlanInputs
 from corrdp.training._layout import (
     GradientLayout,
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._plan import TrainingPlan
-from corrdp.training._prediction import Prediction
+from corrdp.training._plan import Prediction, TrainingPlan
 from corrdp.training._spending import BudgetSplit
+from corrdp.training._step_sizes import ColumnSteps
 from corrdp.training._typical_sizes import typical_sizes
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
-from corrdp.training._exact_sums import exact_sums, rounded
+from corrdp.training._means import exact_sums, rounded
 from corrdp.training.losses import Loss
 
 

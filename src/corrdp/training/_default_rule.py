@@ -23,8 +23,7 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._plan import CONSTANT, TrainingPlan
-from corrdp.training._prediction import Prediction
+from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
 from corrdp.training._spending import BudgetSplit
 from corrdp.training._typical_sizes import (
     LABEL_RANGE,

@@ -11,20 +11,18 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp.accounting import OnlineAllocator, is_within_budget
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.training._column_steps import column_curvature
 from corrdp.training._constant import LabelTotals, release_constant
 from corrdp.training._epochs import Epochs
 from corrdp.training._hosted import HostedTable
 from corrdp.training._means import CodeTotals, release_means
-from corrdp.training._noise_gain import noise_gains
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prepared_rows import PreparedRows, gradient_sums, prepare_rows
 from corrdp.training._residual_bound import ResidualBound
 from corrdp.training._shards import SegmentHost
 from corrdp.training._solver import Direction, Iterates, Solver, StepRule
+from corrdp.training._step_sizes import Walk, column_curvature, noise_gains
 from corrdp.training._tiling import TiledTable
 from corrdp.training._typical_sizes import typical_sizes
-from corrdp.training._walk import Walk
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 

@@ -18,8 +18,7 @@ from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
 from corrdp.training._constant import LabelTotals, label_sums
-from corrdp.training._exact_sums import add_exact, rounded
-from corrdp.training._means import CodeTotals
+from corrdp.training._means import CodeTotals, add_exact, rounded
 from corrdp.training._prepared_rows import PreparedRows, tile_order
 from corrdp.training._shards import Answer, GradientQuestion, added
 from corrdp.training._tiles import RowTiles

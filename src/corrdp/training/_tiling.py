@@ -17,13 +17,12 @@ from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
 from corrdp.tables import ArrayFile, ArrayFileWriter
 from corrdp.training._constant import LabelTotals, label_sums
-from corrdp.training._exact_sums import add_exact, exact_sums, rounded
 from corrdp.training._layout import (
     GradientLayout,
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._means import CodeTotals
+from corrdp.training._means import CodeTotals, add_exact, exact_sums, rounded
 from corrdp.training._prepared_rows import PreparedRows, tile_order
 from corrdp.training._shards import SegmentHost, SegmentsHere
 from corrdp.training._tiles import TILE_ARRAYS, RowTiles

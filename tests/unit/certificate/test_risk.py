@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from corrdp.accounting import WHOLE_RECORD, GaussianEvent
 from corrdp.certificate import Component, LeakageClaim, certify
-from corrdp.certificate._risk import percent, rounded_up
+from corrdp.certificate._text import percent, rounded_up
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Budget, Policy
 

@@ -17,7 +17,6 @@ from corrdp.accounting import (
 )
 from corrdp.exceptions import BudgetError, UnsupportedEventError
 from corrdp.ledger import ConcentratedEvent, Rule
-from corrdp.ledger._events import read_event
 from corrdp.ledger._rules import (
     UNITS,
     cost_units,
@@ -26,6 +25,7 @@ from corrdp.ledger._rules import (
     largest_gaussian_mu,
     largest_pure_epsilon,
     limit_units,
+    read_event,
 )
 
 EVENTS = [

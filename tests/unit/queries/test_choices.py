@@ -20,8 +20,7 @@ from corrdp.policy import (
     Slot,
 )
 from corrdp.queries import Quantiles, answer_queries, parse_ask, plan_queries
-from corrdp.queries._choices import RankChoice, choice_rate, rank_radius
-from corrdp.queries._grid import Grid
+from corrdp.queries._choices import Grid, RankChoice, choice_rate, rank_radius
 from corrdp.queries._release import answers_of
 
 POLICY = Policy(

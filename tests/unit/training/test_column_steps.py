@@ -13,7 +13,7 @@ from corrdp.policy import (
     policy_blocks,
 )
 from corrdp.training import ColumnSteps, Descent, GradientLayout, prepare_rows
-from corrdp.training._column_steps import column_curvature
+from corrdp.training._step_sizes import column_curvature
 
 KNOTS = (0.0, 5.0, 10.0)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from corrdp.training._walk import GROWTH, N_BLOCKS, SIGNIFICANCE, Walk
+from corrdp.training._step_sizes import GROWTH, N_BLOCKS, SIGNIFICANCE, Walk
 
 N_STEPS, N_FREE = 200, 30
 

@@ -34,8 +34,12 @@ from corrdp.leakage.estimators import (
     estimator_named,
 )
 from corrdp.leakage.release._exact import exact_leakages, with_paper_upper
-from corrdp.leakage.release._noise import SIZES, check_covered, release_tables
-from corrdp.leakage.release._noisy import noisy_leakages
+from corrdp.leakage.release._noise import (
+    SIZES,
+    check_covered,
+    noisy_leakages,
+    release_tables,
+)
 from corrdp.leakage.release._request import LeakageRequest, counted_tables
 from corrdp.leakage.release._table import LeakageTable, declared_table
 from corrdp.policy import (

@@ -1,6 +1,7 @@
-"""Names and conditions as questions write them, so that they can be read back."""
+"""Questions as text: names and conditions as written, pieces as they are read."""
 
 import re
+from dataclasses import dataclass
 
 from corrdp.exceptions import CorrDPError
 from corrdp.queries._conditions import (
@@ -13,12 +14,55 @@ from corrdp.queries._conditions import (
     Negation,
 )
 
+# A comparison is followed by a blank or the end, so that names such as <=50K are words.
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>"(?:[^"]|"")*")
+      | (?P<sign>(?:<=|>=|!=|<>|<|>)(?=\s|$))
+      | (?P<mark>[(),=])
+      | (?P<word>[^\s(),="]+)
+    )""",
+    re.VERBOSE,
+)
+
 KEYWORDS = frozenset(
     {"and", "between", "by", "in", "is", "missing", "not", "or", "where"}
 )
 ARITHMETIC = frozenset("+-*/")
 _COMPARISON_WORDS = frozenset({"<", ">", "<=", ">=", "!=", "<>", "!"})
 _WORD = re.compile(r'[^\s(),="]+')
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of a question, and where it begins."""
+
+    kind: str
+    text: str
+    position: int
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Return the pieces of a question; a quote that is not closed is refused.
+
+    Examples
+    --------
+    >>> [token.text for token in tokens_of('count() where income = ">50K"')]
+    ['count', '(', ')', 'where', 'income', '=', '">50K"']
+    """
+    tokens, position = [], 0
+    stripped = text.rstrip()
+    while position < len(stripped):
+        match = _TOKEN.match(stripped, position)
+        if match is None:
+            raise CorrDPError(
+                f"cannot read the question {text!r}: a double quote at {position} is "
+                "not closed. Close it; a quote inside a name is doubled."
+            )
+        kind = str(match.lastgroup)
+        tokens.append(Token(kind, match[kind], match.start(kind)))
+        position = match.end()
+    return tokens
 
 
 def quoted(name: str) -> str:

@@ -1,0 +1,202 @@
+"""Step sizes: of every column, while gradients agree, and what noise makes of them.
+
+*Of every column.* One size for all columns is right where columns are alike. Hats are
+not: a knot in a crowd has a hundred times the curvature of one in a tail, and noise
+does not know.
+
+*While gradients agree.* The step size of the default rule makes noise alone move
+parameters by the expected distance. If the optimum is farther away, as on a nearly
+separable table, gradients go on pointing the same way. Means of adjacent blocks of
+noisy gradients have independent noise, so their inner product is an unbiased estimate
+of how much they agree, and what it would be by chance is known from the noise that was
+added.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.policy import BlockKind
+from corrdp.training._layout import GradientLayout
+from corrdp.training._solver import first_averaged
+
+_NUMBER_VARIANCE = 1.0 / 3.0  # nominal, of a scaled number without knots
+_LEAST_SHARE = 0.002  # of the rows, below which a mean says nothing but noise
+
+N_BLOCKS = 20
+GROWTH = 1.5  # of the step size, when two blocks agree
+SIGNIFICANCE = 3.0  # standard deviations of the inner product under noise alone
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSteps:
+    """How the size of a step follows from curvature and noise.
+
+    Parameters
+    ----------
+    progress : float
+        Product of curvature, step size and number of steps where there is no noise:
+        what is left of an error after all steps is exp(-progress), nominally.
+    distance : float
+        How far noise alone may move a coefficient over all steps.
+
+    Guarantee
+    ---------
+    A function of released means, of the noise that was added and of public numbers:
+    costs nothing (`docs/theory/additive.md`, section 3).
+    """
+
+    progress: float = 16.0
+    distance: float = 0.5
+
+    def sizes(
+        self, curvature: FloatArray, noise: FloatArray, n_steps: int
+    ) -> FloatArray:
+        """Return the step size of every column.
+
+        Parameters
+        ----------
+        curvature : array of float, shape (n_columns,)
+            Curvature of the loss along every column.
+        noise : array of float, shape (n_columns,)
+            Noise on the mean gradient, were it released once for all steps.
+        n_steps : int
+            Number of steps.
+        """
+        slowed = curvature + self.progress * noise / self.distance
+        return np.asarray(self.progress / (n_steps * slowed))
+
+
+def column_curvature(
+    layout: GradientLayout, means: FloatArray, curvature: float
+) -> FloatArray:
+    """Return the curvature of the loss along every column, as far as means tell.
+
+    Parameters
+    ----------
+    layout : GradientLayout
+        Blocks and scales.
+    means : array of float, shape (n_codes,)
+        Released means of the codes.
+    curvature : float
+        Of the loss in the score.
+
+    Guarantee
+    ---------
+    Post-processing of released means (`docs/theory/additive.md`, section 3). The mean
+    of hats is a histogram, from which the variance of the number itself follows.
+    """
+    variance = np.ones(layout.n_columns)
+    shares = np.clip(means, _LEAST_SHARE, 1.0)
+    for block in layout.blocks:
+        if block.kind is BlockKind.NUMBER:
+            own = 0.5 if block.boolean else _NUMBER_VARIANCE
+            variance[block.columns] = own
+        else:
+            share = shares[block.columns]
+            variance[block.columns] = share * np.maximum(1.0 - share, 0.25)
+    for block in layout.blocks:
+        if block.kind is BlockKind.HATS:
+            share = shares[block.columns] / shares[block.columns].sum()
+            place = np.array(block.positions)
+            spread = float(share @ place**2 - (share @ place) ** 2)
+            number = block.start - 1  # the column of the number comes first
+            variance[number] = spread * layout.column_scale[number] ** 2
+    return np.asarray(curvature * variance)
+
+
+class Walk:
+    """Factor on the step size, from released gradients.
+
+    Parameters
+    ----------
+    n_steps : int
+        Number of gradients to come.
+    n_free : int
+        Dimension of the space in which noise lies.
+    patience : float
+        Part of the steps before which the factor stays 1.
+
+    Guarantee
+    ---------
+    A function of noisy gradients and of the variance of their noise, which is public:
+    costs nothing (`docs/theory/solvers.md`, section 2).
+    """
+
+    def __init__(self, n_steps: int, n_free: int, patience: float = 0.0) -> None:
+        self._length = max(1, n_steps // N_BLOCKS)
+        self._n_free = n_free
+        self._first = patience * n_steps
+        self._n_observed = 0
+        self.factor = 1.0
+        self._sum: FloatArray | float = 0.0
+        self._variance = 0.0
+        self._count = 0
+        self._last: tuple[FloatArray, float] | None = None
+
+    def observe(self, gradient: FloatArray, variance: float) -> None:
+        """Take note of a released gradient and the variance of its noise in all."""
+        self._sum = self._sum + gradient
+        self._variance += variance
+        self._count += 1
+        self._n_observed += 1
+        if self._count < self._length:
+            return
+        mean = np.asarray(self._sum / self._count)
+        own = self._variance / self._count**2
+        if self._last is not None:
+            other, others = self._last
+            chance = math.sqrt(own * others / self._n_free)
+            agree = float(np.sum(mean * other)) > SIGNIFICANCE * chance
+            if agree and self._n_observed > self._first:
+                self.factor *= GROWTH
+        self._last = mean, own
+        self._sum, self._variance, self._count = 0.0, 0.0, 0
+
+
+def noise_gains(
+    curvature: FloatArray,
+    size: FloatArray,
+    momentum: float,
+    n_steps: int,
+    averaged_part: float = 0.5,
+) -> FloatArray:
+    """Return the deviation of averaged parameters per unit of noise in every step.
+
+    Along a column the loss is taken for quadratic and uncoupled; noise passes through
+    momentum, steps and the average of iterates as through a linear filter.
+
+    Parameters
+    ----------
+    curvature, size : array of float, shape (n_columns,)
+        Curvature and step size of every column.
+    momentum : float
+        Weight of the past.
+    n_steps : int
+        Number of steps.
+    averaged_part : float
+        Part of the iterates, the last ones, that the result is the average of.
+
+    Guarantee
+    ---------
+    A forecast from public numbers, for reports: no bound of `docs/theory/solvers.md`
+    rests on it.
+    """
+    # Response of the parameter, j steps later, to noise of size 1 in one step.
+    response = np.empty((n_steps, curvature.size))
+    velocity, position = np.ones(curvature.size), np.zeros(curvature.size)
+    for step in range(n_steps):
+        position = position - (1 - momentum) * size * velocity
+        response[step] = position
+        velocity = momentum * velocity + curvature * position
+    reach = np.cumsum(response, axis=0)
+    first = first_averaged(n_steps, averaged_part)
+    noise_at = np.arange(n_steps)
+    until = reach[n_steps - 1 - noise_at]
+    before = np.where(
+        (noise_at < first)[:, None], reach[np.maximum(first - 1 - noise_at, 0)], 0.0
+    )
+    weights = (until - before) / (n_steps - first)
+    return np.asarray(np.sqrt(np.sum(weights**2, axis=0)))
