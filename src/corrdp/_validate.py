@@ -19,6 +19,8 @@ MOST = 2**63 - 1
 
 def _as_float(value: Any) -> float:
     """Return a real number as a float, or NaN for what a float cannot hold."""
+    if type(value) is float:  # nearly always, and plans check some ten thousand
+        return value
     if not isinstance(value, Real) or isinstance(value, bool | np.bool_):
         return math.nan
     try:
@@ -47,10 +49,6 @@ def check_real(
     error: type[CorrDPError] = CorrDPError,
 ) -> float:
     """Return `value` as a float inside the interval, or raise `error`."""
-    interval = (
-        f"{'(' if open_lower or lower == -math.inf else '['}{lower:g}, "
-        f"{upper:g}{')' if open_upper or upper == math.inf else ']'}"
-    )
     number = _as_float(value)
     fits = (
         not math.isnan(number)
@@ -59,6 +57,10 @@ def check_real(
         and (number < upper if open_upper else number <= upper)
     )
     if not fits:
+        interval = (
+            f"{'(' if open_lower or lower == -math.inf else '['}{lower:g}, "
+            f"{upper:g}{')' if open_upper or upper == math.inf else ']'}"
+        )
         finite = "" if allow_infinite else "finite "
         raise error(
             f"{name} must be a {finite}number in {interval}, got "

@@ -5,19 +5,21 @@ be accurate, never trusted: the caller makes the result feasible and certifies t
 """
 
 import math
-from functools import cache
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 from threadpoolctl import ThreadpoolController
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 
 GAP_TARGET = 1e-10
 MAX_ITERATIONS = 100
 WARM_START_ITERATIONS = 10
 LARGEST_GROWTH = 2.0
 LARGEST_PULL_CHANGE = 0.9
+MANY_LONE_ROWS = 64  # from here on it pays to eliminate them first
 
 
 def minimize_cost(
@@ -54,6 +56,8 @@ def _minimize_cost(
     load: FloatArray, root_cost: FloatArray
 ) -> tuple[FloatArray, FloatArray, int]:
     cost = root_cost**2
+    lone = _lone_rows(load)
+    system_of = partial(_NewtonSystem if lone is None else _SplitSystem, lone=lone)
     precision, slack, dual = _warm_start(load, root_cost)
     best_gap, best = math.inf, (precision, dual)
     iterations = 0
@@ -66,7 +70,7 @@ def _minimize_cost(
             best_gap, best = gap, (feasible, dual)
         if gap <= GAP_TARGET or iterations == MAX_ITERATIONS:
             break
-        system = _NewtonSystem(load, cost, precision, slack, dual, pull)
+        system = system_of(load, cost, precision, slack, dual, pull)
         if not system.solvable:
             break
         precision, slack, dual = system.step()
@@ -94,6 +98,26 @@ def _first_dual(load: FloatArray, root_cost: FloatArray) -> FloatArray:
     return dual
 
 
+class _LoneRows(NamedTuple):
+    """Rows that move one group each, that group, and all other rows."""
+
+    rows: IntArray
+    groups: IntArray
+    others: IntArray
+
+
+def _lone_rows(load: FloatArray) -> _LoneRows | None:
+    """Return the rows that move one group alone, if there are many.
+
+    In a policy with many insensitive columns nearly every class is of this kind.
+    """
+    is_lone = np.count_nonzero(load, axis=1) == 1
+    if is_lone.all() or np.count_nonzero(is_lone) < MANY_LONE_ROWS:
+        return None
+    rows = np.flatnonzero(is_lone)
+    return _LoneRows(rows, load[rows].argmax(axis=1), np.flatnonzero(~is_lone))
+
+
 class _NewtonSystem:
     """Newton steps for log(precision**2 * pull) = log(cost), slack * dual = target.
 
@@ -109,6 +133,7 @@ class _NewtonSystem:
         slack: FloatArray,
         dual: FloatArray,
         pull: FloatArray,
+        lone: _LoneRows | None = None,
     ) -> None:
         self.precision, self.slack, self.dual = precision, slack, dual
         self.spent = load * precision
@@ -117,19 +142,29 @@ class _NewtonSystem:
         self.dual_residual = share * np.log(cost / (precision * share))
         self.curvature = 2.0 * share
         self.tightness = dual / slack
-        self.by_group = precision.size <= slack.size
-        if self.by_group:
-            matrix = (self.spent.T * self.tightness) @ self.spent
-            matrix.flat[:: precision.size + 1] += self.curvature
-        else:
-            matrix = (self.spent / self.curvature) @ self.spent.T
-            matrix.flat[:: slack.size + 1] += 1.0 / self.tightness
+        self.lone = lone
+        matrix = self._matrix()
         self.scaling = 1.0 / np.sqrt(matrix.diagonal())
         matrix *= self.scaling
         matrix *= self.scaling[:, None]
         matrix.flat[:: self.scaling.size + 1] += float(np.finfo(np.float64).eps)
         self.factor, info = dpotrf(matrix, lower=1, overwrite_a=1)
         self.solvable = info == 0
+
+    def _matrix(self) -> FloatArray:
+        return self._reduced(self.spent, self.curvature, self.tightness)
+
+    def _reduced(
+        self, spent: FloatArray, curvature: FloatArray, tightness: FloatArray
+    ) -> FloatArray:
+        self.by_group = curvature.size <= tightness.size
+        if self.by_group:
+            matrix = (spent.T * tightness) @ spent
+            matrix.flat[:: curvature.size + 1] += curvature
+        else:
+            matrix = (spent / curvature) @ spent.T
+            matrix.flat[:: tightness.size + 1] += 1.0 / tightness
+        return np.asarray(matrix)
 
     def step(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the next precision, slack and dual (predictor, then corrector)."""
@@ -186,3 +221,42 @@ class _NewtonSystem:
             np.abs(pull_change).max() / LARGEST_PULL_CHANGE,
         )
         return float(1.0 / max(shrinkage, 1e-3))
+
+
+class _SplitSystem(_NewtonSystem):
+    """The same steps where most rows move one group each.
+
+    Such a row adds to the diagonal of the system in the groups, so it is eliminated
+    at once; what is left is a system in the other rows (`docs/theory/allocation.md`,
+    4). A thousand columns with a class each leave three rows or so.
+    """
+
+    def _matrix(self) -> FloatArray:
+        assert self.lone is not None
+        rows, groups, others = self.lone
+        self.alone = self.spent[rows, groups]
+        self.diagonal = self.curvature + np.bincount(
+            groups, self.tightness[rows] * self.alone**2, self.curvature.size
+        )
+        self.shared = self.spent[others]
+        return self._reduced(self.shared, self.diagonal, self.tightness[others])
+
+    def _direction(
+        self, target: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        assert self.lone is not None
+        rows, groups, others = self.lone
+        push = target / self.slack - self.tightness * self.primal_residual
+        right = self.dual_residual - np.bincount(
+            groups, push[rows] * self.alone, self.diagonal.size
+        )
+        own, tightness = push[others], self.tightness[others]
+        if self.by_group:
+            growth = self._solve(right - own @ self.shared)
+            own = own + tightness * (self.shared @ growth)
+        else:
+            own = self._solve(own / tightness + self.shared @ (right / self.diagonal))
+            growth = (right - own @ self.shared) / self.diagonal
+        dual_change = push + self.tightness * (self.spent @ growth)
+        dual_change[others] = own
+        return growth, self.primal_residual - self.spent @ growth, dual_change

@@ -84,6 +84,11 @@ class PlanInputs:
         return typical_sizes(self.loss)
 
     @cached_property
+    def nominal_coef(self) -> FloatArray:
+        """Parameters of typical size."""
+        return nominal_coef(self.blocks, self.loss)
+
+    @cached_property
     def variance(self) -> dict[str, float]:
         """Nominal variance of every raw feature, after scaling."""
         total: dict[str, float] = {}
@@ -222,10 +227,28 @@ def default_plan(
     ]
     if ordinary is not None:
         candidates.append(_flat_candidate(_with_spending(facts, ordinary)))
-    joint = candidates[len(INFLUENCE_CHOICES)]  # few groups, and looked at first
-    shared = [replace(c, like=joint.sensitivity) for c in candidates if c is not joint]
-    shared.insert(len(INFLUENCE_CHOICES), joint)
-    return _least_error(shared)
+    return _least_error(_sharing(candidates))
+
+
+def _sharing(candidates: Sequence["_Candidate"]) -> list["_Candidate"]:
+    """Return the candidates, each with one from which it takes what they share.
+
+    All have the geometry of the joint layout, which has few groups and is looked at
+    first. Bounds on influence ask for rows of their own, but not how large they are:
+    every bounded layout has the rows of the first of its kind.
+    """
+    n_choices = len(INFLUENCE_CHOICES)
+    joint = candidates[n_choices]
+    shared: list[_Candidate] = []
+    for place, candidate in enumerate(candidates):
+        if candidate is joint:
+            shared.append(joint)
+            continue
+        first_bounded = place - place % n_choices + 1
+        bounded = first_bounded < place < 2 * n_choices
+        like = shared[first_bounded] if bounded else joint
+        shared.append(replace(candidate, like=like))
+    return shared
 
 
 def _least_error(candidates: Sequence["_Candidate"]) -> TrainingPlan:
@@ -338,7 +361,7 @@ class _Candidate:
     layout: GradientLayout
     influence: float
     noise: str = "corr"
-    like: GradientSensitivity | None = None
+    like: "_Candidate | None" = None
 
     @property
     def is_flat(self) -> bool:
@@ -424,12 +447,13 @@ class _Candidate:
     def sensitivity(self) -> GradientSensitivity:
         """How far one record moves a gradient under the layout."""
         classes = self.facts.spending.classes
-        return GradientSensitivity(self.loss, self.layout, classes, like=self.like)
+        like = None if self.like is None else self.like.sensitivity
+        return GradientSensitivity(self.loss, self.layout, classes, like=like)
 
     @cached_property
     def _bounds(self) -> FloatArray:
         facts = self.facts
-        return self.sensitivity.bounds(nominal_coef(facts.blocks, facts.loss))
+        return self.sensitivity.bounds(facts.nominal_coef)
 
     def _terms(self, allowed: Mapping[str, float]) -> dict[str, FloatArray]:
         """Return what noise is allocated by, besides the bounds."""

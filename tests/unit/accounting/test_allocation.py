@@ -106,6 +106,31 @@ class TestOptimum:
         )
         assert allocation.optimality_gap <= 1e-9
 
+    @pytest.mark.parametrize("n_shared", [2, 120])
+    def test_rows_that_move_one_group_each_may_be_eliminated_first(
+        self, n_shared, monkeypatch
+    ):
+        rng = np.random.default_rng(n_shared)
+        n_groups = 90
+        lone = np.diag(rng.uniform(0.1, 1.0, n_groups))[rng.integers(n_groups, size=99)]
+        shared = rng.random((n_shared, n_groups)) * (
+            rng.random((n_shared, n_groups)) < 0.6
+        )
+        sensitivity = rng.permutation(np.vstack([lone, shared]), axis=0)
+        instance = {
+            "budget_mu": rng.uniform(0.05, 1.0, len(sensitivity)),
+            "sizes": rng.integers(1, 9, n_groups),
+        }
+        split = allocate_noise(sensitivity, **instance)
+        minimize = minimize_cost.__globals__["_minimize_cost"]
+        plant(monkeypatch, minimize, "MANY_LONE_ROWS", 10**6)
+        whole = allocate_noise(sensitivity, **instance)
+        assert split.optimality_gap <= 1e-9
+        assert split.iterations <= whole.iterations + 1
+        assert split.objective == pytest.approx(whole.objective, rel=1e-9)
+        np.testing.assert_allclose(split.noise_scale, whole.noise_scale, rtol=1e-4)
+        assert (split.noise_scale != whole.noise_scale).any()  # two ways, indeed
+
     def test_the_comparison_catches_a_suboptimal_allocation(self):
         for seed in range(5):
             instance = random_instance(seed)

@@ -22,6 +22,7 @@ from corrdp.training import (
     GradientLayout,
     GradientSensitivity,
     LogisticLoss,
+    SquaredLoss,
     _default_rule,
 )
 from corrdp.training.sensitivity._corners import feature_geometries
@@ -139,3 +140,33 @@ def test_bounds_shared_between_layouts_are_those_of_each_by_itself():
     alone = GradientSensitivity(LogisticLoss(), together, classes)
     coef = np.random.default_rng(0).normal(size=apart.n_columns)
     assert (shared.bounds(coef) == alone.bounds(coef)).all()
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredLoss(residual_bound=1.0)])
+@pytest.mark.parametrize("clip_norm", [math.inf, 0.7])
+def test_rows_shared_between_influence_bounds_are_those_of_each(loss, clip_norm):
+    policy = _policy(17)
+    blocks, classes = PolicyEncoder(policy).blocks_, neighbor_classes(policy)
+    names = [b.feature for b in blocks if b.role is ColumnRole.INSENSITIVE]
+
+    def layout(bounds):
+        return GradientLayout.by_role(
+            blocks,
+            clip_norms={names[0]: clip_norm},
+            influence_bounds=bounds,
+            feature_radii={names[-1]: 0.6},
+        )
+
+    wide, narrow, fewer = (
+        layout(dict.fromkeys(chosen, bound))
+        for chosen, bound in ((names, 0.5), (names, 0.01), (names[1:], 0.01))
+    )
+    first = GradientSensitivity(loss, wide, classes)
+    coef = np.random.default_rng(0).normal(size=wide.n_columns)
+    for other, is_shared in ((narrow, True), (fewer, False)):
+        shared = GradientSensitivity(loss, other, classes, like=first)
+        alone = GradientSensitivity(loss, other, classes)
+        assert (shared.bounds(coef) == alone.bounds(coef)).all()
+        assert not np.array_equal(shared.bounds(coef), first.bounds(coef))
+        assert shared.row_classes == alone.row_classes
+        assert (shared.movement.corner is first.movement.corner) == is_shared

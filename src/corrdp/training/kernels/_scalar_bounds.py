@@ -184,8 +184,8 @@ def _uncapped(table: Any, peak: float, pairs: Any, gaps: Any, signed: bool) -> A
 @njit(cache=True)
 def _capped(table: Any, moves: Any) -> Any:
     out = moves[: table.n_rows].copy()
-    for g in range(table.radius.size):
-        for row in range(table.n_rows):
+    for row in range(table.n_rows):
+        for g in range(table.radius.size):
             capped = moves[row, g] > table.cap[row, g] * (1.0 + _ROUNDING)
             if row > 0 and table.continues[row - 1, 0]:
                 before = table.cap[row - 1, g] * (1.0 + _ROUNDING)

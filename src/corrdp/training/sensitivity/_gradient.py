@@ -3,7 +3,8 @@
 import importlib
 import importlib.util
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from corrdp.training.sensitivity._movement import movement_bounds
 from corrdp.training.sensitivity._residuals import LabelChanges, ResidualPairs
 from corrdp.training.sensitivity._rows import chains_of
 from corrdp.training.sensitivity._scores import ScoreRanges
-from corrdp.training.sensitivity._table import movement_table
+from corrdp.training.sensitivity._table import movement_table, with_influence_bounds
 
 
 class GradientSensitivity:
@@ -46,7 +47,8 @@ class GradientSensitivity:
         Whether to use numba where it is installed; the bounds are the same.
     like : GradientSensitivity, optional
         Of a layout that differs in its groups alone, under the same classes and the
-        same reference: what does not depend on groups is taken from there.
+        same reference: what does not depend on groups is taken from there, and
+        nearly all if only the sizes of influence bounds differ.
 
     Attributes
     ----------
@@ -58,6 +60,8 @@ class GradientSensitivity:
         Corners of every feature.
     scores : ScoreRanges
         How far scores reach, and how far classes move them.
+    movement : MovementTable
+        What rows know before there are parameters.
 
     Guarantee
     ---------
@@ -117,17 +121,23 @@ class GradientSensitivity:
             else regrouped(like.geometries, layout)
         )
         self.geometries: tuple[FeatureGeometry, ...] = geometries
-        chains = tuple(chains_of(loss, layout, geometries, self.classes))
-        self.groups: tuple[Group, ...] = layout.table_groups(loss.n_outputs)
-        self.row_classes: tuple[str, ...] = tuple(
-            chain.neighbor.name for chain in chains for _ in chain.corners
-        )
+        self.groups: tuple[Group, ...]
+        self.row_classes: tuple[str, ...]
         self.scores: ScoreRanges = (
             ScoreRanges(layout, geometries, self.classes, reference)
             if like is None
             else like.scores
         )
-        self._table = movement_table(layout, geometries, self.classes, chains)
+        if like is not None and _have_same_rows(like.loss, like.layout, loss, layout):
+            self.groups, self.row_classes = like.groups, like.row_classes
+            self.movement = with_influence_bounds(like.movement, layout)
+        else:
+            chains = tuple(chains_of(loss, layout, geometries, self.classes))
+            self.groups = layout.table_groups(loss.n_outputs)
+            self.row_classes = tuple(
+                chain.neighbor.name for chain in chains for _ in chain.corners
+            )
+            self.movement = movement_table(layout, geometries, self.classes, chains)
         wanted = compiled and loss.has_compiled_bounds
         self._compiled = _compiled_function() if wanted else None
         changes = np.array([float(neighbor.label_changes) for neighbor in self.classes])
@@ -189,7 +199,7 @@ class GradientSensitivity:
         Infinite for a group without clip norm under an unbounded residual.
         """
         clip_norms = np.array([group.clip_norm for group in self.layout.groups])
-        reach = self.loss.residual_limit * self._table.radius
+        reach = self.loss.residual_limit * self.movement.radius
         return np.asarray(np.minimum(clip_norms, reach))
 
     def table(self, coef: FloatArray | None = None) -> SensitivityTable:
@@ -208,7 +218,7 @@ class GradientSensitivity:
         bounds: FloatArray = self._compiled(
             np.asarray(coef, dtype=np.float64),
             self.scores.corners,
-            self._table,
+            self.movement,
             loss.label_fixes_sign,
             loss.residual_limit,
             self.label_bounds,
@@ -217,7 +227,7 @@ class GradientSensitivity:
         return bounds
 
     def _movement_bounds(self, pairs: ResidualPairs) -> FloatArray:
-        return movement_bounds(self._table, pairs, scalar=self.loss.n_outputs == 1)
+        return movement_bounds(self.movement, pairs, scalar=self.loss.n_outputs == 1)
 
 
 def _compiled_function() -> Callable[..., FloatArray] | None:
@@ -226,6 +236,28 @@ def _compiled_function() -> Callable[..., FloatArray] | None:
     module = importlib.import_module("corrdp.training.kernels._scalar_bounds")
     function: Callable[..., FloatArray] = module.scalar_bounds
     return function
+
+
+def _have_same_rows(
+    loss: Loss, layout: GradientLayout, other_loss: Loss, other: GradientLayout
+) -> bool:
+    """Return whether layouts differ in the size of influence bounds alone."""
+
+    def kinds(each: GradientLayout) -> Iterator[tuple[object, ...]]:
+        for group in each.groups:
+            bounded = math.isfinite(group.influence_bound)
+            yield group.features, group.clip_norm, group.feature_radius, bounded
+
+    same_loss = (loss.label_fixes_sign, loss.n_outputs) == (
+        other_loss.label_fixes_sign,
+        other_loss.n_outputs,
+    )
+    n_groups = len(layout.groups)
+    return (
+        same_loss
+        and n_groups == len(other.groups)
+        and all(map(operator.eq, kinds(layout), kinds(other)))
+    )
 
 
 def _checked_label_bounds(label_bounds: tuple[float, float]) -> tuple[float, float]:

@@ -179,8 +179,7 @@ def movement_table(
         radius=radius,
         clip_norm=clip_norm,
         influence_norm=influence_norm,
-        cap=2.0
-        * np.minimum(clip_norm, np.where(fixed[:, None], influence_norm, np.inf)),
+        cap=_caps(clip_norm, influence_norm, fixed),
         continues=np.diff(row_chain)[:, None] == 0,
         bounded=bounded,
         reference_moves=np.flatnonzero(~fixed & (bounded.size > 0)),
@@ -194,6 +193,38 @@ def movement_table(
         changed=pairs,
         influenced=_influenced_cells(row_chain, influenced, n_rows),
     )
+
+
+def with_influence_bounds(
+    table: MovementTable, layout: GradientLayout
+) -> MovementTable:
+    """Return the table of a layout with other influence bounds on the same groups.
+
+    Which groups have one decides on rows and probes, how large it is does not.
+    """
+    if not table.bounded.size:
+        return table
+    influence_norm = _influence_norms(layout, table.radius)
+    fixed = np.ones(table.n_rows, dtype=bool)
+    fixed[table.reference_moves] = False
+    return table._replace(
+        influence_norm=influence_norm,
+        influence_gap=_influence_gaps(
+            table.influence_gap.size,
+            table.row_class[: table.n_rows][fixed],
+            table.radius[table.bounded],
+            influence_norm[table.bounded],
+        ),
+        cap=_caps(table.clip_norm, influence_norm, fixed),
+    )
+
+
+def _caps(
+    clip_norm: FloatArray, influence_norm: FloatArray, fixed: BoolArray
+) -> FloatArray:
+    """Return how far groups move at most, in rows with a fixed reference and others."""
+    bounded = np.where(fixed[:, None], influence_norm, np.inf)
+    return np.asarray(2.0 * np.minimum(clip_norm, bounded))
 
 
 def _influence_norms(layout: GradientLayout, radius: FloatArray) -> FloatArray:
