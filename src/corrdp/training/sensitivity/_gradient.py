@@ -24,7 +24,11 @@ from corrdp.training.sensitivity._movement import movement_bounds
 from corrdp.training.sensitivity._residuals import LabelChanges, ResidualPairs
 from corrdp.training.sensitivity._rows import chains_of
 from corrdp.training.sensitivity._scores import ScoreRanges
-from corrdp.training.sensitivity._table import movement_table, with_influence_bounds
+from corrdp.training.sensitivity._table import (
+    MovementTable,
+    movement_table,
+    with_influence_bounds,
+)
 
 
 class GradientSensitivity:
@@ -123,6 +127,7 @@ class GradientSensitivity:
         self.geometries: tuple[FeatureGeometry, ...] = geometries
         self.groups: tuple[Group, ...]
         self.row_classes: tuple[str, ...]
+        self.movement: MovementTable
         self.scores: ScoreRanges = (
             ScoreRanges(layout, geometries, self.classes, reference)
             if like is None
