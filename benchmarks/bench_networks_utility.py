@@ -30,7 +30,7 @@ from corrdp.reproduction._experiments import (
 )
 from corrdp.reproduction._networks import (
     _Data,
-    _facts,
+    _plan_inputs,
     plan_cell,
     train_network_cells,
 )
@@ -151,7 +151,7 @@ def measure(n_seeds: int, only: str | None) -> None:
 def _flat_row(experiment: Experiment, epsilon: float, n_seeds: int) -> dict[str, Any]:
     """Return ordinary differential privacy as Opacus does it, with the same rule."""
     certified = Calibration.CERTIFIED
-    facts = _facts(experiment, certified, Method.STANDARD, epsilon)
+    facts = _plan_inputs(experiment, certified, Method.STANDARD, epsilon)
     plan = plan_network(facts, method="standard")
     scores = []
     for seed in range(FIRST_SEED, FIRST_SEED + n_seeds):

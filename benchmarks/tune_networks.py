@@ -38,7 +38,7 @@ from corrdp.policy import (
 from corrdp.reproduction._networks_clipping import Rows
 from corrdp.reproduction._networks_ensemble import Schedule, train_together
 from corrdp.reproduction._networks_shape import NetworkShape
-from corrdp.torch._facts import INFLUENCE, NetworkPlan, NetworkPlanInputs
+from corrdp.torch._plan_inputs import INFLUENCE, NetworkPlan, NetworkPlanInputs
 from corrdp.torch._planning import plan_network
 from corrdp.torch.mlp import (
     CLIP_NORM,

@@ -133,13 +133,13 @@ def test_rounding_of_a_sum_without_noise_is_caught_and_does_not_happen(monkeypat
 
     How depends on the machine, so rounding that depends on private rows is planted.
     """
-    true_total = DescentSteps.total
+    true_total = DescentSteps.given
 
     def rounded(self, codes, y):
         private = codes[:, : codes.shape[1] // 2].sum()
         return true_total(self, codes, y) + 1e-6 * np.sin(1e4 * private)
 
-    monkeypatch.setattr(DescentSteps, "total", rounded)
+    monkeypatch.setattr(DescentSteps, "given", rounded)
     every_path = descent_targets.candidate_paths
     monkeypatch.setattr(  # the path that stays at 0
         descent_targets, "candidate_paths", lambda *given: every_path(*given)[:1]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from audit_mutants import DELTA, audited_policy
-from corrdp.auditing import _subjects, audit, estimator_challenges
+from corrdp.auditing import _challenges_from, audit, estimator_challenges
 from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import CorrDPError
@@ -54,7 +54,9 @@ def test_estimators_on_samples_are_challenged_through_what_they_run(monkeypatch)
         promised = [c.name for c in plan.spending.classes if c.promised]
         return SampledBudget(rate, n_steps, 1.0, dict.fromkeys(promised, 1.0))
 
-    monkeypatch.setattr(_subjects, "sampled_budget", short)  # planning takes long
+    monkeypatch.setattr(
+        _challenges_from, "sampled_budget", short
+    )  # planning takes long
     model = LogisticRegression(
         audited_policy(), epsilon=4.0, delta=DELTA, sampling_rate=0.5
     )

@@ -7,11 +7,11 @@ from corrdp.auditing._attribute_inference import (
 )
 from corrdp.auditing._audit import audit
 from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._challenges_from import estimator_challenges
 from corrdp.auditing._leakage import LeakageAudit, audit_leakage
 from corrdp.auditing._membership import MembershipInference, infer_membership
 from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
-from corrdp.auditing._subjects import estimator_challenges
 from corrdp.auditing.statistics import (
     Claim,
     LikelihoodAttack,

@@ -9,9 +9,9 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 from corrdp.auditing._challenge import Challenge, as_rows
+from corrdp.auditing._challenges_from import Neighbors, challenges_from
 from corrdp.auditing._deadline import Deadline
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
-from corrdp.auditing._subjects import Neighbors, challenges_of
 from corrdp.auditing.statistics import (
     Claim,
     EventBounds,
@@ -105,7 +105,7 @@ def audit(
     search = whole.share(0.5)
     if progress is not None and not isinstance(subject, Sequence):
         progress("searching for neighbors", 0.0)
-    challenges = challenges_of(
+    challenges = challenges_from(
         subject,
         n_rows=check_count("n_rows", n_rows),
         neighbors=neighbors,

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.accounting import WHOLE_RECORD
-from corrdp.auditing._subjects import planned_estimator
+from corrdp.auditing._challenges_from import planned_estimator
 from corrdp.auditing.statistics import roc_points
 from corrdp.certificate import class_risk
 from corrdp.estimators import PrivateEstimator

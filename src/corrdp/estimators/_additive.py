@@ -88,7 +88,7 @@ class AdditiveModel(PrivateLinearModel):
         leakage = self._leakage(policy, declared)
         for count in KNOT_CHOICES:
             curved = _curved(policy, count, self._public)
-            facts = self._facts(curved, n_rows, self._budget(), leakage)
+            facts = self._plan_inputs(curved, n_rows, self._budget(), leakage)
             if curves_pay(self._planned(facts)):
                 return curved
         return straight

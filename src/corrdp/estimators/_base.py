@@ -395,11 +395,11 @@ class PrivateLinearModel(Searchable):
         self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
     ) -> TrainingPlan:
         budget.warn_if_large_delta(n_rows)
-        facts = self._facts(policy, n_rows, budget, leakage)
+        facts = self._plan_inputs(policy, n_rows, budget, leakage)
         plan = or_constant(self._planned(facts)).with_solver(self._solver())
         return plan.with_steps(self.n_steps)
 
-    def _facts(
+    def _plan_inputs(
         self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
     ) -> PlanInputs:
         """Return what the rule may know."""

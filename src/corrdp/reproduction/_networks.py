@@ -142,19 +142,19 @@ def plan_cell(cell: Cell) -> NetworkPlan | None:
     if cell.calibration is Calibration.THEOREM:
         name = cell.method if cell.is_private else "standard"
         epsilon = cell.epsilon if cell.is_private else 1.0
-        facts = _facts(cell.experiment, cell.calibration, Method.CORR, epsilon)
+        facts = _plan_inputs(cell.experiment, cell.calibration, Method.CORR, epsilon)
         plan = experiment_plan(facts, cast("Literal['corr', 'semi', 'standard']", name))
         return plan if cell.is_private else without_privacy(plan)
     if not cell.is_private:
         return None
     method = Method(cell.method)
     return plan_network(
-        _facts(cell.experiment, cell.calibration, method, cell.epsilon),
+        _plan_inputs(cell.experiment, cell.calibration, method, cell.epsilon),
         method="layered" if method is Method.STANDARD else "corr",
     )
 
 
-def _facts(
+def _plan_inputs(
     experiment: Experiment, calibration: Calibration, method: Method, epsilon: float
 ) -> NetworkPlanInputs:
     """Return what a plan depends on: the paper's settings, or our defaults."""

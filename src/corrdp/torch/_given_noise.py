@@ -13,8 +13,8 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Calibration
 from corrdp.exceptions import BudgetError, CorrDPError
-from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layout import flat_layout
+from corrdp.torch._plan_inputs import NetworkPlan, NetworkPlanInputs
 
 _ROUND_OFF = 1e-6  # pricing rounds the last digits
 

@@ -24,11 +24,11 @@ from corrdp.policy import (
 )
 from corrdp.torch._data import Rows, rows_of
 from corrdp.torch._domain import check_codes
-from corrdp.torch._facts import NetworkPlanInputs
 from corrdp.torch._given_noise import epsilon_of_noise, plan_given_noise
 from corrdp.torch._layers import LossFunction, trained_layers
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._optimizer import PrivateOptimizer
+from corrdp.torch._plan_inputs import NetworkPlanInputs
 from corrdp.torch._planning import plan_network
 from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence

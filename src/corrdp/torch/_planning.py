@@ -10,7 +10,6 @@ from corrdp.accounting import WHOLE_RECORD, plan_noise
 from corrdp.certificate import Calibration, Component
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, BlockKind, ColumnRole
-from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import (
     WEIGHT,
@@ -20,6 +19,7 @@ from corrdp.torch._layout import (
     grouped_layout,
     layered_layout,
 )
+from corrdp.torch._plan_inputs import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._reference import plan_reference
 from corrdp.torch._theorem import theorem_plan
 from corrdp.torch._towers import tower_layout

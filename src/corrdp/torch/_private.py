@@ -15,9 +15,9 @@ from corrdp.certificate import Certificate
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.torch._capture import INPUT_CHANGED, Capture
 from corrdp.torch._clipping import GroupClipper
-from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._loader import PoissonLoader
+from corrdp.torch._plan_inputs import NetworkPlan
 from corrdp.torch._randomness import LayerRandomness
 from corrdp.torch._ranks import Ranks
 from corrdp.torch._refusals import refuse_autocast

@@ -10,7 +10,7 @@ from corrdp.accounting import NoisePlan, gaussian_epsilon, gaussian_mu, plan_noi
 from corrdp.mechanisms import column_sum_sensitivity
 from corrdp.policy import Block, ColumnRole
 from corrdp.torch._domain import code_range, projected
-from corrdp.torch._facts import NetworkPlanInputs
+from corrdp.torch._plan_inputs import NetworkPlanInputs
 from corrdp.training import central_reference
 
 SHARE = 0.02  # of the budget, in squares of Gaussian-DP parameters

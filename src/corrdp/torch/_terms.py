@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from corrdp.certificate import Certificate, Component, LeakageClaim, certify
 from corrdp.policy import Budget, Policy
-from corrdp.torch._facts import NetworkPlan
+from corrdp.torch._plan_inputs import NetworkPlan
 
 SEPARATE_EXAMPLES = (
     "the module and its loss treat every example by itself: a trial on random rows "

@@ -16,8 +16,8 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Calibration
 from corrdp.policy import ColumnRole
-from corrdp.torch._facts import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._layout import BIAS, NetworkLayout, flat_layout, grouped_layout
+from corrdp.torch._plan_inputs import NetworkPlan, NetworkPlanInputs
 
 
 def theorem_plan(facts: NetworkPlanInputs, method: str) -> NetworkPlan:

@@ -16,8 +16,8 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp.certificate import Certificate
 from corrdp.torch._checkpoint import load_checkpoint, save_checkpoint
-from corrdp.torch._facts import NetworkPlan
 from corrdp.torch._make_private import PrivateTraining, make_private
+from corrdp.torch._plan_inputs import NetworkPlan
 
 MOMENTUM = 0.9
 SOFTPLUS_AT_ZERO = math.log(2.0)

@@ -1,6 +1,11 @@
 """Training: what one record contributes, how far it can move, noise, descent."""
 
 from corrdp.training._additive_rule import KNOT_CHOICES, additive_plan, curves_pay
+from corrdp.training._budget_split import (
+    BudgetSplit,
+    plan_spending,
+    whole_record_spending,
+)
 from corrdp.training._default_rule import (
     PlanInputs,
     default_plan,
@@ -40,7 +45,6 @@ from corrdp.training._sampled_descent import (
 )
 from corrdp.training._shards import SegmentHost
 from corrdp.training._solver import Output, Solver, StepRule, Update
-from corrdp.training._spending import BudgetSplit, plan_spending, whole_record_spending
 from corrdp.training._step_sizes import ColumnSteps, noise_gains
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 from corrdp.training._tiling import (

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from corrdp.policy import BlockKind
+from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._default_rule import NUMBER_RADIUS, PlanInputs
 from corrdp.training._layout import (
     GradientLayout,
@@ -17,7 +18,6 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._plan import Prediction, TrainingPlan
-from corrdp.training._spending import BudgetSplit
 from corrdp.training._step_sizes import ColumnSteps
 from corrdp.training._typical_sizes import typical_sizes
 

@@ -17,6 +17,7 @@ from scipy.special import ndtr
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD, allocate_noise, least_variance
 from corrdp.policy import Block, BlockKind, ColumnRole
+from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._layout import (
     INTERCEPT,
     GradientLayout,
@@ -24,7 +25,6 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
-from corrdp.training._spending import BudgetSplit
 from corrdp.training._typical_sizes import (
     LABEL_RANGE,
     TypicalSizes,

@@ -20,7 +20,7 @@ from corrdp.policy import Block, BlockKind
 from corrdp.training._layout import central_reference, standardizing_scale
 
 if TYPE_CHECKING:  # spending asks what means cost
-    from corrdp.training._spending import BudgetSplit
+    from corrdp.training._budget_split import BudgetSplit
 
 LARGEST_CODE = 8.0
 _BITS = 36

@@ -15,11 +15,11 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_count
 from corrdp.accounting import GaussianEvent, allocate_noise, gaussian_epsilon
 from corrdp.certificate import Component
+from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._constant import constant_noise
 from corrdp.training._epochs import Schedule
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import Solver
-from corrdp.training._spending import BudgetSplit
 from corrdp.training._step_sizes import ColumnSteps
 from corrdp.training._typical_sizes import nominal_coef
 from corrdp.training.losses import Loss

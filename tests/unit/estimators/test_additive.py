@@ -265,7 +265,7 @@ def test_what_no_curve_is_made_of_is_refused(options, message):
 
 
 def test_audits_attack_the_curves_that_were_fitted(fitted):
-    from corrdp.auditing._subjects import planned_estimator
+    from corrdp.auditing._challenges_from import planned_estimator
 
     again = planned_estimator(fitted)
     knots = fitted.policy_.feature("age").domain.knots

@@ -18,8 +18,8 @@ from corrdp.policy import (
 from corrdp.torch import make_private
 from corrdp.torch._capture import Capture
 from corrdp.torch._clipping import GroupClipper
-from corrdp.torch._facts import NetworkPlanInputs
 from corrdp.torch._layers import trained_layers
+from corrdp.torch._plan_inputs import NetworkPlanInputs
 
 
 def small_policy(n_sensitive=2, n_insensitive=3, n_public=0, leakage=0.2, score=0.0):

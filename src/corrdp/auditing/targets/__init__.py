@@ -2,7 +2,7 @@
 
 from corrdp.auditing.targets._descent import descent_challenges, theorem_challenges
 from corrdp.auditing.targets._loop import loop_challenges
-from corrdp.auditing.targets._models import EncodedRows, model_challenges
+from corrdp.auditing.targets._models import model_challenges
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.auditing.targets._networks import network_challenges
 from corrdp.auditing.targets._releases import (
@@ -12,6 +12,7 @@ from corrdp.auditing.targets._releases import (
 )
 from corrdp.auditing.targets._sampled_descent import sampled_challenges
 from corrdp.auditing.targets._sampling import SampledSum
+from corrdp.auditing.targets._steps import EncodedRows
 from corrdp.auditing.targets._synthesis import synthesizer_challenges
 from corrdp.auditing.targets._whole_network import audit_whole_network
 

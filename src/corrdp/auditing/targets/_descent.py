@@ -11,9 +11,12 @@ from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._deadline import Deadline
 from corrdp.auditing.statistics import Claim
 from corrdp.auditing.statistics._claims import joined_events
-from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._releases import plan_claim
-from corrdp.auditing.targets._steps import central_rows, step_challenges
+from corrdp.auditing.targets._steps import (
+    NoisySteps,
+    central_rows,
+    step_challenges,
+)
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, NeighborClass
 from corrdp.training import (
@@ -40,7 +43,7 @@ Contributions: TypeAlias = Callable[
 _Release: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
-class DescentSteps:
+class DescentSteps(NoisySteps):
     """Noisy gradients of the descent that trains, at parameters fixed in advance.
 
     Parameters
@@ -100,7 +103,7 @@ class DescentSteps:
         ]
         return np.hstack([part.reshape(len(codes), -1) for part in each])
 
-    def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+    def given(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return the gradients of a table, by the kernels of training."""
         if self._contributions is not None:
             return np.asarray(self.parts(codes, y).sum(axis=0))
@@ -112,31 +115,22 @@ class DescentSteps:
         ]
         return np.concatenate([gradient.ravel() for gradient, _ in sums])
 
-    def sharpened(
-        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
-    ) -> "DescentSteps":
-        """Return itself: several candidates are tried from the start."""
-        del pair, rng, deadline
-        return self
-
     def sample(
-        self, total: FloatArray, n_runs: int, rng: np.random.Generator
+        self, given: FloatArray, n_runs: int, rng: np.random.Generator
     ) -> FloatArray:
         """Return the gradients with the noise of `Descent.noisy_gradient`."""
         del rng  # the descent has its own
         seen = []
-        for gradient, release in self._releases(total.reshape(self._path.shape)):
+        for gradient, release in self._releases(given.reshape(self._path.shape)):
             repeated = np.broadcast_to(gradient, (n_runs, *gradient.shape))
             seen.append(release(repeated)[0].reshape(n_runs, -1))
         return np.hstack(seen)
 
     def _noise_scale(self) -> FloatArray:
-        scales = []
-        for gradient, release in self._releases(np.zeros_like(self._path)):
-            groups = release(gradient)[1]
-            per_column = groups[self._model.layout.column_groups]
-            shaped = per_column if gradient.ndim == 1 else per_column[:, None]
-            scales.append(np.broadcast_to(shaped, gradient.shape).ravel())
+        scales = [
+            noise_of_coefficients(release(gradient)[1], self._model.layout, gradient)
+            for gradient, release in self._releases(np.zeros_like(self._path))
+        ]
         return np.concatenate(scales)
 
     def _releases(self, gradients: FloatArray) -> Iterator[tuple[FloatArray, _Release]]:
@@ -166,7 +160,7 @@ class DescentSteps:
         return prepare_rows(codes, y, plan.layout, compiled=plain)
 
 
-class TheoremSteps:
+class TheoremSteps(NoisySteps):
     """The mean of noisy gradients under the paper's noise, at one parameter.
 
     Parameters
@@ -191,26 +185,19 @@ class TheoremSteps:
         plan = self._plan
         return record_gradients(codes, y, self._coef, plan.loss, plan.layout)
 
-    def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+    def given(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return the gradient of a table, by the kernels of training."""
         layout = self._plan.layout
         rows = prepare_rows(codes, y, layout).grouped(layout)
         bound = self._plan.loss.clips_residuals_at
         return np.asarray(rows.gradient_sum(self._coef, residual_bound=bound)[0])
 
-    def sharpened(
-        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
-    ) -> "TheoremSteps":
-        """Return itself: several candidates are tried from the start."""
-        del pair, rng, deadline
-        return self
-
     def sample(
-        self, total: FloatArray, n_runs: int, rng: np.random.Generator
+        self, given: FloatArray, n_runs: int, rng: np.random.Generator
     ) -> FloatArray:
         """Return means over steps of `TheoremPlan.noisy`."""
-        mean = np.zeros((n_runs, total.size))
-        repeated = np.broadcast_to(total, mean.shape)
+        mean = np.zeros((n_runs, given.size))
+        repeated = np.broadcast_to(given, mean.shape)
         for _ in range(self._n_steps):
             mean += self._plan.noisy(repeated, rng)
         return mean / self._n_steps
@@ -386,3 +373,12 @@ def label_values(loss: Loss) -> tuple[float, ...]:
 def as_labels(y: FloatArray, loss: Loss) -> FloatArray:
     """Return labels as the loss takes them: numbers, or indices of classes."""
     return y.astype(np.int64) if loss.n_outputs > 1 else y
+
+
+def noise_of_coefficients(
+    noise_scale: FloatArray, layout: GradientLayout, coef: FloatArray
+) -> FloatArray:
+    """Return the noise of every coefficient in a row, from that of every group."""
+    own = noise_scale[layout.column_groups]
+    shaped = own if coef.ndim == 1 else own[:, None]
+    return np.broadcast_to(shaped, coef.shape).ravel()

@@ -1,7 +1,7 @@
 """Whole training runs: seen by their final model, or by every iterate."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from corrdp.auditing._deadline import Deadline
 from corrdp.auditing.statistics import Claim, LinearAttack
 from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._descent import DescentSteps
-from corrdp.auditing.targets._steps import craft, table_with
+from corrdp.auditing.targets._steps import EncodedRows, craft, table_with
 from corrdp.training import (
     Descent,
     TrainingPlan,
@@ -21,22 +21,6 @@ from corrdp.training import (
     means_noise,
     prepare_rows,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedRows:
-    """A table as training sees it.
-
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
-    y : array of float, shape (n_rows,)
-        Labels as encoded.
-    """
-
-    codes: FloatArray
-    y: FloatArray
 
 
 def model_challenges(

@@ -13,6 +13,7 @@ from corrdp.auditing.targets._descent import both_claims, runs_to_refute
 from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._steps import (
     LEAST_NOISE,
+    NoisySteps,
     central_rows,
     step_challenges,
 )
@@ -40,7 +41,7 @@ _NOISE_DRAWS = 1000
 _CLIMBS = 100
 
 
-class NetworkSteps:
+class NetworkSteps(NoisySteps):
     """Noisy sums of a private module at parameters fixed in advance.
 
     Parameters
@@ -80,10 +81,10 @@ class NetworkSteps:
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds: the clipped sum of a batch of one."""
         return np.stack(
-            [self.total(codes[i : i + 1], y[i : i + 1]) for i in range(len(codes))]
+            [self.given(codes[i : i + 1], y[i : i + 1]) for i in range(len(codes))]
         )
 
-    def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+    def given(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return the clipped sum of a table, as a step computes it."""
         import torch
 
@@ -95,7 +96,7 @@ class NetworkSteps:
         flat = torch.cat([part.flatten() for part in sums.values()])
         return flat.double().numpy()
 
-    def sample(self, total: FloatArray, n_runs: int, rng: object) -> FloatArray:
+    def sample(self, given: FloatArray, n_runs: int, rng: object) -> FloatArray:
         """Return means over all steps of `PrivateModule.noisy_sum`.
 
         All steps are at the same parameters: their mean says all that they say.
@@ -103,8 +104,8 @@ class NetworkSteps:
         import torch
 
         del rng  # the module has its own
-        repeated = torch.tensor(total).to(self._loader.features).expand(n_runs, -1)
-        mean = torch.zeros(n_runs, total.size, dtype=torch.float64)
+        repeated = torch.tensor(given).to(self._loader.features).expand(n_runs, -1)
+        mean = torch.zeros(n_runs, given.size, dtype=torch.float64)
         for _ in range(self._n_steps):
             mean += self._module.noisy_sum(repeated)
         return (mean / self._n_steps).numpy()

@@ -1,7 +1,7 @@
 """Steps of linear models that are trained on Poisson samples, drawn as they train."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,19 +10,14 @@ from scipy.special import logsumexp
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._deadline import Deadline
-from corrdp.auditing.statistics import (
-    Claim,
-    FittedScore,
-    LikelihoodAttack,
-    LinearAttack,
-)
+from corrdp.auditing.statistics import Claim, FittedScore
 from corrdp.auditing.targets._descent import (
     as_labels,
     candidate_paths,
     label_values,
+    noise_of_coefficients,
 )
-from corrdp.auditing.targets._neighbors import RecordPair
-from corrdp.auditing.targets._steps import craft_worst, table_with
+from corrdp.auditing.targets._steps import EncodedRows, NoisySteps, step_challenges
 from corrdp.policy import Block
 from corrdp.training import (
     SampledBudget,
@@ -36,23 +31,7 @@ N_ROWS = 3  # of the tables: others only hide the target
 N_RUNS = 2000
 
 
-@dataclass(frozen=True, eq=False)
-class SampledTable:
-    """A table as sampled training sees it.
-
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
-    y : array of float, shape (n_rows,)
-        Labels as encoded.
-    """
-
-    codes: FloatArray
-    y: FloatArray
-
-
-class SampledSteps:
+class SampledSteps(NoisySteps):
     """Noisy sums of the sampled descent, at parameters fixed in advance.
 
     Parameters
@@ -95,23 +74,15 @@ class SampledSteps:
         ]
         return np.hstack([part.reshape(len(codes), -1) for part in each])
 
-    def sharpened(
-        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
-    ) -> "SampledSteps":
-        """Return itself: several candidates are tried from the start."""
-        del pair, rng, deadline
-        return self
-
-    def table(self, record: FloatArray, label: float) -> SampledTable:
-        """Return the record among a few central ones."""
-        codes, y = table_with(record, label, self, N_ROWS)
-        return SampledTable(codes, as_labels(y, self._plan.loss))
+    def given(self, codes: FloatArray, y: FloatArray) -> EncodedRows:
+        """Return the table itself: every run draws samples of its rows."""
+        return EncodedRows(codes, as_labels(y, self._plan.loss))
 
     def sample(
-        self, table: SampledTable, n_runs: int, rng: np.random.Generator
+        self, given: EncodedRows, n_runs: int, rng: np.random.Generator
     ) -> FloatArray:
         """Return the sums of `SampledSums.release` along the path, one row per run."""
-        sums = self._releasing(table, rng)
+        sums = self._releasing(given, rng)
         return np.stack(
             [
                 np.concatenate([sums.release(coef)[0].ravel() for coef in self._path])
@@ -119,7 +90,7 @@ class SampledSteps:
             ]
         )
 
-    def score(self, first: SampledTable, second: SampledTable) -> FittedScore:
+    def score(self, first: EncodedRows, second: EncodedRows) -> FittedScore:
         """Return the log likelihood ratio of two tables under what is priced."""
         densities = [self._log_density(table) for table in (first, second)]
 
@@ -128,7 +99,7 @@ class SampledSteps:
 
         return score
 
-    def _log_density(self, table: SampledTable) -> FittedScore:
+    def _log_density(self, table: EncodedRows) -> FittedScore:
         """Return the log density of outputs: a mixture over samples at each step."""
         rate, n_steps = self._budget.rate, len(self._path)
         drawn = np.array(list(product((0.0, 1.0), repeat=len(table.y))))
@@ -150,20 +121,19 @@ class SampledSteps:
 
         return log_density
 
-    def _releasing(self, table: SampledTable, rng: np.random.Generator) -> SampledSums:
+    def _releasing(self, table: EncodedRows, rng: np.random.Generator) -> SampledSums:
         return self._sums(table.codes, table.y, self._plan, self._budget, rng)
 
     def _noise_scale(self) -> FloatArray:
         """Return the noise that is planned along the path."""
-        nobody = SampledTable(
+        nobody = EncodedRows(
             np.zeros((N_ROWS, self.blocks[-1].stop)), np.zeros(N_ROWS, int)
         )
         sums = self._releasing(nobody, np.random.default_rng(0))
-        scales = []
-        for coef in self._path:
-            own = sums.release(coef)[1][self._plan.layout.column_groups]
-            shaped = own if coef.ndim == 1 else own[:, None]
-            scales.append(np.broadcast_to(shaped, coef.shape).ravel())
+        scales = [
+            noise_of_coefficients(sums.release(coef)[1], self._plan.layout, coef)
+            for coef in self._path
+        ]
         return np.concatenate(scales)
 
 
@@ -178,7 +148,7 @@ def sampled_challenges(
     sums: type[SampledSums] = SampledSums,
     random_state: int | None = 0,
     deadline: Deadline | None = None,
-) -> tuple[Challenge[SampledTable], ...]:
+) -> tuple[Challenge[EncodedRows], ...]:
     """Challenge the noisy sums of the sampled descent, class by class.
 
     Parameters
@@ -209,35 +179,21 @@ def sampled_challenges(
     """
     rng = np.random.default_rng(random_state)
     short = replace(plan, n_steps=budget.n_steps)
-    candidates = [
-        SampledSteps(plan, budget, path, sums) for path in candidate_paths(short, rng)
-    ]
-    classes = [
-        neighbor
-        for neighbor in plan.spending.classes
-        if class_names is None or neighbor.name in class_names
-    ]
-    deadline = deadline or Deadline()
-    challenges = []
-    for index, neighbor in enumerate(classes):
-        own = deadline.share(1.0 / (len(classes) - index))
-        steps, pair = craft_worst(candidates, neighbor, rng, own)
-        first = steps.table(pair.first, pair.first_label)
-        second = steps.table(pair.second, pair.second_label)
-        challenges.append(
-            Challenge(
-                target=name,
-                class_name=neighbor.name,
-                claim=Claim((budget.event(neighbor.name),), delta),
-                first=first,
-                second=second,
-                sample=steps.sample,
-                attacks=(
-                    LikelihoodAttack(steps.score(first, second)),
-                    LinearAttack(),
-                ),
-                n_runs=n_runs,
-                batch=500,
-            )
-        )
-    return tuple(challenges)
+    return step_challenges(
+        [
+            SampledSteps(plan, budget, path, sums)
+            for path in candidate_paths(short, rng)
+        ],
+        [
+            neighbor
+            for neighbor in plan.spending.classes
+            if class_names is None or neighbor.name in class_names
+        ],
+        lambda class_name: {"": Claim((budget.event(class_name),), delta)},
+        name=name,
+        n_rows=N_ROWS,
+        n_runs=n_runs,
+        batch=500,
+        rng=rng,
+        deadline=deadline or Deadline(),
+    )

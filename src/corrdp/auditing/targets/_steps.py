@@ -5,15 +5,22 @@ is attacked is then the exact sum over a table, computed by the kernels of train
 plus noise drawn by the step that trains.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._deadline import Deadline
-from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
+from corrdp.auditing.statistics import (
+    Claim,
+    FittedScore,
+    LikelihoodAttack,
+    LinearAttack,
+)
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import Block, BlockKind, NeighborClass
@@ -23,40 +30,64 @@ LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noi
 ClaimsOfClass = Callable[[str], Mapping[str, Claim]]
 
 
-class SearchedSteps(Protocol):
-    """Steps of one training at fixed parameters, as far as a search looks at them."""
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """A table as training sees it.
 
-    @property
-    def blocks(self) -> Sequence[Block]:
-        """Blocks of the encoder."""
+    Parameters
+    ----------
+    codes : array of float, shape (n_rows, n_codes)
+        Rows of the encoder.
+    y : array of float, shape (n_rows,)
+        Labels as encoded.
+    """
 
-    @property
-    def labels(self) -> Sequence[float]:
-        """Labels that records may have, at their extremes."""
+    codes: FloatArray
+    y: FloatArray
 
-    @property
-    def noise_scale(self) -> FloatArray:
-        """Noise of every output, for the search and the likelihood; shape (n,)."""
 
+class NoisySteps(ABC):
+    """Steps of one training at fixed parameters; outputs of all steps in a row.
+
+    Attributes
+    ----------
+    blocks : sequence of Block
+        Blocks of the encoder.
+    labels : sequence of float
+        Labels that records may have, at their extremes.
+    noise_scale : array of float, shape (n_outputs,)
+        Noise of every output, for the search and the likelihood.
+    """
+
+    blocks: Sequence[Block]
+    labels: Sequence[float]
+    noise_scale: FloatArray
+
+    @abstractmethod
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds to the outputs, shape (n_records, n)."""
 
+    @abstractmethod
+    def given(self, codes: FloatArray, y: FloatArray) -> Any:
+        """Return what `sample` takes for a table: outputs that lack noise alone."""
 
-class NoisySteps(SearchedSteps, Protocol):
-    """Steps of one training at fixed parameters; outputs of all steps in a row."""
+    @abstractmethod
+    def sample(self, given: Any, n_runs: int, rng: np.random.Generator) -> FloatArray:
+        """Return outputs with fresh noise of the training step, one row per run."""
 
-    def total(self, codes: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the outputs of a table without noise, by the kernels of training."""
+    def score(self, first: Any, second: Any) -> FittedScore:
+        """Return the log likelihood ratio of two tables under what is priced."""
+        return gaussian_score(first, second, self.noise_scale)
 
     def sharpened(
         self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
     ) -> "NoisySteps":
-        """Return the steps at parameters that suit a pair better, if known."""
+        """Return the steps at parameters that suit a pair better, if known.
 
-    def sample(
-        self, total: FloatArray, n_runs: int, rng: np.random.Generator
-    ) -> FloatArray:
-        """Return outputs with fresh noise of the training step, one row per run."""
+        Themselves where several candidates are tried from the start.
+        """
+        del pair, rng, deadline
+        return self
 
 
 def step_challenges(
@@ -67,9 +98,10 @@ def step_challenges(
     name: str,
     n_rows: int,
     n_runs: int = 20_000,
+    batch: int = 2048,
     rng: np.random.Generator,
     deadline: Deadline,
-) -> tuple[Challenge[FloatArray], ...]:
+) -> tuple[Challenge[Any], ...]:
     """Challenge the steps of a training, class by class.
 
     Parameters
@@ -86,6 +118,8 @@ def step_challenges(
         Size of the two tables.
     n_runs : int
         Runs on each neighbor.
+    batch : int
+        Runs at a time.
     rng : numpy Generator
         For the search.
     deadline : Deadline
@@ -100,9 +134,9 @@ def step_challenges(
     for index, neighbor in enumerate(classes):
         own = deadline.share(1.0 / (len(classes) - index))
         steps, pair = craft_worst(candidates, neighbor, rng, own)
-        first = steps.total(*table_with(pair.first, pair.first_label, steps, n_rows))
-        second = steps.total(*table_with(pair.second, pair.second_label, steps, n_rows))
-        score = gaussian_score(first, second, steps.noise_scale)
+        first = steps.given(*table_with(pair.first, pair.first_label, steps, n_rows))
+        second = steps.given(*table_with(pair.second, pair.second_label, steps, n_rows))
+        score = steps.score(first, second)
         challenges += [
             Challenge(
                 target=f"{name}, {kind}" if kind else name,
@@ -113,7 +147,7 @@ def step_challenges(
                 sample=steps.sample,
                 attacks=(LikelihoodAttack(score), LinearAttack()),
                 n_runs=n_runs,
-                batch=2048,
+                batch=batch,
             )
             for kind, claim in claims(neighbor.name).items()
         ]
@@ -121,7 +155,7 @@ def step_challenges(
 
 
 def craft(
-    steps: SearchedSteps,
+    steps: NoisySteps,
     neighbor: NeighborClass,
     rng: np.random.Generator,
     *,
@@ -156,7 +190,7 @@ def craft(
 
 
 def table_with(
-    record: FloatArray, label: float, steps: SearchedSteps, n_rows: int
+    record: FloatArray, label: float, steps: NoisySteps, n_rows: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the record among others whose means are central and labels balanced."""
     codes = central_rows(steps.blocks, n_rows)
@@ -176,13 +210,13 @@ def central_rows(blocks: Sequence[Block], n_rows: int) -> FloatArray:
 
 
 def craft_worst(
-    candidates: Sequence[Any],
+    candidates: Sequence[NoisySteps],
     neighbor: NeighborClass,
     rng: np.random.Generator,
     deadline: Deadline,
-) -> tuple[Any, RecordPair]:
+) -> tuple[NoisySteps, RecordPair]:
     """Return the parameters at which a pair moves most, and the pair."""
-    found: list[tuple[Any, RecordPair]] = []
+    found: list[tuple[NoisySteps, RecordPair]] = []
     for steps in candidates:
         if found and deadline.is_over():
             break

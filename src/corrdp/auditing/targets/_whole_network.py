@@ -120,7 +120,7 @@ def audit_whole_network(
                 step.parts(pairs[:, side, :-1], pairs[:, side, -1]) for side in (0, 1)
             )
             expected = (first + second).sum(axis=0) / 2.0
-            expected += step.total(codes[n_canaries:], y[n_canaries:])
+            expected += step.given(codes[n_canaries:], y[n_canaries:])
             unit = np.maximum(step.noise_scale * np.sqrt(n_steps), LEAST_NOISE)
             moves = (second - first) / 2.0 / unit
             precision += moves @ moves.T

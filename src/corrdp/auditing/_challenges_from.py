@@ -34,7 +34,7 @@ _SAMPLED_STEPS = 2  # among which the budget is divided; runs draw all of them
 Neighbors = Mapping[str, tuple[Any, Any]]
 
 
-def challenges_of(
+def challenges_from(
     subject: Any,
     *,
     n_rows: int,
