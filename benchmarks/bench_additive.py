@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from rule_tables import RuleTable, _split, folder, load_table
+from saved_tables import RESULTS, markdown_table
 from sklearn.metrics import log_loss, roc_auc_score
 
 from corrdp.datasets._paper import load_adult_wide
@@ -25,7 +26,6 @@ from corrdp.estimators import (
 )
 from corrdp.policy import PolicyEncoder
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED = RESULTS / "additive.json"
 PAGE = RESULTS / "additive.inc"
 TABLES = (
@@ -162,22 +162,28 @@ def cells(run: dict[str, Any]) -> list[dict[str, Any]]:
 
 def page(saved: dict[str, Any]) -> str:
     """Return the table of the documentation as Markdown."""
-    lines = [
-        "| table | rows | epsilon | knots | linear | additive | gain (standard error) "
-        "| log loss, change | without privacy: linear, additive |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    header = ["table", "rows", "epsilon", "knots", "linear", "additive"]
+    header += ["gain (standard error)", "log loss, change"]
+    header += ["without privacy: linear, additive"]
+    rows = []
     for name, run in saved.items():
         plain = ", ".join(f"{s['score']:.4f}" for s in run["nonprivate"].values())
         for cell in cells(run):
             loss = f"{cell['log_loss']:+.4f}" if "log_loss" in cell else ""
-            lines.append(
-                f"| {name} | {run['n_rows']} | {cell['epsilon']:g} | "
-                f"{cell['knots'] or 'none'} | {cell['linear']:.4f} | "
-                f"{cell['additive']:.4f} | {cell['gain']:+.4f} ({cell['error']:.4f}) | "
-                f"{loss} | {plain} |"
+            rows.append(
+                [
+                    name,
+                    str(run["n_rows"]),
+                    f"{cell['epsilon']:g}",
+                    str(cell["knots"] or "none"),
+                    f"{cell['linear']:.4f}",
+                    f"{cell['additive']:.4f}",
+                    f"{cell['gain']:+.4f} ({cell['error']:.4f})",
+                    loss,
+                    plain,
+                ]
             )
-    return "\n".join(lines) + "\n"
+    return markdown_table(header, rows)
 
 
 def draw(saved: dict[str, Any], place: Path) -> None:

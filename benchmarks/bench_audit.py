@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from saved_tables import RESULTS, markdown_table, read_figures, save_table
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
-RESULTS = ROOT / "docs" / "results"
 FIGURE = ROOT / "docs" / "figures" / "audit.svg"
 CONFIDENCE = 0.99
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -278,7 +278,7 @@ def attribute_inference() -> list[dict]:
 def render() -> None:
     """Write the tables and the figure of the documentation from the saved run."""
     for name, text in tables().items():
-        (RESULTS / f"{name}.inc").write_text(text)
+        save_table(name, text)
     _draw()
 
 
@@ -348,14 +348,7 @@ def _epsilon(value: float | str) -> str:
 
 
 def _table(name: str, header: list[str], cells) -> str:
-    saved = json.loads((RESULTS / f"{name}.json").read_text())
-    lines = [_line(header), _line(["---"] * len(header))]
-    lines += [_line(cells(row)) for row in saved]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return markdown_table(header, map(cells, read_figures(name)))
 
 
 def _saved(name: str) -> list[dict]:

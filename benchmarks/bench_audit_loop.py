@@ -14,9 +14,10 @@ import sys
 import time
 from pathlib import Path
 
+from saved_tables import RESULTS, markdown_table, read_figures, save_table
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
-RESULTS = ROOT / "docs" / "results"
 
 CLASSES = ("sensitive", "insensitive:x0", "whole_record")
 N_SOUND = 100
@@ -99,8 +100,7 @@ def sound(first, last):
 
 def render():
     """Write the table of the documentation from what is saved."""
-    saved = json.loads((RESULTS / "audit_loop.json").read_text(encoding="utf-8"))
-    (RESULTS / "audit_loop.inc").write_text(table(saved), encoding="utf-8")
+    save_table("audit_loop", table(read_figures("audit_loop")))
 
 
 def table(saved):
@@ -118,11 +118,10 @@ def table(saved):
         ]
         for name, row in saved["bugs"].items()
     ]
-    lines = [f"| {' | '.join(row)} |" for row in (header, ["---"] * 7, *rows)]
     alarms = saved["sound"]
     raised = sum(alarms.values())
-    lines += ["", f"Sound trainings: {raised} false alarms in {len(alarms)} audits."]
-    return "\n".join(lines) + "\n"
+    sound = f"Sound trainings: {raised} false alarms in {len(alarms)} audits."
+    return f"{markdown_table(header, rows)}\n{sound}\n"
 
 
 def main():

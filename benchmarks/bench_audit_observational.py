@@ -8,12 +8,11 @@ measures how often a claim is called broken if it is not, and what a leak must b
 to be seen. Run: python benchmarks/bench_audit_observational.py.
 """
 
-import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from saved_tables import markdown_table, save_figures, save_table
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression as Plain
 from sklearn.tree import DecisionTreeClassifier
@@ -24,7 +23,6 @@ from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import UtilityWarning
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 N_ROWS = 2000
 N_TABLES = 100
 N_COLUMNS = 4
@@ -147,20 +145,18 @@ def measured():
 def table(rows):
     """Return the table of the documentation."""
     beliefs = list(dict.fromkeys(row["belief"] for row in rows))
-    lines = [["model", *(f"belief: {name}" for name in beliefs)]]
-    lines.append(["---"] * len(lines[0]))
+    lines = []
     for kind in dict.fromkeys(row["model"] for row in rows):
         shares = [f"{row['broken']:.2f}" for row in rows if row["model"] == kind]
         lines.append([kind, *shares])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown_table(["model", *(f"belief: {name}" for name in beliefs)], lines)
 
 
 def run():
     """Measure, save, and return what the page of all benchmarks shows."""
     saved = measured()
-    text = json.dumps(saved, indent=1)
-    (RESULTS / "audit_observational.json").write_text(text + "\n", encoding="utf-8")
-    (RESULTS / "audit_observational.inc").write_text(table(saved), encoding="utf-8")
+    save_figures("audit_observational", saved)
+    save_table("audit_observational", table(saved))
     return [
         {
             "name": f"called broken, model: {row['model']}, belief: {row['belief']}",

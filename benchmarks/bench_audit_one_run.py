@@ -6,15 +6,12 @@ tried and share an error of 5 per cent. The share of 1000 audits that call the c
 broken is saved with the table of the documentation.
 """
 
-import json
-from pathlib import Path
-
 import numpy as np
+from saved_tables import markdown_table, save_figures, save_table
 
 from corrdp.auditing import Claim
 from corrdp.auditing._one_run import _BOUNDS
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 FAILURE = 0.05
 N_AUDITS = 1000
 FACTORS = (1.0, 0.8, 0.5, 0.25)  # of the noise that is claimed
@@ -73,19 +70,18 @@ def table(rows):
     """Return the table of the documentation."""
     header = ["claimed mu", "canaries", "bound"]
     header += [f"noise x {factor:g}" for factor in FACTORS]
-    lines = [header, ["---"] * len(header)]
+    lines = []
     for row in rows:
         shares = [f"{share:.3f}" for share in row["caught"].values()]
         lines.append([f"{row['mu']:g}", str(row["n_canaries"]), row["bound"], *shares])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown_table(header, lines)
 
 
 def run():
     """Measure, save, and return what the page of all benchmarks shows."""
     saved = measured()
-    text = json.dumps(saved, indent=1)
-    (RESULTS / "audit_one_run.json").write_text(text + "\n", encoding="utf-8")
-    (RESULTS / "audit_one_run.inc").write_text(table(saved), encoding="utf-8")
+    save_figures("audit_one_run", saved)
+    save_table("audit_one_run", table(saved))
     return [
         {
             "name": f"mu {row['mu']:g}, {row['n_canaries']} canaries, {row['bound']}",

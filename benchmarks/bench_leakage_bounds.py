@@ -8,11 +8,11 @@ in twenty settings. Tables are read from CORRDP_DATA_DIR and never committed.
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, folder, foreign_parts
+from saved_tables import RESULTS, markdown_table
 
 from corrdp.leakage import (
     count_layout,
@@ -25,7 +25,6 @@ from corrdp.leakage.release._noise import noisy_leakages, release_tables
 from corrdp.leakage.release._request import LeakageRequest
 from corrdp.policy import CategoryDomain, Feature, NumberDomain, Policy
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SHARES = (0.3, 0.1)
 BETAS = (0.5, 0.2, 0.05)
 REPETITIONS = 200
@@ -244,40 +243,44 @@ def run_coverage(repetitions: int = REPETITIONS) -> list[dict[str, Any]]:
 
 def render(saved: dict[str, Any]) -> str:
     """Return the tables of the page, from the saved run alone."""
-    lines = ["| Adult, epsilon | feature | exact, levels as declared | exact, joined "]
-    lines[0] += "| bound, mean | largest |"
-    lines.append("|---|---|---|---|---|---|")
+    header = ["Adult, epsilon", "feature", "exact, levels as declared"]
+    header += ["exact, joined", "bound, mean", "largest"]
+    rows = []
     for share in SHARES:
         own = [row for row in saved["adult"] if row["share"] == share]
         for name in dict.fromkeys(row["feature"] for row in own):
             cell = [row for row in own if row["feature"] == name]
             uppers = [row["upper"] for row in cell]
             exact = np.mean([row["exact"] for row in cell])
-            lines.append(
-                f"| {share:g} | {name} | {cell[0]['exact_apart']:.3f} | {exact:.3f} "
-                f"| {np.mean(uppers):.3f} | {max(uppers):.3f} |"
-            )
+            numbers = (cell[0]["exact_apart"], exact, np.mean(uppers), max(uppers))
+            rows.append([f"{share:g}", name, *(f"{value:.3f}" for value in numbers)])
         excess = np.mean([row["upper"] - row["exact"] for row in own])
-        lines.append(f"| {share:g} | *mean excess* | | | {excess:.3f} | |")
-    lines += ["", "| table, a fifth public | rows | features | mean bound before "]
-    lines[-1] += "| after | bounds of 1 before | after |"
-    lines.append("|---|---|---|---|---|---|---|")
+        rows.append([f"{share:g}", "*mean excess*", "", "", f"{excess:.3f}", ""])
+    tables = [markdown_table(header, rows)]
+    header = ["table, a fifth public", "rows", "features", "mean bound before"]
+    header += ["after", "bounds of 1 before", "after"]
+    rows = []
     for name in dict.fromkeys(row["table"] for row in saved["foreign"]):
         cell = [row for row in saved["foreign"] if row["table"] == name]
         before = [row["before"] for row in cell]
         after = [row["after"] for row in cell]
-        lines.append(
-            f"| {name} | {cell[0]['n_rows']} | {len(cell)} | {np.mean(before):.3f} "
-            f"| {np.mean(after):.3f} | {sum(b >= 1 for b in before)} "
-            f"| {sum(a >= 1 for a in after)} |"
+        rows.append(
+            [
+                name,
+                str(cell[0]["n_rows"]),
+                str(len(cell)),
+                *(f"{np.mean(bounds):.3f}" for bounds in (before, after)),
+                *(str(sum(b >= 1 for b in bounds)) for bounds in (before, after)),
+            ]
         )
-    lines += ["", "| setting | " + " | ".join(f"beta {b:g}" for b in BETAS) + " |"]
-    lines.append("|---" * (1 + len(BETAS)) + "|")
+    tables.append(markdown_table(header, rows))
+    rows = []
     for name in dict.fromkeys(row["setting"] for row in saved["coverage"]):
         cells = [row for row in saved["coverage"] if row["setting"] == name]
         told = [f"{row['failed']:.3f} (+{row['excess']:.2f})" for row in cells]
-        lines.append(f"| {name} | " + " | ".join(told) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append([name, *told])
+    header = ["setting", *(f"beta {b:g}" for b in BETAS)]
+    return "\n".join([*tables, markdown_table(header, rows)])
 
 
 if __name__ == "__main__":

@@ -14,18 +14,17 @@ import json
 import sys
 import warnings
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, foreign_parts
+from saved_tables import RESULTS, markdown_table
 from sklearn.metrics import roc_auc_score
 
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.leakage import estimate_leakage
 from corrdp.policy import NumberDomain, Policy
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED = RESULTS / "leakage_models.json"
 TABLES = (*FOREIGN_BINARY, *FOREIGN_NUMBER)
 EPSILONS = (0.5, 1.0, 3.0)
@@ -115,20 +114,18 @@ def mean_and_error(values: Any) -> str:
 
 def render(saved: dict[str, Any]) -> str:
     """Return the tables of the documentation page, from the saved run alone."""
-    lines = ["| table | epsilon | " + " | ".join(METHODS) + " |"]
-    lines.append("|---" * (2 + len(METHODS)) + "|")
+    rows = []
     for name, epsilon in itertools.product(TABLES, EPSILONS):
         held = {m: found(saved, name, epsilon, m) for m in METHODS}
         if not all(held.values()):
             continue
         shown = [mean_and_error([v["score"] for v in own]) for own in held.values()]
-        lines.append(f"| {name} | {epsilon:g} | " + " | ".join(shown) + " |")
-    lines += [
-        "",
-        "| table, epsilon 1 | mean distance: a tenth, joined | three tenths, joined |"
-        " free bounds | exact | gain of exact distances | of it free bounds keep |",
-        "|---" * 7 + "|",
-    ]
+        rows.append([name, f"{epsilon:g}", *shown])
+    scores = markdown_table(["table", "epsilon", *METHODS], rows)
+    header = ["table, epsilon 1", "mean distance: a tenth, joined"]
+    header += ["three tenths, joined", "free bounds", "exact"]
+    header += ["gain of exact distances", "of it free bounds keep"]
+    rows = []
     for name in ASKED:
         held = {m: found(saved, name, 1.0, m) for m in METHODS}
         if not all(held.values()):
@@ -142,8 +139,8 @@ def render(saved: dict[str, Any]) -> str:
         ]
         kept = (score[FREE] - score[NOTHING]).mean() / gaps.mean()
         cells += [mean_and_error(gaps), f"{kept:.0%}"]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        rows.append([name, *cells])
+    return f"{scores}\n{markdown_table(header, rows)}"
 
 
 def main() -> None:

@@ -4,18 +4,16 @@ Run: python benchmarks/bench_membership.py; saves the result and the table of th
 documentation. Rows are made up.
 """
 
-import json
 import warnings
-from pathlib import Path
 
 import pandas as pd
+from saved_tables import markdown_table, save_figures, save_table
 
 from corrdp.auditing import infer_membership
 from corrdp.datasets import hospital_columns, hospital_policy
 from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import UtilityWarning
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 N_ROWS = 200
 ATTACKED = (
     ("nonprivate", 1.0),
@@ -51,7 +49,7 @@ def table_of(rows):
         "standard error",
         "certified at most",
     ]
-    lines = [header, ["---"] * len(header)]
+    lines = []
     for row in rows:
         numbers = [
             100 * row[key]
@@ -65,15 +63,14 @@ def table_of(rows):
                 *(f"{number:.1f}" for number in numbers),
             ]
         )
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown_table(header, lines)
 
 
 def run():
     """Measure, save, and return what the page of all benchmarks shows."""
     saved = measured()
-    text = json.dumps(saved, indent=1)
-    (RESULTS / "audit_membership.json").write_text(text + "\n", encoding="utf-8")
-    (RESULTS / "audit_membership.inc").write_text(table_of(saved), encoding="utf-8")
+    save_figures("audit_membership", saved)
+    save_table("audit_membership", table_of(saved))
     return [
         {
             "name": f"right guesses, {row['method']}, epsilon {row['epsilon']:g}",

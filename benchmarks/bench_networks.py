@@ -7,7 +7,6 @@ and ``--render`` writes the table of ``docs/networks.md``. Utility is measured b
 
 import argparse
 import contextlib
-import json
 import math
 import resource
 import statistics
@@ -15,15 +14,14 @@ import time
 import warnings
 from collections.abc import Callable
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import torch
+from saved_tables import markdown_table, read_figures, save_table
 
 from corrdp.policy import Feature, NumberDomain, Policy
 from corrdp.torch import make_private
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 BATCH = 1024
 UNITS = (31, 64, 2)
 _STEPS = 2000
@@ -212,19 +210,22 @@ def _row(
 
 def render() -> str:
     """Return the table of the documentation from the run that run_all.py saved."""
-    saved = json.loads((RESULTS / "benchmarks.json").read_text())
-    lines = ["| measure | value | target |", "|---|---|---|"]
-    for row in saved["networks"]["rows"]:
-        target = "" if row["target"] is None else f"{row['target']:g}"
-        lines.append(f"| {row['name']} | {row['value']:.3g} {row['unit']} | {target} |")
-    return "\n".join(lines) + "\n"
+    rows = [
+        [
+            row["name"],
+            f"{row['value']:.3g} {row['unit']}",
+            "" if row["target"] is None else f"{row['target']:g}",
+        ]
+        for row in read_figures("benchmarks")["networks"]["rows"]
+    ]
+    return markdown_table(["measure", "value", "target"], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--render", action="store_true")
     if parser.parse_args().render:
-        (RESULTS / "networks_speed.inc").write_text(render(), encoding="utf-8")
+        save_table("networks_speed", render())
         return
     rows = run()
     for row in rows:

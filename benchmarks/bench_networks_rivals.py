@@ -12,20 +12,19 @@ import json
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from opacus import PrivacyEngine
 from opacus.layers import DPLSTM, DPMultiheadAttention
+from saved_tables import RESULTS, markdown_table
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 from corrdp.torch import LSTM, MultiheadAttention, make_private
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED, RENDERED = (RESULTS / f"networks_rivals.{kind}" for kind in ("json", "inc"))
 N_ROWS, BATCH, N_STEPS = 2000, 64, 60
 NOISE, CLIP_NORM, RATE = 0.6, 1.0, 0.5
@@ -197,11 +196,9 @@ def measure() -> list[dict[str, Any]]:
 
 
 def render(found: list[dict[str, Any]]) -> str:
-    lines = [
-        "| network | accuracy here | accuracy Opacus | step here, ms "
-        "| step Opacus, ms | ratio |",
-        "|---|---|---|---|---|---|",
-    ]
+    header = ["network", "accuracy here", "accuracy Opacus"]
+    header += ["step here, ms", "step Opacus, ms", "ratio"]
+    rows = []
     for name in dict.fromkeys(row["shape"] for row in found):
         cells, speed = [], []
         for who in ("corrdp", "opacus"):
@@ -210,11 +207,9 @@ def render(found: list[dict[str, Any]]) -> str:
             error = right.std(ddof=1) / len(right) ** 0.5
             cells.append(f"{right.mean():.3f} ± {error:.3f}")
             speed.append(float(np.median([r["step_ms"] for r in own])))
-        lines.append(
-            f"| {name} | {' | '.join(cells)} | {speed[0]:.2f} | {speed[1]:.2f} "
-            f"| {speed[0] / speed[1]:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+        speeds = (*speed, speed[0] / speed[1])
+        rows.append([name, *cells, *(f"{value:.2f}" for value in speeds)])
+    return markdown_table(header, rows)
 
 
 def main() -> None:

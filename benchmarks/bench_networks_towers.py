@@ -8,18 +8,16 @@ of units. Run as ``python benchmarks/bench_networks_towers.py``; results are sav
 """
 
 import argparse
-import json
 import statistics
-from pathlib import Path
 from typing import Any
 
 import torch
+from saved_tables import markdown_table, read_figures, save_figures, save_table
 from torch import Tensor, nn
 
 from corrdp.policy import Feature, NumberDomain, Policy
 from corrdp.torch import make_private
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 N_TEXT, N_ROWS, N_STEPS = 40, 6_000, 60
 SEEDS = range(100, 105)  # step sizes and the table were tried on seeds 0 to 3
 STEP_SIZES = (0.1, 0.2, 0.3)
@@ -125,24 +123,22 @@ def run() -> list[dict[str, Any]]:
 
 def render(rows: list[dict[str, Any]]) -> str:
     """Return the table of the documentation."""
-    head = " | ".join(f"step size {size:g}" for size in STEP_SIZES)
-    lines = [f"| epsilon | method | {head} |", "|---|---|" + "---|" * len(STEP_SIZES)]
+    lines = []
     for epsilon in EPSILONS:
         for name in METHODS:
             own = [r for r in rows if (r["method"], r["epsilon"]) == (name, epsilon)]
-            cells = " | ".join(f"{r['loss']:.3f} ± {r['error']:.3f}" for r in own)
-            lines.append(f"| {epsilon:g} | {name} | {cells} |")
-    return "\n".join(lines) + "\n"
+            cells = [f"{r['loss']:.3f} ± {r['error']:.3f}" for r in own]
+            lines.append([f"{epsilon:g}", name, *cells])
+    sizes = [f"step size {size:g}" for size in STEP_SIZES]
+    return markdown_table(["epsilon", "method", *sizes], lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--render", action="store_true")
-    saved = RESULTS / "networks_towers.json"
     if not parser.parse_args().render:
-        saved.write_text(json.dumps(run(), indent=1) + "\n", encoding="utf-8")
-    rows = json.loads(saved.read_text(encoding="utf-8"))
-    (RESULTS / "networks_towers.inc").write_text(render(rows), encoding="utf-8")
+        save_figures("networks_towers", run())
+    save_table("networks_towers", render(read_figures("networks_towers")))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ import argparse
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from saved_tables import RESULTS, markdown_table, save_table
 
 from corrdp.policy import Method
 from corrdp.reproduction._experiments import (
@@ -36,7 +36,6 @@ from corrdp.reproduction._networks import (
 )
 from corrdp.torch._planning import plan_network
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED = RESULTS / "networks_utility.json"
 REPRODUCED = RESULTS / "reproduction" / "results.json"
 FIRST_SEED = 5000
@@ -215,18 +214,15 @@ def render() -> str:
         own = [row for row in rows if row["calibration"] == calibration.value]
         if not own:
             continue
-        lines += [f"**{calibration.value.capitalize()}**", "", *_table(own), ""]
+        lines += [f"**{calibration.value.capitalize()}**", "", _table(own)]
     return "\n".join([*lines, *verdicts()]) + "\n"
 
 
-def _table(rows: list[dict[str, Any]]) -> list[str]:
+def _table(rows: list[dict[str, Any]]) -> str:
     by_theorem = rows[0]["calibration"] == Calibration.THEOREM.value
     last = "proved for corr, standard" if by_theorem else "noise of corr"
-    lines = [
-        "| data | epsilon | corr | standard | semi | corr − standard, points | "
-        f"{last} |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    header = ["data", "epsilon", *METHODS, "corr − standard, points", last]
+    lines = []
     keys = dict.fromkeys((r["data"], r["epsilon"]) for r in rows if r["epsilon"])
     for data, epsilon in keys:
         own = {
@@ -239,13 +235,13 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
             else own["corr"]["noise"]
         )
         cells += [_difference(own["corr"], own["standard"]), note]
-        lines.append(f"| {data} | {epsilon:g} | {' | '.join(cells)} |")
+        lines.append([data, f"{epsilon:g}", *cells])
     lines += [
-        f"| {r['data']} | not private ({r['seeds']} seeds) | {_cell(r)} | | | | |"
+        [r["data"], f"not private ({r['seeds']} seeds)", _cell(r), *[""] * 4]
         for r in rows
         if r["method"] == "nonprivate"
     ]
-    return lines
+    return markdown_table(header, lines)
 
 
 def _cell(row: dict[str, Any]) -> str:
@@ -339,7 +335,7 @@ def main() -> None:
     if options.measure:
         measure(options.seeds, options.only)
     if options.render:
-        (RESULTS / "networks_utility.inc").write_text(render(), encoding="utf-8")
+        save_table("networks_utility", render())
         curve()
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from bench_additive import kinds, scores
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, MULTINOMIAL, load_table
+from saved_tables import RESULTS, markdown_table
 
 from corrdp.estimators._public_rows import PublicRows
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED = RESULTS / "public_rows.json"
 PAGE = RESULTS / "public_rows.inc"
 TABLES = (*FOREIGN_BINARY, *FOREIGN_NUMBER, *MULTINOMIAL)
@@ -96,19 +96,21 @@ def cells(run: dict[str, Any]) -> list[dict[str, float]]:
 
 def page(saved: dict[str, Any]) -> str:
     """Return the table of the documentation as Markdown."""
-    lines = [
-        "| table | private rows | public rows | epsilon | private alone | public alone "
-        "| both | both minus the better one (standard error) |",
-        "|---|---|---|---|---|---|---|---|",
+    header = ["table", "private rows", "public rows", "epsilon", "private alone"]
+    header += ["public alone", "both", "both minus the better one (standard error)"]
+    rows = [
+        [
+            name,
+            str(run["n_rows"]),
+            str(run["n_public"]),
+            f"{cell['epsilon']:g}",
+            *(f"{cell[kind]:.4f}" for kind in ("private", "public", "both")),
+            f"{cell['gain']:+.4f} ({cell['error']:.4f})",
+        ]
+        for name, run in saved.items()
+        for cell in cells(run)
     ]
-    for name, run in saved.items():
-        for cell in cells(run):
-            lines.append(
-                f"| {name} | {run['n_rows']} | {run['n_public']} | {cell['epsilon']:g} "
-                f"| {cell['private']:.4f} | {cell['public']:.4f} | {cell['both']:.4f} "
-                f"| {cell['gain']:+.4f} ({cell['error']:.4f}) |"
-            )
-    return "\n".join(lines) + "\n"
+    return markdown_table(header, rows)
 
 
 def run() -> list[dict]:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from saved_tables import markdown_table
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results" / "queries_adult.json"
@@ -276,19 +277,17 @@ def render() -> None:
         "feature's range, times 10,000; root mean square over features. Gaussian rows "
         f"spend delta {saved['delta']:g}, all others none.",
         "",
-        "| epsilon | mechanism | sensitive | insensitive | all | worst |",
-        "|---|---|---|---|---|---|",
     ]
+    columns = ("sensitive", "insensitive", "all", "worst")
+    rows = []
     for row in saved["compared"]:
         if "missing" in row:
             cells = [row["missing"], "", "", ""]
         else:
-            columns = ("sensitive", "insensitive", "all", "worst")
             cells = [f"{1e4 * row[key]:.3g}" for key in columns]
-        lines.append(
-            f"| {row['epsilon']:g} | {row['name']} | " + " | ".join(cells) + " |"
-        )
-    TABLE.write_text("\n".join(lines) + "\n")
+        rows.append([f"{row['epsilon']:g}", row["name"], *cells])
+    table = markdown_table(["epsilon", "mechanism", *columns], rows)
+    TABLE.write_text("\n".join([*lines, table]))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, RuleTable, load_table
+from saved_tables import RESULTS, markdown_table
 from sklearn.metrics import log_loss, roc_auc_score
 
 from corrdp.estimators import (
@@ -24,7 +25,6 @@ from corrdp.estimators import (
 )
 from corrdp.policy import PolicyEncoder
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED = RESULTS / "search.json"
 PAGE = RESULTS / "search.inc"
 TABLES = (*FOREIGN_BINARY, *FOREIGN_NUMBER)
@@ -109,11 +109,10 @@ def cells(run: dict[str, Any]) -> list[dict[str, Any]]:
 
 def page(saved: dict[str, Any]) -> str:
     """Return the table of the documentation as Markdown."""
-    lines = [
-        "| table | rows | epsilon | of it for a fit | default rule | search, same rows "
-        "| search, a fifth held out | log loss, change: same rows, held out |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    header = ["table", "rows", "epsilon", "of it for a fit", "default rule"]
+    header += ["search, same rows", "search, a fifth held out"]
+    header += ["log loss, change: same rows, held out"]
+    rows = []
     gains = []
     for name, run in saved.items():
         for cell in cells(run):
@@ -124,11 +123,16 @@ def page(saved: dict[str, Any]) -> str:
             )
             same, held = (cell[way, "score"] for way in WAYS)
             gains.append((same, held))
-            lines.append(
-                f"| {name} | {run['n_rows']} | {cell['epsilon']:g} | "
-                f"{cell['fit_epsilon']:.2g} | {cell['rule']:.4f} | "
-                f"{same[0]:+.4f} ({same[1]:.4f}) | {held[0]:+.4f} ({held[1]:.4f}) | "
-                f"{losses} |"
+            rows.append(
+                [
+                    name,
+                    str(run["n_rows"]),
+                    f"{cell['epsilon']:g}",
+                    f"{cell['fit_epsilon']:.2g}",
+                    f"{cell['rule']:.4f}",
+                    *(f"{gain:+.4f} ({error:.4f})" for gain, error in (same, held)),
+                    losses,
+                ]
             )
     said = []
     for place, way in enumerate(WAYS):
@@ -140,7 +144,7 @@ def page(saved: dict[str, Any]) -> str:
             f"{way}: better than the rule by more than two standard errors in {better} "
             f"of {len(clear)} cells, worse in {worse}, {mean:+.4f} on average"
         )
-    return "\n".join(lines) + "\n\n" + "; ".join(said) + ".\n"
+    return f"{markdown_table(header, rows)}\n{'; '.join(said)}.\n"
 
 
 def run() -> list[dict]:

@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from saved_tables import markdown_table
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
@@ -253,21 +254,17 @@ def table_text(saved):
     """Return the table: errors, and the ratio to the best of the others."""
     rivals = [name for name in ("OpenDP", "diffprivlib") if name in saved]
     names = ["corrdp, all sensitive", *rivals, "corrdp, roles"]
-    lines = [
-        f"| root mean square error, epsilon {saved['epsilon']:g}, "
-        f"{saved['rows']} rows | {' | '.join(names)} | all sensitive / best other "
-        "| roles / all sensitive |",
-        "|---" * (len(names) + 3) + "|",
-    ]
+    what = f"epsilon {saved['epsilon']:g}, {saved['rows']} rows"
+    header = [f"root mean square error, {what}", *names]
+    header += ["all sensitive / best other", "roles / all sensitive"]
+    lines = []
     for ask, name in ASKS.items():
         own = saved["corrdp, all sensitive"][name]
         best = min((saved[rival][name] for rival in rivals), default=float("nan"))
         cells = [f"{saved[column][name]:.3g}" for column in names]
         ratio = saved["corrdp, roles"][name] / own
-        lines.append(
-            f"| `{ask}` | {' | '.join(cells)} | {own / best:.2f} | {ratio:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+        lines.append([f"`{ask}`", *cells, f"{own / best:.2f}", f"{ratio:.2f}"])
+    return markdown_table(header, lines)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from saved_tables import markdown_table
 
 from corrdp import Synthesizer, estimate_leakage
 from corrdp.mechanisms.noise import concentrated_rho
@@ -248,10 +249,10 @@ def page(saved: dict[str, Any]) -> str:
         "MB. Ratios: `corr .3` and `corr, public fifth` to the better of the last two "
         "(ordinary alone where AIM has no run).",
         "",
-        "| table | epsilon | corr .3 | corr, public fifth | ordinary | AIM "
-        "| ratio, .3 | ratio, fifth |",
-        "|---|---|---|---|---|---|---|---|",
     ]
+    header = ["table", "epsilon", "corr .3", "corr, public fifth", "ordinary", "AIM"]
+    header += ["ratio, .3", "ratio, fifth"]
+    rows = []
     for problem, epsilon in itertools.product(PROBLEMS, EPSILONS):
         found = {}
         for method in METHODS:
@@ -263,16 +264,16 @@ def page(saved: dict[str, Any]) -> str:
         if "corr" not in found or "standard" not in found:
             continue
         rivals = [found[m].mean() for m in ("standard", "aim") if m in found]
-        ratios = " | ".join(
+        ratios = [
             f"{found[m].mean() / min(rivals):.2f}" if m in found else "-"
             for m in ("corr", "corr, public fifth")
-        )
-        shown = " | ".join(
+        ]
+        shown = [
             _shown(found.get(m))
             for m in ("corr", "corr, public fifth", "standard", "aim")
-        )
-        lines.append(f"| {problem.name} | {epsilon:g} | {shown} | {ratios} |")
-    return "\n".join(lines) + "\n"
+        ]
+        rows.append([problem.name, f"{epsilon:g}", *shown, *ratios])
+    return "\n".join([*lines, markdown_table(header, rows)])
 
 
 def _shown(errors: Any) -> str:

@@ -25,6 +25,7 @@ from rule_tables import (
     RuleTable,
     load_table,
 )
+from saved_tables import markdown_table
 from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
@@ -163,9 +164,8 @@ def page(saved: dict[str, float]) -> str:
         "linear: our own models at the same epsilon; the last column learns without "
         "privacy.",
         "",
-        f"| table | label | epsilon | {' | '.join(METHODS)} | {LIMIT} |",
-        "|---|---|---|" + "---|" * (len(METHODS) + 1),
     ]
+    rows = []
     for name, label, epsilon in itertools.product(TABLES, LABELS, EPSILONS):
         shown = []
         for method in METHODS:
@@ -176,9 +176,9 @@ def page(saved: dict[str, float]) -> str:
                 shown.append(f"{np.mean(scores):.3f} ± {error:.3f}")
         limit = saved.get(f"{name}|{label}|0|{LIMIT}|0")
         if len(shown) == len(METHODS) and limit is not None:
-            cells_shown = " | ".join([*shown, f"{limit:.3f}"])
-            lines.append(f"| {name} | {label} | {epsilon:g} | {cells_shown} |")
-    return "\n".join(lines) + "\n"
+            rows.append([name, label, f"{epsilon:g}", *shown, f"{limit:.3f}"])
+    header = ["table", "label", "epsilon", *METHODS, LIMIT]
+    return "\n".join([*lines, markdown_table(header, rows)])
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from saved_tables import markdown_table
+
 ROOT = Path(__file__).parents[1]
 SAVED = ROOT / "docs" / "results" / "new_user.json"
 PAGE = SAVED.with_suffix(".inc")
@@ -85,18 +87,15 @@ def path_of(name: str, command: Path, folder: Path, installed: Took) -> dict[str
 def page(found: dict[str, dict[str, Took]]) -> str:
     """Return the table of the documentation."""
     steps = list(next(iter(found.values())))
-    lines = [
-        f"| table | commands | {' | '.join(steps)} | in all |",
-        "|---|---|" + "---|" * (len(steps) + 1),
-    ]
+    rows = []
     for name, took in found.items():
         total = {key: sum(took[step][key] for step in steps) for key in took[steps[0]]}
         shown = [
             f"{one['seconds']:.0f} ({one['processor_seconds']:.0f})"
             for one in (*(took[step] for step in steps), total)
         ]
-        lines.append(f"| {name} | {len(took)} | {' | '.join(shown)} |")
-    return "\n".join(lines) + "\n"
+        rows.append([name, str(len(took)), *shown])
+    return markdown_table(["table", "commands", *steps, "in all"], rows)
 
 
 def main() -> None:

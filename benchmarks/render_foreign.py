@@ -2,10 +2,10 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+from saved_tables import RESULTS, markdown_table
+
 BEFORE, NOW = RESULTS / "foreign_before.json", RESULTS / "foreign.json"
 PAGE = RESULTS / "foreign.inc"
 BINARY = ("alcohol", "compas", "fair", "german", "student")
@@ -36,11 +36,9 @@ def geometric_mean(values: list[float]) -> float:
 
 def page(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Return all tables as Markdown."""
-    lines = ["### Excess risk, mean (standard error)", ""]
-    lines += [
-        "| table | epsilon | corr | standard | semi | standard before | constant |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    header = ["table", "epsilon", "corr", "standard", "semi", "standard before"]
+    header += ["constant"]
+    rows = []
     for name in (*BINARY, *LABELS, *NUMBER, *OWN):
         if name not in now:
             continue
@@ -54,16 +52,13 @@ def page(before: dict[str, Any], now: dict[str, Any]) -> str:
             ]
             former = old["standard", epsilon][0]
             constant = now[name]["constant_excess"]
-            lines.append(
-                f"| {name} | {epsilon:g} | {' | '.join(shown)} | {former:.3g} "
-                f"| {constant:.3g} |"
+            rows.append(
+                [name, f"{epsilon:g}", *shown, f"{former:.3g}", f"{constant:.3g}"]
             )
-    lines += ["", "### Ratios, geometric means", ""]
-    lines += [
-        "| tables | epsilon | corr / standard before | corr / standard "
-        "| standard / standard before |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["### Excess risk, mean (standard error)", "", markdown_table(header, rows)]
+    header = ["tables", "epsilon", "corr / standard before", "corr / standard"]
+    header += ["standard / standard before"]
+    rows = []
     for title, names in (
         ("five binary", BINARY),
         ("more labels", LABELS),
@@ -80,9 +75,10 @@ def page(before: dict[str, Any], now: dict[str, Any]) -> str:
                     ratios, (corr / former, corr / fair, fair / former), strict=True
                 ):
                     values.append(ratio)
-            shown = " | ".join(f"{geometric_mean(values):.2f}" for values in ratios)
-            lines.append(f"| {title} | {epsilon:g} | {shown} |")
-    lines += ["", "### Predicted and measured", "", *_calibration(now)]
+            shown = [f"{geometric_mean(values):.2f}" for values in ratios]
+            rows.append([title, f"{epsilon:g}", *shown])
+    lines += ["### Ratios, geometric means", "", markdown_table(header, rows)]
+    lines += ["### Predicted and measured", "", *_calibration(now)]
     return "\n".join(lines) + "\n"
 
 

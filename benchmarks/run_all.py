@@ -10,6 +10,8 @@ import platform
 import sys
 from pathlib import Path
 
+from saved_tables import markdown_table
+
 ROOT = Path(__file__).parents[1]
 SAVED = ROOT / "docs" / "results" / "benchmarks.json"
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -68,18 +70,17 @@ def main(names: list[str]) -> None:
 def page(saved: dict) -> str:
     lines = [HEAD.rstrip()]
     for name, run in sorted(saved.items(), key=lambda item: title(item[0])):
-        lines += [
-            "",
-            f"### {title(name)}",
-            "",
-            "| what | measured | target | note |",
-            "|---|---|---|---|",
-        ]
-        lines += [
-            f"| {row['name']} | {number(row['value'])} {row['unit']} "
-            f"| {row.get('target') or ''} | {row.get('note') or ''} |"
+        rows = [
+            [
+                row["name"],
+                f"{number(row['value'])} {row['unit']}",
+                str(row.get("target") or ""),
+                row.get("note") or "",
+            ]
             for row in run["rows"]
         ]
+        table = markdown_table(["what", "measured", "target", "note"], rows)
+        lines.append(f"\n### {title(name)}\n\n{table.rstrip()}")
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ Run it from a checkout after benchmarks: python docs/tools/write_benchmark_figur
 
 import json
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ _EPSILON = {
 
 def loss_ratios() -> list[dict[str, Any]]:
     """Return loss to noise of CorrDP as a share of ordinary DP's, by table."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))  # benchmarks import each other
     render = runpy.run_path(str(ROOT / "benchmarks" / "render_foreign.py"))
     saved = json.loads((RESULTS / "foreign.json").read_text(encoding="utf-8"))
     values = []
