@@ -8,7 +8,7 @@ LOCK := requirements/test.lock
 TORCH := $(shell grep '^torch==' $(LOCK))
 EXTRAS := docs,fast,files,lint,report,reproduce,sql,studio,test,torch
 # Engines ask for newer packages than the oldest that everything else runs with.
-ENGINES := dask,ray
+ENGINES := dask,ray,spark
 
 .PHONY: demo test coverage quick load mutants mutants-sample freeze lint types layers docs bench check
 .PHONY: lock oldest test-oldest test-newest wheel clean

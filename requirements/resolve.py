@@ -22,14 +22,14 @@ TORCH = "torch==2.13.0"
 # Installed without what they depend on, which would replace pinned packages.
 ALONE = ("opacus==1.6.0", "opt_einsum==3.4.0")
 EXTRAS = (
-    *("dask", "docs", "fast", "files", "lint", "ray", "report", "reproduce", "sql"),
-    *("studio", "test", "torch"),
+    *("dask", "docs", "fast", "files", "lint", "ray", "report", "reproduce", "spark"),
+    *("sql", "studio", "test", "torch"),
 )
 # Of the time of the oldest typer: newer ones warn under it, and tests allow no warning.
 BESIDE_OLDEST = ("click==8.1.8",)
 # Tools that check or describe the code are no part of what it runs with; engines are
 # supported in the versions that were tried, which need newer packages than others do.
-NOT_BOUNDED = {"bench", "dask", "docs", "lint", "ray"}
+NOT_BOUNDED = {"bench", "dask", "docs", "lint", "ray", "spark"}
 
 
 def requirements(extras: tuple[str, ...]) -> Iterator[tuple[str, str]]:

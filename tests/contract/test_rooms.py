@@ -36,6 +36,7 @@ PLANTED = [
     ("estimators/_base.py", "import torch", "torch only"),
     ("queries/_chart.py", "import jinja2", "pages are made"),
     ("estimators/_hosted.py", "import dask", "engines are called"),
+    ("queries/_hosted.py", "import pyspark", "engines are called"),
 ]
 
 

@@ -1,9 +1,10 @@
 """Engines: tables that a cluster holds, asked where they are.
 
-Dask and Ray keep the partitions of a table on their workers. A partition is made into
-something that answers questions with integers (`Maker`, `Question`); the driver adds
-one answer of each (`HostedParts`), and whatever is private happens there, afterwards.
-No row is fetched, and no noise is drawn on a worker (`docs/theory/scale.md`).
+Dask, Ray and Spark keep the partitions of a table on their workers. A partition is made
+into something that answers questions with integers (`Maker`, `Question`); the driver
+adds one answer of each (`HostedParts`), and whatever is private happens there,
+afterwards. No row is fetched, and no noise is drawn on a worker
+(`docs/theory/scale.md`).
 """
 
 from corrdp.engines._kinds import hosted_parts, is_elsewhere, is_hosted
@@ -18,6 +19,7 @@ from corrdp.engines._parts import (
     Reply,
     answered,
     made,
+    mark_of,
 )
 
 __all__ = [
@@ -34,4 +36,5 @@ __all__ = [
     "is_elsewhere",
     "is_hosted",
     "made",
+    "mark_of",
 ]

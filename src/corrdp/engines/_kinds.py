@@ -23,7 +23,7 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
 
     Parameters
     ----------
-    data : dask.dataframe.DataFrame or ray.data.Dataset
+    data : dask.dataframe.DataFrame, ray.data.Dataset or pyspark.sql.DataFrame
         Private rows.
     make : Maker
         What becomes of a partition on its worker.
@@ -43,9 +43,11 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
 
 def _kind(data: Any) -> str | None:
     for base in type(data).__mro__:
-        place = base.__module__.partition(".")[0]
-        if f"{place}.{base.__name__}" in _ENGINES:
-            return f"{place}.{base.__name__}"
+        package, _, inside = base.__module__.partition(".")
+        if inside.startswith("pandas"):  # pandas on Spark has an order, and an index
+            return None
+        if f"{package}.{base.__name__}" in _ENGINES:
+            return f"{package}.{base.__name__}"
     return None
 
 
@@ -67,7 +69,15 @@ def _ray(data: Any, n_hosts: int | None) -> Engine:
     return RayEngine(data, n_hosts)
 
 
+def _spark(data: Any, n_hosts: int | None) -> Engine:
+    from corrdp.engines._spark import SparkEngine
+
+    del n_hosts  # the session's own
+    return SparkEngine(data)
+
+
 _ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {
     "dask.DataFrame": _dask,
+    "pyspark.DataFrame": _spark,
     "ray.Dataset": _ray,
 }

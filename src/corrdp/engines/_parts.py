@@ -7,6 +7,7 @@ of a column. The driver counts one reply of every partition to every question
 (`docs/theory/scale.md`, Proposition 4).
 """
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,8 @@ class Part(Protocol):
     Parameters
     ----------
     mark : int
-        Tells rows from other rows: a partition that is made again after its worker was
-        lost must have the same. 0 where a partition is asked once.
+        Tells rows from other rows, or sums from other sums where rows are not kept: a
+        partition that is made again after its worker was lost must have the same.
     """
 
     @property
@@ -121,6 +122,22 @@ def _failed(error: Exception, columns: Sequence[str]) -> Failed:
     return Failed(type(error).__name__, named)
 
 
+def mark_of(sums: Answer) -> int:
+    """Return the mark of a partition of which sums alone are kept."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in sums:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return int.from_bytes(digest.digest(), "big")
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """Asks for nothing but the mark, which every reply has."""
+
+    def answer(self, part: Any) -> Answer:
+        return ()
+
+
 class Engine(Protocol):
     """An engine that hosts partitions: all that differs between Ray, Spark and Dask."""
 
@@ -150,9 +167,10 @@ class HostedParts:
     Guarantee
     ---------
     `ask` returns one answer of every partition to this question, in the order of the
-    partitions, or raises: whatever workers die, answer late or more than once. No row
-    is fetched, and no random number is drawn on a worker
-    (`docs/theory/scale.md`, Proposition 4).
+    partitions, or raises: whatever workers die, answer late or more than once. The
+    marks of all partitions are known before the first question, so that one which is
+    made again later is recognized. No row is fetched, and no random number is drawn on
+    a worker (`docs/theory/scale.md`, Proposition 4).
     """
 
     def __init__(self, engine: Engine, make: Maker) -> None:
@@ -161,6 +179,7 @@ class HostedParts:
         self._marks: dict[int, int] = {}
         try:
             self._n_parts: int = _told_by_kind(lambda: engine.start(make))
+            _told_by_kind(lambda: self._answers(0, _Marks()))
         except BaseException:
             engine.close()
             raise

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from corrdp.engines import Answer, hosted_parts
+from corrdp.engines import Answer, hosted_parts, mark_of
 from corrdp.leakage._coding import check_resolution, iter_codes
 from corrdp.leakage._counts import ContingencyCounts, CountLayout, count_codes
 from corrdp.policy import Policy
@@ -15,7 +15,11 @@ class CountedPart:
     """Counts of one partition; the rows are not kept."""
 
     counts: ContingencyCounts
-    mark: int = 0  # it is asked once
+
+    @property
+    def mark(self) -> int:
+        """Other counts have another one."""
+        return mark_of(self.counts.tables)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from corrdp._typing import IntArray
-from corrdp.engines import Answer, hosted_parts
+from corrdp.engines import Answer, hosted_parts, mark_of
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import Policy
 from corrdp.queries._choices import RankChoice
@@ -20,7 +20,11 @@ class SummedPart:
     """Sums of one partition, or only the number of its rows."""
 
     sums: Answer
-    mark: int = 0  # it is asked once
+
+    @property
+    def mark(self) -> int:
+        """Other sums have another one."""
+        return mark_of(self.sums)
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,16 @@ def test_a_partition_that_is_made_again_must_have_its_rows(expected):
         _fitted(HeldTable([first, second], remade=again))
 
 
+def test_counts_that_are_made_again_must_be_what_they_were():
+    first, second = FRAME[:400], FRAME[400:]
+    for rows, told in ((first[::-1], None), (FRAME[1:401], "other rows than before")):
+        held = HeldTable([first, second], remade={1: {0: rows}})
+        with pytest.raises(GuaranteeVoidError, match=told) if told else nullcontext():
+            estimate_leakage(held, _binned(), epsilon=1.0, delta=1e-6)
+        with pytest.raises(GuaranteeVoidError, match=told) if told else nullcontext():
+            answer_queries(held, _binned(), ["count() by city"], epsilon=1.0)
+
+
 def test_a_charge_comes_before_any_sum():
     asked = []
 
@@ -183,7 +193,7 @@ def test_a_charge_comes_before_any_sum():
 
     with pytest.raises(BudgetError, match="no"):
         model_of(n_steps=STEPS).fit(_held(trouble=trouble), charge=refuse)
-    assert asked == [1]  # how many rows there are, which is public
+    assert asked == [0, 1]  # marks, and how many rows there are, which is public
 
 
 class TestPoisonedRow:

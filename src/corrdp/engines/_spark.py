@@ -1,0 +1,144 @@
+"""Spark hosts partitions as cached bytes: one job per question, no noise in a task."""
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from corrdp.engines._parts import Failed, Maker, Part, Question, Reply, answered, made
+from corrdp.engines._spark_logs import quiet_logs
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+
+# Spark holds a cell in one array of the JVM, and a row in one Arrow batch.
+_CHUNK_BYTES = 2**24
+_KEPT = "place long, number long, count long, chunk binary"
+_REPLIES = "reply binary"
+
+
+class SparkEngine:
+    """Partitions of a `pyspark.sql.DataFrame`, made once and kept by Spark.
+
+    What was made is persisted in memory and on disk, so a frame is evaluated once; the
+    partitions of an executor that is lost are evaluated again from their lineage, and
+    their marks say whether the rows are the same.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Private rows.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._kept: Any = None
+        self._places: dict[int, int] = {}
+        self._speak: Callable[[bool], None] | None = None
+        self._busy = False  # a job was begun and has not ended
+
+    def start(self, make: Maker) -> int:
+        """Make every partition in one job; what is fetched is which there are."""
+        from pyspark import StorageLevel
+        from pyspark.sql import functions
+
+        self._speak = quiet_logs(self._frame)
+        # Names of our own: Spark reads a dot in a name as a field of a struct.
+        rows = self._frame.select(
+            *(
+                functions.col(_quoted(name)).alias(f"column_{i}")
+                for i, name in enumerate(make.columns)
+            )
+        )
+        kept = _mapped(rows, partial(_made_rows, make), _KEPT)
+        self._kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
+        places = {row.place for row in self._collected(self._kept.select("place"))}
+        if not places:
+            raise CorrDPError("the table has no rows. Pass a table with at least one.")
+        self._places = {place: i for i, place in enumerate(sorted(places))}
+        return len(places)
+
+    def replies(self, step: int, question: Question) -> Iterator[Reply]:
+        """Run one job; its rows are replies."""
+        job = _mapped(self._kept, partial(_reply_rows, step, question), _REPLIES)
+        for row in self._collected(job):
+            reply: Reply = pickle.loads(bytes(row.reply))
+            if reply.place not in self._places:
+                raise GuaranteeVoidError(
+                    "a partition that was empty has rows now. Nothing was released of "
+                    "this step. Pass a table that is read alike every time, for "
+                    "example one that was written to files."
+                )
+            yield reply._replace(place=self._places[reply.place])
+
+    def _collected(self, job: Any) -> list[Any]:
+        self._busy = True
+        rows: list[Any] = job.collect()
+        self._busy = False
+        return rows
+
+    def close(self) -> None:
+        """Let Spark forget the partitions."""
+        kept, self._kept = self._kept, None
+        speak, self._speak = self._speak, None
+        try:
+            if kept is not None:
+                kept.unpersist()
+        finally:
+            if speak is not None:
+                speak(self._busy)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _mapped(frame: Any, function: Any, schema: str) -> Any:
+    with warnings.catch_warnings():
+        # Rows pass as Arrow batches, whichever pandas is installed beside.
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        return frame.mapInArrow(function, schema)
+
+
+def _made_rows(make: Maker, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield what a partition was made into, in pieces; runs on a worker.
+
+    A partition without rows yields nothing: there is no telling what its types are.
+    """
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return
+    context = TaskContext.get()
+    assert context is not None  # there is one in every task
+    table = pa.Table.from_batches(held).rename_columns(list(make.columns))
+    part: Part | Failed = made(make, table)
+    content = pickle.dumps(part)
+    starts = range(0, len(content), _CHUNK_BYTES)
+    for number, start in enumerate(starts):
+        yield pa.RecordBatch.from_pydict(
+            {
+                "place": [context.partitionId()],
+                "number": [number],
+                "count": [len(starts)],
+                "chunk": [content[start : start + _CHUNK_BYTES]],
+            }
+        )
+
+
+def _reply_rows(step: int, question: Question, batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the replies of partitions that arrive in pieces; runs on a worker."""
+    import pyarrow as pa
+
+    pieces: dict[int, dict[int, bytes]] = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            place = pieces.setdefault(row["place"], {})
+            place[row["number"]] = row["chunk"]
+            if len(place) < row["count"]:
+                continue
+            del pieces[row["place"]]
+            part = pickle.loads(b"".join(place[i] for i in range(row["count"])))
+            reply = answered(part, row["place"], step, question)
+            yield pa.RecordBatch.from_pydict({"reply": [pickle.dumps(reply)]})
