@@ -113,9 +113,7 @@ def selected_profile(mu: float, mean_runs: float) -> tuple[FloatArray, FloatArra
     return epsilons[at_or_above], log_deltas[at_or_above]
 
 
-def selected_mu(
-    epsilon: float, *, delta: float, mean_runs: float, lower: float = 0.0
-) -> float:
+def selected_mu(epsilon: float, *, delta: float, mean_runs: float) -> float:
     """Return the largest mu of a run whose best of several is (epsilon, delta).
 
     Parameters
@@ -124,8 +122,6 @@ def selected_mu(
         What the release of the best run may cost.
     mean_runs : float
         Mean of the geometric number of runs, at least 1.
-    lower : float
-        A mu that is known to be allowed, if any.
 
     Guarantee
     ---------
@@ -143,7 +139,7 @@ def selected_mu(
     upper = gaussian_mu(epsilon=epsilon, delta=delta)
     if mean_runs == 1.0:
         return upper
-    limit = math.log(delta)
+    limit, lower = math.log(delta), 0.0
     while upper - lower > _MU_TOLERANCE * upper:
         middle = 0.5 * (lower + upper)
         if float(selected_log_delta(point, middle, mean_runs)[0]) <= limit:

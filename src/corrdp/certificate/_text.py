@@ -72,13 +72,13 @@ def percent(share: float) -> str:
     return f"{shown} %" if float(shown) < 100.0 else "above 99.9 %"
 
 
-def rounded_up(value: float, digits: int = 3) -> str:
-    """Return a non-negative number with so many significant digits, not below it."""
+def rounded_up(value: float) -> str:
+    """Return a non-negative number with three significant digits, not below it."""
     if value == 0.0 or math.isinf(value):
         return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     # A last unit of round-off is no reason to go up by one in the third digit.
-    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.{digits}g}"
+    return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.3g}"
 
 
 def _about(risk: Risk) -> str:

@@ -57,11 +57,9 @@ def evaluate(
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
     from corrdp.cli._models import load_estimator, read_leakage, refuse_unstamped
-    from corrdp.cli._paying import ledger_with_leakage
+    from corrdp.cli._paying import ledger_with_leakage, paid_answers
     from corrdp.estimators import plan_evaluation, require_paid_leakage
-    from corrdp.ledger import open_ledger
     from corrdp.policy import Budget, read_declared
-    from corrdp.queries import answer_plan
 
     model = load_estimator(directory)
     known = read_leakage(leakage, model.policy_)
@@ -84,26 +82,15 @@ def evaluate(
             budget=Budget(epsilon=epsilon, delta=delta),
             leakage=known,
         )
-        plan.noise.radius(failure_probability)  # refuses before there is a ledger
-        account = None
-        if choice is not None:
-            if known is None:
-                require_paid_leakage(None, plan, None)
-            distances = plan.leakage.distances() if plan.policy.insensitive else None
-            account = open_ledger(
-                choice.path,
-                plan.policy,
-                budget=choice.budget,
-                leakage=distances,
-                events=plan.noise.charged_events(),
-            )
-        result = answer_plan(
+        if choice is not None and known is None:
+            require_paid_leakage(None, plan, None)
+        result = paid_answers(
             rows,
             plan,
-            ledger=account,
+            choice,
+            plan.leakage.distances() if plan.policy.insensitive else None,
             failure_probability=failure_probability,
-            accept_new_data=accept_new_data,
-            random_state=seed,
+            seed=seed,
         )
     if out is not None:
         write_text(out, result.to_page())

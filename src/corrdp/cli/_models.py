@@ -92,6 +92,15 @@ def load_estimator(directory: Path) -> Any:
     return getattr(estimators, kind).load(directory)
 
 
+def refuse_second_model(out: Path) -> None:
+    """Raise if a directory holds a model: a second one would cost a second time."""
+    if (out / "model.json").exists():
+        raise CorrDPError(
+            f"{str(out)!r} already holds a model, which has cost budget. Choose "
+            "another --out."
+        )
+
+
 def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
     """Return a leakage table that was saved for this policy."""
     if path is None:

@@ -43,10 +43,9 @@ def paid_bounds(
     seed : int or None
         For research: the bounds are then not protected from whoever knows it.
     """
-    from corrdp.ledger import open_ledger
+    from corrdp.cli._paying import paid_answers
     from corrdp.policy import READ_MARK, Budget, NumberDomain, Policy
     from corrdp.queries import (
-        answer_plan,
         bounds_from,
         plan_bounds,
         provisional_policy,
@@ -80,21 +79,7 @@ def paid_bounds(
         n_rows=rows.num_rows,
         texts=texts,
     )
-    account = None
-    if choice is not None:
-        account = open_ledger(
-            choice.path,
-            plan.policy,
-            budget=choice.budget,
-            events=plan.noise.charged_events(),
-        )
-    result = answer_plan(
-        rows,
-        plan,
-        ledger=account,
-        accept_new_data=choice is not None and choice.accept_new_data,
-        random_state=seed,
-    )
+    result = paid_answers(rows, plan, choice, seed=seed)
     document: Any = tomlkit.parse(text)
     note = f"drawn with noise at epsilon {epsilon:g}: no confirmation needed"
     for name, answer in zip(texts, result.answers[len(wanted) :], strict=True):

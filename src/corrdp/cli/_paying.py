@@ -1,5 +1,6 @@
 """How a command pays: the ledger it charges, and what ``--leakage auto`` buys."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import LedgerChoice
+    from corrdp.queries import QueryPlan, QueryResult
 
 
 def ledger_choice(
@@ -142,3 +144,46 @@ def buy_leakage(
     for paid in payments:
         paid.settle(table)
     return table, purchase.to_json()
+
+
+def paid_answers(
+    rows: Any,
+    plan: "QueryPlan",
+    choice: "LedgerChoice | None",
+    distances: "Mapping[str, float] | float | None" = None,
+    *,
+    failure_probability: float = 0.05,
+    seed: int | None,
+) -> "QueryResult":
+    """Return the answers of a plan, charged first if there is a ledger.
+
+    Parameters
+    ----------
+    rows, plan, failure_probability, seed
+        As `corrdp.queries.answer_plan` takes them.
+    choice : LedgerChoice or None
+        Which ledger is charged, created by the first charge that it can pay.
+    distances : mapping of str to float, float or None
+        By which a new ledger opens its accounts; None for what the policy declares.
+    """
+    from corrdp.ledger import open_ledger
+    from corrdp.queries import answer_plan
+
+    plan.noise.radius(failure_probability)  # refuses before there is a ledger
+    account = None
+    if choice is not None:
+        account = open_ledger(
+            choice.path,
+            plan.policy,
+            budget=choice.budget,
+            leakage=distances,
+            events=plan.noise.charged_events(),
+        )
+    return answer_plan(
+        rows,
+        plan,
+        ledger=account,
+        failure_probability=failure_probability,
+        accept_new_data=choice is not None and choice.accept_new_data,
+        random_state=seed,
+    )

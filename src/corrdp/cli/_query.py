@@ -104,11 +104,9 @@ def query(
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
     from corrdp.cli._models import read_leakage, refuse_unstamped
-    from corrdp.cli._paying import ledger_with_leakage
-    from corrdp.ledger import open_ledger
+    from corrdp.cli._paying import ledger_with_leakage, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
-        answer_plan,
         consistent_counts,
         parse_sql,
         plan_queries,
@@ -144,23 +142,13 @@ def query(
             variant=variant.value,
             quantiles=quantiles.value,
         )
-        plan.noise.radius(failure_probability)  # refuses before there is a ledger
-        account = None
-        if choice is not None:
-            account = open_ledger(
-                choice.path,
-                plan.policy,
-                budget=choice.budget,
-                leakage=None if known is None else plan.leakage.distances(),
-                events=plan.noise.charged_events(),
-            )
-        result = answer_plan(
+        result = paid_answers(
             rows,
             plan,
-            ledger=account,
+            choice,
+            None if known is None else plan.leakage.distances(),
             failure_probability=failure_probability,
-            accept_new_data=accept_new_data,
-            random_state=seed,
+            seed=seed,
         )
         if consistent:
             result = consistent_counts(result)

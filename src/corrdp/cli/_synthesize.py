@@ -89,6 +89,7 @@ def synthesize(
     from corrdp.cli._models import (
         policy_with,
         read_leakage,
+        refuse_second_model,
         refuse_unstamped,
         write_summary,
     )
@@ -105,11 +106,7 @@ def synthesize(
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )
-    if (out / "model.json").exists():
-        raise CorrDPError(
-            f"{str(out)!r} already holds a model, which has cost budget. Choose "
-            "another --out."
-        )
+    refuse_second_model(out)
     maker = Synthesizer(
         declared,
         epsilon=epsilon,

@@ -90,6 +90,7 @@ def train(
         estimator_class,
         policy_with,
         read_leakage,
+        refuse_second_model,
         refuse_unstamped,
         write_summary,
     )
@@ -113,7 +114,7 @@ def train(
     if choice is not None:
         _refuse_unpriced(method)
         refuse_unrecorded(choice, table)
-    _refuse_second_model(out)
+    refuse_second_model(out)
 
     large: dict[str, Any] = {}
     if model is not Model.MLP:
@@ -282,14 +283,6 @@ def _curve(fitted: Any, rows: Any, target: str, basis: str) -> "list[Measured]":
         Measured(name=str(step), value=score, basis=basis)
         for step, score in fitted.score_path(rows, rows[target])
     ]
-
-
-def _refuse_second_model(out: Path) -> None:
-    if (out / "model.json").exists():
-        raise CorrDPError(
-            f"{str(out)!r} already holds a model, which has cost budget. Choose "
-            "another --out."
-        )
 
 
 def _text(document: dict[str, Any], fitted: Any, out: Path) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from corrdp._json import check_shape, decoding
+from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
@@ -544,18 +544,6 @@ class PrivateLinearModel(Searchable):
             "fitted": self._fitted_content(),
         }
         write_model(directory, content, self.policy_, self.certificate_)
-
-    @classmethod
-    def load(cls, directory: str | Path) -> Self:
-        """Read a saved model; whatever was changed since is refused.
-
-        Raises
-        ------
-        GuaranteeVoidError
-            A file was changed, or the certificate cannot be recomputed.
-        """
-        with decoding("model"):
-            return cls._loaded(directory)
 
     @classmethod
     def _loaded(cls, directory: str | Path) -> Self:

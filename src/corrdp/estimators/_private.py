@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from corrdp._json import decoding
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
@@ -125,6 +126,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             accept_new_data=accept_new_data,
             random_state=random_state,
         )
+
+    @classmethod
+    def load(cls, directory: str | Path) -> Self:
+        """Read a saved model; whatever was changed since is refused.
+
+        Raises
+        ------
+        GuaranteeVoidError
+            A file was changed, or the certificate cannot be recomputed.
+        """
+        with decoding("model"):
+            return cls._loaded(directory)
+
+    @classmethod
+    def _loaded(cls, directory: str | Path) -> Self:
+        raise NotImplementedError
 
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """The pages of the studio and what their forms do."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
@@ -152,13 +152,7 @@ class _Pages:
         if form.get("source") == "paid":
             session.pay_for_leakage(number("epsilon", form))
             session.write_policy()
-            key, _ = session.jobs.start(
-                session.leakage_words(),
-                "Estimate the leakage",
-                about=session.policy().fingerprint(),
-                extra=session.creating_words(),
-            )
-            return f"/job/{key}"
+            return self._paid_job(session.leakage_words(), "Estimate the leakage")
         if form.get("source") == "public":
             session.use_public_table(form.get("table", ""))
             session.write_policy()
@@ -187,9 +181,14 @@ class _Pages:
     def _take_run(self, _: Form) -> str:
         session = self._session
         session.write_policy()
-        key, _job = session.jobs.start(
-            session.begin_training(),
-            "Train the model",
+        return self._paid_job(session.begin_training(), "Train the model")
+
+    def _paid_job(self, words: Sequence[str], what: str) -> str:
+        """Start a command that a ledger pays for; return where to watch it."""
+        session = self._session
+        key, _ = session.jobs.start(
+            words,
+            what,
             about=session.policy().fingerprint(),
             extra=session.creating_words(),
         )

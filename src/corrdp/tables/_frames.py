@@ -40,20 +40,18 @@ def check_columns(table: Any, names: Sequence[str]) -> None:
     _opened(table, names)
 
 
-def read_columns(
-    table: Any, names: Sequence[str], *, only: Sequence[str] | None = None
-) -> list[Column]:
-    """Return the named columns, or `only` some of them.
+def read_columns(table: Any, names: Sequence[str]) -> list[Column]:
+    """Return the named columns.
 
     A numpy array has no names: its columns are `names`, all of them and in this order.
     """
-    return [_spread(column) for column in read_distinct(table, names, only=only)]
+    return [_spread(column) for column in read_distinct(table, names)]
 
 
 def read_distinct(
     table: Any, names: Sequence[str], *, only: Sequence[str] | None = None
 ) -> list[Column | DistinctColumn]:
-    """Return columns as `read_columns` does, texts as their distinct values."""
+    """Return columns as `read_columns` does, or `only` some; texts once each."""
     wanted = names if only is None else only
     if isinstance(table, np.ndarray):
         array = _opened(table, names)

@@ -269,7 +269,6 @@ def theorem_challenges(
     classes: tuple[NeighborClass, ...],
     *,
     nominal: Mapping[str, float],
-    name: str = "theorem steps, white box",
     random_state: int | None = 0,
     deadline: Deadline | None = None,
 ) -> tuple[Challenge[FloatArray], ...]:
@@ -284,8 +283,6 @@ def theorem_challenges(
     nominal : mapping of str to float
         Epsilon that the paper's formula is meant to give; a claim of its own for the
         classes that it names.
-    name : str
-        Name of the mechanism in the report.
     random_state : int, optional
         Seed of the search.
     deadline : Deadline, optional
@@ -310,7 +307,7 @@ def theorem_challenges(
         lambda class_name: both_claims(
             nominal, plan_claim(plan.noise, class_name), class_name
         ),
-        name=name,
+        name="theorem steps, white box",
         n_rows=plan.n_rows,
         n_runs=n_runs,
         rng=rng,

@@ -139,8 +139,6 @@ def leakage_challenges(
     policy: Policy,
     plan: NoisePlan,
     classes: Sequence[NeighborClass],
-    *,
-    name: str = "leakage",
 ) -> tuple[Challenge[FloatArray], ...]:
     """Challenge a private leakage release, class by class, through its own code.
 
@@ -152,8 +150,6 @@ def leakage_challenges(
         From `plan_leakage_release`.
     classes : sequence of NeighborClass
         Classes to attack.
-    name : str
-        Name of the mechanism in the report.
 
     Guarantee
     ---------
@@ -202,7 +198,7 @@ def leakage_challenges(
         score = gaussian_score(center(first), center(second), noise_scale)
         challenges.append(
             Challenge(
-                target=name,
+                target="leakage",
                 class_name=neighbor.name,
                 claim=plan_claim(plan, neighbor.name),
                 first=first,

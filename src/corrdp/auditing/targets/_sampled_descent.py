@@ -144,7 +144,6 @@ def sampled_challenges(
     delta: float,
     class_names: Sequence[str] | None = None,
     n_runs: int = N_RUNS,
-    name: str = "sampled steps, white box",
     sums: type[SampledSums] = SampledSums,
     random_state: int | None = 0,
     deadline: Deadline | None = None,
@@ -163,8 +162,6 @@ def sampled_challenges(
         Classes to attack; all by default.
     n_runs : int
         Runs on each neighbor: every one draws samples and noise of all steps.
-    name : str
-        Name of the mechanism in the report.
     sums : type
         What releases; another one in tests that plant a bug.
     random_state : int, optional
@@ -190,7 +187,7 @@ def sampled_challenges(
             if class_names is None or neighbor.name in class_names
         ],
         lambda class_name: {"": Claim((budget.event(class_name),), delta)},
-        name=name,
+        name="sampled steps, white box",
         n_rows=N_ROWS,
         n_runs=n_runs,
         batch=500,
