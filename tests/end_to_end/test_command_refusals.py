@@ -223,9 +223,12 @@ def test_a_ledger_needs_a_budget_once(folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# A shell's background job, and all that it starts, ignores interruptions.
 WITHOUT_NOISE = """
+import signal
 import time
 import corrdp._random
+signal.signal(signal.SIGINT, signal.default_int_handler)
 corrdp._random.noise_generator = lambda *_, **__: time.sleep(3600)
 from corrdp.cli import main
 main()
