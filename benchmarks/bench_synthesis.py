@@ -5,14 +5,19 @@ hold yet, writes ``docs/results/synthesis.json`` and the tables of the page. AIM
 from ``dpmm`` in an environment of its own, because it pins old versions: name its
 Python in ``CORRDP_AIM_PYTHON``; without it the saved AIM runs are kept.
 
+A cell is keyed by table, epsilon, method, selection and seed, and says what
+``selection="auto"`` comes to there, so that no run is made twice.
+
 Error of a synthetic table: mean total variation distance to the private table over 100
-triples of columns, drawn once. All methods are under replace-one neighbors at the same
-epsilon and delta. AIM is written for adding and removing a record; replacing one moves
-a marginal by sqrt 2 instead of 1 and a score by 2 instead of 1, which costs 2 and 4
-times its rho, so it is given rho / (0.9 * 2 + 0.1 * 4).
+triples of columns (all, if there are fewer), drawn once. All methods are under
+replace-one neighbors at the same epsilon and delta. AIM is written for adding and
+removing a record; replacing one moves a marginal by sqrt 2 instead of 1 and a score by
+2 instead of 1, which costs 2 and 4 times its rho, so it is given rho / (0.9 * 2 + 0.1 *
+4).
 """
 
 import argparse
+import fcntl
 import itertools
 import json
 import os
@@ -27,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, foreign_parts
 from saved_tables import markdown_table
 
 from corrdp import Synthesizer, estimate_leakage
@@ -40,7 +46,9 @@ DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 N_TRIPLES = 100
 DECLARED = 0.3
-METHODS = ("corr", "corr, public fifth", "standard", "aim")
+# A fifth declared public is not in the private table: the rival gets the same rows.
+METHODS = ("corr", "corr, public fifth", "standard", "standard, four fifths", "aim")
+SELECTIONS = ("screen", "adaptive")
 DATA = Path(os.environ.get("CORRDP_DATA_DIR", ROOT.parent / "shared" / "data"))
 
 
@@ -53,9 +61,9 @@ class Problem:
     name : str
         Shown in the tables.
     source : str
-        ``adult`` or ``credit``.
+        ``adult``, ``credit`` or a foreign table.
     sensitive : tuple of str
-        Sensitive columns; all others are insensitive.
+        Sensitive columns; all others are insensitive. A foreign table brings its own.
     protected : bool
         Whether the label is one more sensitive column.
     """
@@ -82,6 +90,7 @@ PROBLEMS = (
         ("SEX", "EDUCATION", "MARRIAGE"),
         protected=True,
     ),
+    *(Problem(name, name, ()) for name in (*FOREIGN_BINARY, *FOREIGN_NUMBER)),
 )
 
 
@@ -108,6 +117,16 @@ BOUNDS = {
     for kind in ("BILL_AMT", "PAY_AMT")
     for month in range(1, 7)
 }
+
+
+def table_of(problem: Problem) -> tuple[pd.DataFrame, Policy]:
+    """Return rows and policy, every insensitive column at the declared distance."""
+    if problem.source in (*FOREIGN_BINARY, *FOREIGN_NUMBER):
+        frame, policy = foreign_parts(problem.source)
+        leakage = dict.fromkeys(policy.insensitive, DECLARED)
+        return frame, policy.with_leakage(leakage)
+    frame, label = load(problem.source)
+    return frame, policy_of(problem, frame, label)
 
 
 def policy_of(problem: Problem, frame: pd.DataFrame, label: str) -> Policy:
@@ -137,7 +156,8 @@ def three_way_error(policy: Policy, private: Any, synthetic: Any) -> float:
     columns = TableColumns(policy, 16, {})
     rng = np.random.default_rng(0)
     triples = list(itertools.combinations(range(len(columns.names)), 3))
-    chosen = [triples[i] for i in rng.choice(len(triples), N_TRIPLES, replace=False)]
+    n_chosen = min(N_TRIPLES, len(triples))
+    chosen = [triples[i] for i in rng.choice(len(triples), n_chosen, replace=False)]
     codes = [columns.codes(table) for table in (private, synthetic)]
     errors = []
     for triple in chosen:
@@ -154,16 +174,21 @@ def three_way_error(policy: Policy, private: Any, synthetic: Any) -> float:
     return float(np.mean(errors))
 
 
-def cells(seeds: int) -> Iterator[tuple[str, Problem, float, str, int]]:
-    """Yield every cell of the benchmark with its key."""
-    for problem in PROBLEMS:
-        for epsilon in EPSILONS:
-            for method in METHODS:
-                if method == "aim" and problem != aim_problem(problem.source):
-                    continue
-                for seed in range(seeds):
-                    key = f"{problem.name}|{epsilon}|{method}|{seed}"
-                    yield key, problem, epsilon, method, seed
+def cells(seeds: int) -> Iterator[tuple[Problem, float, str, str, int]]:
+    """Yield every cell of the benchmark."""
+    for problem, epsilon, method in itertools.product(PROBLEMS, EPSILONS, METHODS):
+        if method == "aim" and problem != aim_problem(problem.source):
+            continue
+        selections = ("aim",) if method == "aim" else SELECTIONS
+        for selection, seed in itertools.product(selections, range(seeds)):
+            yield problem, epsilon, method, selection, seed
+
+
+def key_of(
+    problem: Problem, epsilon: float, method: str, selection: str, seed: int
+) -> str:
+    """Return the name of a cell in the saved run."""
+    return f"{problem.name}|{epsilon}|{method}|{selection}|{seed}"
 
 
 def aim_problem(source: str) -> Problem:
@@ -172,19 +197,20 @@ def aim_problem(source: str) -> Problem:
 
 
 def run_cell(
-    problem: Problem, epsilon: float, method: str, seed: int
-) -> dict[str, float] | None:
+    problem: Problem, epsilon: float, method: str, selection: str, seed: int
+) -> dict[str, Any] | None:
     """Return error and seconds of one synthetic table; None if AIM is not there."""
-    frame, label = load(problem.source)
-    policy = policy_of(problem, frame, label)
+    frame, policy = table_of(problem)
     leakage = None
     private = frame
-    if method == "corr, public fifth":
+    if method in ("corr, public fifth", "standard, four fifths"):
         shuffled = frame.sample(frac=1.0, random_state=seed)
         cut = len(frame) // 5
-        leakage = estimate_leakage(shuffled[:cut], policy, source="public")
         private = shuffled[cut:].reset_index(drop=True)
+        if method.startswith("corr"):
+            leakage = estimate_leakage(shuffled[:cut], policy, source="public")
     started = time.perf_counter()
+    result = {}
     if method == "aim":
         synthetic = _aim(policy, private, epsilon, seed)
         if synthetic is None:
@@ -198,12 +224,12 @@ def run_cell(
             method=method.split(",")[0],
             random_state=seed,
         )
+        result["auto"] = maker.plan(len(private)).selection
+        maker.selection = selection
         synthetic = maker.fit(private).sample(random_state=seed)
-    seconds = time.perf_counter() - started
-    return {
-        "error": three_way_error(policy, private, synthetic),
-        "seconds": seconds,
-    }
+    result["seconds"] = time.perf_counter() - started
+    result["error"] = three_way_error(policy, private, synthetic)
+    return result
 
 
 _AIM = """
@@ -243,37 +269,88 @@ def page(saved: dict[str, Any]) -> str:
     lines = [
         "Mean error of 3-way marginals (total variation), replace-one, delta 1e-6; "
         "mean, standard error and number of seeds. `corr .3`: leakage of every "
-        "insensitive column declared .3; `corr, public fifth`: upper bounds from a "
-        "fifth of the rows, declared public and left out of the private table; "
-        "`ordinary`: the same code under ordinary DP; AIM: `dpmm` 0.1.9, degree 3, 2 "
-        "MB. Ratios: `corr .3` and `corr, public fifth` to the better of the last two "
-        "(ordinary alone where AIM has no run).",
+        "insensitive column declared .3; `corr, fifth`: upper bounds from a fifth of "
+        "the rows, declared public and left out of the private table; both with the "
+        "default selection (s: screen, a: adaptive). `ordinary`: the same code under "
+        "ordinary DP, the better of both selections; `on 4/5`: of the rows that the "
+        "public fifth leaves. AIM: `dpmm` 0.1.9, degree 3, 2 MB. Ratios: `corr .3` to "
+        "the better of ordinary and AIM, `corr, fifth` to ordinary on the same rows.",
         "",
     ]
-    header = ["table", "epsilon", "corr .3", "corr, public fifth", "ordinary", "AIM"]
-    header += ["ratio, .3", "ratio, fifth"]
+    header = ["table", "epsilon", "corr .3", "ordinary", "AIM", "ratio"]
+    header += ["corr, fifth", "on 4/5", "ratio"]
     rows = []
     for problem, epsilon in itertools.product(PROBLEMS, EPSILONS):
-        found = {}
-        for method in METHODS:
-            held = aim_problem(problem.source) if method == "aim" else problem
-            prefix = f"{held.name}|{epsilon}|{method}|"
-            errors = [v["error"] for k, v in saved.items() if k.startswith(prefix)]
-            if errors:
-                found[method] = np.array(errors)
-        if "corr" not in found or "standard" not in found:
+        own = _Cell(saved, problem, epsilon)
+        if own.by_default("corr") is None or own.best("standard") is None:
             continue
-        rivals = [found[m].mean() for m in ("standard", "aim") if m in found]
-        ratios = [
-            f"{found[m].mean() / min(rivals):.2f}" if m in found else "-"
-            for m in ("corr", "corr, public fifth")
-        ]
-        shown = [
-            _shown(found.get(m))
-            for m in ("corr", "corr, public fifth", "standard", "aim")
-        ]
-        rows.append([problem.name, f"{epsilon:g}", *shown, *ratios])
+        declared = own.by_default("corr"), own.best("standard", "aim")
+        fifth = own.by_default("corr, public fifth"), own.best("standard, four fifths")
+        rows.append(
+            [
+                problem.name,
+                f"{epsilon:g}",
+                _shown(declared[0]) + own.mark("corr"),
+                _shown(own.best("standard")),
+                _shown(own.best("aim")),
+                _ratio(*declared),
+                _shown(fifth[0]) + own.mark("corr, public fifth"),
+                _shown(fifth[1]),
+                _ratio(*fifth),
+            ]
+        )
     return "\n".join([*lines, markdown_table(header, rows)])
+
+
+class _Cell:
+    """Saved errors of one table at one epsilon."""
+
+    def __init__(self, saved: dict[str, Any], problem: Problem, epsilon: float) -> None:
+        self.saved, self.problem, self.epsilon = saved, problem, epsilon
+
+    def _runs(self, method: str, selection: str) -> list[dict[str, Any]]:
+        held = aim_problem(self.problem.source) if method == "aim" else self.problem
+        prefix = f"{held.name}|{self.epsilon}|{method}|{selection}|"
+        return [run for key, run in self.saved.items() if key.startswith(prefix)]
+
+    def _errors(self, method: str, selection: str) -> Any:
+        errors = [run["error"] for run in self._runs(method, selection)]
+        return np.array(errors) if errors else None
+
+    def _default(self, method: str) -> str | None:
+        for selection in SELECTIONS:
+            for run in self._runs(method, selection):
+                return str(run["auto"])
+        return None
+
+    def by_default(self, method: str) -> Any:
+        """Return the errors with the selection that the default comes to."""
+        selection = self._default(method)
+        return None if selection is None else self._errors(method, selection)
+
+    def mark(self, method: str) -> str:
+        """Return the first letter of that selection."""
+        found = self.by_default(method)
+        return "" if found is None else f" {str(self._default(method))[0]}"
+
+    def best(self, *methods: str) -> Any:
+        """Return the errors of the method and selection with the least mean."""
+        found = [
+            self._errors(method, selection)
+            for method in methods
+            for selection in (*SELECTIONS, "aim")
+        ]
+        return min(
+            (errors for errors in found if errors is not None),
+            key=lambda errors: float(errors.mean()),
+            default=None,
+        )
+
+
+def _ratio(own: Any, rival: Any) -> str:
+    if own is None or rival is None:
+        return "-"
+    return f"{own.mean() / rival.mean():.2f}"
 
 
 def _shown(errors: Any) -> str:
@@ -335,25 +412,39 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--epsilons", default="0.1,0.3,1.0,3.0,10.0")
     parser.add_argument("--methods", default=";".join(METHODS))
+    parser.add_argument("--selections", default=";".join((*SELECTIONS, "aim")))
     parser.add_argument("--problems", default=";".join(p.name for p in PROBLEMS))
     chosen = parser.parse_args()
     epsilons = [float(text) for text in chosen.epsilons.split(",")]
-    saved = json.loads(SAVED.read_text()) if SAVED.exists() else {}
-    for key, problem, epsilon, method, seed in cells(chosen.seeds):
+    for cell in cells(chosen.seeds):
+        problem, epsilon, method, selection, _ = cell
         wanted = (
             epsilon in epsilons
             and method in chosen.methods.split(";")
+            and selection in chosen.selections.split(";")
             and problem.name in chosen.problems.split(";")
         )
-        if key in saved or not wanted:
+        if not wanted or key_of(*cell) in _saved():
             continue
-        result = run_cell(problem, epsilon, method, seed)
-        if result is None:
-            continue
-        saved[key] = result
-        print(key, result, file=sys.stderr, flush=True)
-        SAVED.write_text(json.dumps(dict(sorted(saved.items())), indent=1))
-    PAGE.write_text(page(saved), encoding="utf-8")
+        result = run_cell(*cell)
+        if result is not None:
+            _save(key_of(*cell), result)
+    PAGE.write_text(page(_saved()), encoding="utf-8")
+
+
+def _saved() -> dict[str, Any]:
+    return json.loads(SAVED.read_text()) if SAVED.exists() else {}
+
+
+def _save(key: str, result: dict[str, Any]) -> None:
+    """Add one cell to the saved run, which another process may be adding to."""
+    with (Path(tempfile.gettempdir()) / "corrdp-bench-synthesis").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        saved = _saved() | {key: result}
+        written = SAVED.with_suffix(".new")
+        written.write_text(json.dumps(dict(sorted(saved.items())), indent=1))
+        written.replace(SAVED)
+    print(key, result, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -279,7 +280,8 @@ def test_one_bit_is_a_difference():
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
+    # One thread, as conftest.py sets for tests: more add in another order.
+    with tempfile.TemporaryDirectory() as temporary, threadpool_limits(1):
         values = frozen_now(Path(temporary)) | {"place": place()}
     lines = []
     for part, entries in sorted(values.items()):

@@ -30,6 +30,7 @@ TABLE_FILE = "synthetic.csv"
 class SelectionChoice(StrEnum):
     """How the tables that a model holds are found."""
 
+    AUTO = "auto"
     SCREEN = "screen"
     ADAPTIVE = "adaptive"
 
@@ -60,9 +61,9 @@ def synthesize(
         SelectionChoice,
         typer.Option(
             help="screen: tables are chosen from noisy ones, free. adaptive: round by "
-            "round, paid."
+            "round, paid. auto: by the noise that screening would have."
         ),
-    ] = SelectionChoice.SCREEN,
+    ] = SelectionChoice.AUTO,
     constraints: Annotated[
         Path | None,
         typer.Option(help="TOML file of what never occurs and what determines what."),

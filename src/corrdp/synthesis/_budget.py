@@ -33,6 +33,7 @@ from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._junction_tree import Region, n_cells
 from corrdp.synthesis._plan import (
     StagePlan,
+    expected_noise,
     plan_stage,
     plan_useful,
     whole_record_limit,
@@ -41,6 +42,8 @@ from corrdp.synthesis._plan import (
 SINGLES_SHARE = 0.15
 PAIRS_SHARE = 0.35
 MOST_NOISE = 0.5  # of the rows: a table with more is left out
+# Mean noise of all pairs, as a part of the rows, above which screening sees too little.
+SCREENABLE_NOISE = 0.25
 _ROUND_OFF = 1.0 - 1e-9
 COMPONENT = "tables of counts"
 ASSUMPTION = (
@@ -52,6 +55,7 @@ ASSUMPTION = (
 class Selection(StrEnum):
     """How the tables that a model holds are found."""
 
+    AUTO = "auto"
     SCREEN = "screen"
     ADAPTIVE = "adaptive"
 
@@ -98,6 +102,11 @@ class SynthesisPlan:
     refinement: Mapping[str, float]
     streams: tuple[Stream, ...] = ()
 
+    @property
+    def selection(self) -> Selection:
+        """How tables are found: what ``auto`` came to."""
+        return Selection.ADAPTIVE if self.streams else Selection.SCREEN
+
     def rho(self, class_name: str) -> float:
         """Return what all stages together may cost a class."""
         fixed = self.singles.cost(class_name) + self.pairs.cost(class_name)
@@ -141,9 +150,12 @@ def plan_synthesis(
     budget: Budget,
     leakage: LeakageInput,
     max_cells: int,
-    selection: Selection = Selection.SCREEN,
+    selection: Selection = Selection.AUTO,
 ) -> SynthesisPlan:
     """Split the budget of every class over the stages, from public numbers alone.
+
+    ``auto`` screens all pairs where their noise lets the plan see them, and chooses
+    adaptively where it does not: decided by the noise that screening would have.
 
     Guarantee
     ---------
@@ -169,6 +181,18 @@ def plan_synthesis(
         changed=changed,
         limits=_share(allowed, SINGLES_SHARE),
     )
+    if selection != Selection.ADAPTIVE:
+        second = plan_useful(
+            pairs,
+            sizes=columns.sizes,
+            changed=changed,
+            limits=_share(allowed, PAIRS_SHARE),
+            n_rows=n_rows,
+            most_noise=MOST_NOISE,
+        )
+        noise = mean_noise(second, columns.sizes, n_pairs=len(pairs), n_rows=n_rows)
+        if selection == Selection.AUTO and noise > SCREENABLE_NOISE:
+            selection = Selection.ADAPTIVE
     if selection == Selection.ADAPTIVE:
         free = [r for r in pairs if not changed[WHOLE_RECORD].intersection(r)]
         second = plan_stage(
@@ -187,14 +211,6 @@ def plan_synthesis(
         return SynthesisPlan(
             policy, columns, n_rows, budget, leakage, first, second, costs, streams
         )
-    second = plan_useful(
-        pairs,
-        sizes=columns.sizes,
-        changed=changed,
-        limits=_share(allowed, PAIRS_SHARE),
-        n_rows=n_rows,
-        most_noise=MOST_NOISE,
-    )
     # What a stage leaves unused is known in advance too, and goes to the last one.
     rest = {
         name: _ROUND_OFF * (rho - float(first.cost(name)) - float(second.cost(name)))
@@ -204,6 +220,22 @@ def plan_synthesis(
         [*singles, *pairs], sizes=columns.sizes, changed=changed, limits=rest
     )
     return SynthesisPlan(policy, columns, n_rows, budget, leakage, first, second, rest)
+
+
+def mean_noise(
+    plan: StagePlan, sizes: Sequence[int], *, n_pairs: int, n_rows: int
+) -> float:
+    """Return the mean expected noise of pairs as a part of the rows, at most 1 each.
+
+    A pair that the plan leaves out counts as nothing but noise.
+    """
+    if not n_pairs:
+        return 0.0
+    seen = sum(
+        min(1.0, expected_noise(float(scale), n_cells(region, sizes), n_rows))
+        for region, scale in zip(plan.regions, plan.scales, strict=True)
+    )
+    return (seen + n_pairs - len(plan.regions)) / n_pairs
 
 
 def spent_rho(components: Sequence[Component], class_name: str) -> float:

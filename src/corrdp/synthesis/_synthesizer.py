@@ -50,7 +50,9 @@ class Synthesizer:
     selection : str
         ``screen``: all pairs are measured roughly, what the model holds is chosen from
         them for free. ``adaptive``: round by round the table that the model explains
-        worst is chosen, which is paid for, and measured.
+        worst is chosen, which is paid for, and measured. ``auto``: adaptive where
+        screening would see too little through its noise, by public numbers;
+        `plan_.selection` says which.
     bins : int
         Bins of numbers that declare none.
     shapes : mapping of str to str, optional
@@ -102,7 +104,7 @@ class Synthesizer:
         delta: float | None = None,
         leakage: Any = None,
         method: str = "corr",
-        selection: str = "screen",
+        selection: str = "auto",
         bins: int = DEFAULT_BINS,
         shapes: Mapping[str, str] | None = None,
         impossible: Sequence[Mapping[str, Any]] = (),

@@ -47,7 +47,7 @@ def test_too_little_noise_is_caught(monkeypatch, part):
         return np.rint(part * drawn(scale, size=size, generator=generator)).astype(int)
 
     monkeypatch.setattr(releasing, "discrete_gaussian", less)
-    maker = Synthesizer(SMALL, epsilon=2.0, delta=1e-6)
+    maker = Synthesizer(SMALL, epsilon=2.0, delta=1e-6, selection="screen")
     report = audit(maker, n_rows=20, n_runs=1000, random_state=0)
     assert report.passed == (part == 1.0)
 
@@ -82,7 +82,7 @@ def test_a_synthesizer_is_audited_for_minutes_unless_told_otherwise(monkeypatch)
         return Deadline(seconds)
 
     monkeypatch.setattr("corrdp.auditing._audit.Deadline", deadline)
-    maker = Synthesizer(SMALL, **BUDGET)
+    maker = Synthesizer(SMALL, selection="screen", **BUDGET)
     audit(maker, n_rows=20, n_runs=40, random_state=0)
     audit(maker, n_rows=20, n_runs=40, random_state=0, time_limit=60.0)
     assert limits == [300.0, 60.0]
@@ -95,7 +95,8 @@ def test_a_saved_table_is_audited_by_the_command(tmp_path):
         "returned": ["no", "yes"] * 50,
     }
     pandas = pytest.importorskip("pandas")
-    maker = Synthesizer(SMALL, random_state=0, **BUDGET).fit(pandas.DataFrame(table))
+    maker = Synthesizer(SMALL, selection="screen", random_state=0, **BUDGET)
+    maker.fit(pandas.DataFrame(table))
     maker.save(tmp_path / "made")
     done = run("audit", tmp_path / "made", "--rows", 20, "--time-limit", 4, "--seed", 0)
     assert done.code == 0

@@ -13,6 +13,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.mechanisms.noise import exponential_choice, grid_rate
 from corrdp.synthesis import Synthesizer, release_tables
 from corrdp.synthesis import _adaptive as adaptive
+from corrdp.synthesis._budget import SCREENABLE_NOISE, mean_noise
 from synthesis_examples import POLICY, patients
 
 FALSE_ALARM = 1e-9
@@ -151,8 +152,28 @@ def test_without_guarded_or_open_candidates_there_is_one_stream():
     assert math.isclose(float(sum(costs)), plan.rho("sensitive"), rel_tol=1e-6)
 
 
+def test_by_default_noise_of_the_pairs_decides_between_screening_and_looking():
+    """Public numbers alone: a plan reads no rows."""
+
+    def chosen(n_rows, **settings):
+        return Synthesizer(POLICY, delta=1e-6, **settings).plan(n_rows)
+
+    assert chosen(50, epsilon=0.5).selection == "adaptive"
+    assert chosen(1_000_000, epsilon=0.5).selection == "screen"
+    screened = chosen(50, epsilon=0.5, selection="screen")
+    assert screened.selection == "screen"
+    noise = [
+        mean_noise(plan.pairs, plan.columns.sizes, n_pairs=n_pairs, n_rows=n_rows)
+        for n_rows in (50, 5_000, 1_000_000)
+        for plan in [chosen(n_rows, epsilon=0.5, selection="screen")]
+        for n_pairs in [math.comb(len(plan.columns.sizes), 2)]
+    ]
+    assert 1.0 >= noise[0] > SCREENABLE_NOISE > noise[2] > 0.0
+    assert noise == sorted(noise, reverse=True)
+
+
 def test_an_unknown_selection_is_refused():
-    with pytest.raises(CorrDPError, match="screen, adaptive"):
+    with pytest.raises(CorrDPError, match="auto, screen, adaptive"):
         Synthesizer(POLICY, epsilon=1.0, delta=1e-6, selection="both").plan(10)
 
 

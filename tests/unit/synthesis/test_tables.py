@@ -45,7 +45,8 @@ def small_policy(**changes):
 
 
 def small_plan(n_rows=1000, epsilon=1.0, **changes):
-    maker = Synthesizer(small_policy(**changes), epsilon=epsilon, delta=1e-6)
+    policy = small_policy(**changes)
+    maker = Synthesizer(policy, epsilon=epsilon, delta=1e-6, selection="screen")
     return maker.plan(n_rows)
 
 
