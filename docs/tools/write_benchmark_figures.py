@@ -36,13 +36,15 @@ def loss_ratios() -> list[dict[str, Any]]:
 
 
 def synthesis_errors() -> list[dict[str, Any]]:
-    """Return the mean error of synthetic tables, by table, method and epsilon."""
+    """Return the mean error with the default selection, by table, method, epsilon."""
     saved = json.loads((RESULTS / "synthesis.json").read_text(encoding="utf-8"))
     errors: dict[tuple[str, float, str], list[float]] = {}
     names = {"corr": "CorrDP", "standard": "ordinary DP"}
     for key, run in saved.items():
-        table, epsilon, method = key.split("|")[:3]
-        if method in names and "protected" not in table:
+        table, epsilon, method, selection, _ = key.split("|")
+        if method not in names or selection != run["auto"]:
+            continue
+        if table.startswith(("Adult", "Credit")) and "protected" not in table:
             found = errors.setdefault((table, float(epsilon), names[method]), [])
             found.append(run["error"])
     return [
