@@ -1,6 +1,7 @@
 """A small table and its training plan, for the tests of descent."""
 
 import numpy as np
+import pandas as pd
 
 from corrdp.policy import (
     Budget,
@@ -32,15 +33,25 @@ def example_policy():
     )
 
 
-def example_rows(n_rows=3000, seed=0):
+def example_columns(n_rows=3000, seed=0):
     rng = np.random.default_rng(seed)
     a = rng.random(n_rows)
     b = rng.choice(list("pqr"), n_rows)
     chance = 1 / (1 + np.exp(-(4 * a - 2 + 2 * (b == "p") - 1)))
+    return a, b, rng.random(n_rows) < chance
+
+
+def example_rows(n_rows=3000, seed=0):
+    a, b, labels = example_columns(n_rows, seed)
     codes = PolicyEncoder(example_policy()).transform(
         np.array(list(zip(a, b, strict=True)), dtype=object)
     )
-    return codes, (rng.random(n_rows) < chance).astype(float)
+    return codes, labels.astype(float)
+
+
+def example_frame(n_rows=3000, seed=0):
+    a, b, labels = example_columns(n_rows, seed)
+    return pd.DataFrame({"a": a, "b": b, "y": np.where(labels, "yes", "no")})
 
 
 def example_plan(n_rows=3000, *, logistic=True, epsilon=1.0, rule=default_plan):

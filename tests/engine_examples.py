@@ -13,7 +13,23 @@ from pathlib import Path
 
 import numpy as np
 
-from corrdp.engines import HostedParts, _kinds, answered, made
+from corrdp.engines import (
+    HostedParts,
+    _kinds,
+    answered,
+    asked_at,
+    hosted_parts,
+    made,
+)
+from corrdp.estimators._hosted import PartTiler
+from corrdp.training import (
+    HostedTable,
+    SampledBudget,
+    descend_sampled,
+    descend_sampled_tiled,
+)
+from descent_examples import example_plan, example_policy, example_rows
+from recorded_noise import RecordedGenerator
 
 MARKER = "M4RK3R"
 
@@ -77,6 +93,9 @@ class Deadly:
     question: object
     path: Path
 
+    def at(self, place):
+        return Deadly(asked_at(place, self.question), self.path)
+
     def answer(self, part):
         try:
             self.path.touch(exist_ok=False)
@@ -98,6 +117,28 @@ def deadly_steps(monkeypatch, directory, steps):
 
     monkeypatch.setattr(HostedParts, "ask", deadly)
     return lambda: sorted(int(p.name.split("-")[1]) for p in directory.glob("died-*"))
+
+
+def sampled_model(rows=None):
+    """Return the bits of a sampled model of a few steps, and what was drawn.
+
+    On the rows of `descent_examples` in memory, or where an engine holds them. The
+    budget is given, since finding one takes long and is not what is tested.
+    """
+    plan = example_plan()
+    promised = [c.name for c in plan.spending.classes if c.promised]
+    budget = SampledBudget(0.1, 4, 0.5, dict.fromkeys(promised, 0.6))
+    rng = RecordedGenerator(0)
+    if rows is None:
+        model = descend_sampled(*example_rows(), plan, budget, rng)
+    else:
+        make = PartTiler(example_policy(), compiled=False, key=b"k", in_order=True)
+        with hosted_parts(rows, make) as parts:
+            blocks = plan.layout.blocks
+            table = HostedTable(parts.ask, blocks, compiled=False)
+            model = descend_sampled_tiled(table, plan, budget, rng)
+    drawn = [(name, numbers.tobytes()) for name, numbers in rng.taken()]
+    return np.append(*model).tobytes(), drawn
 
 
 def quote_a_row(part):

@@ -63,8 +63,8 @@ class LessNoiseOnSamples(SampledSums):
 class TwiceTheRate(SampledSums):
     """Records take part twice as often as is priced; noise is as planned."""
 
-    def __init__(self, codes, y, plan, budget, rng):
-        super().__init__(codes, y, plan, budget, rng)
+    def __init__(self, rows, plan, budget, rng):
+        super().__init__(rows, plan, budget, rng)
         self._budget = replace(budget, rate=2 * budget.rate)
 
 

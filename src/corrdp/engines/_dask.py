@@ -3,7 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-from corrdp.engines._parts import Maker, Question, Reply, answered, made
+from corrdp.engines._parts import (
+    Maker,
+    PlacedQuestion,
+    Question,
+    Reply,
+    answered,
+    asked_at,
+    made,
+)
 from corrdp.exceptions import CorrDPError
 
 _RETRIES = 3
@@ -35,13 +43,21 @@ class DaskEngine:
         self._kept = self._client.compute(tasks, retries=_RETRIES)
         return len(self._kept)
 
-    def replies(self, step: int, question: Question) -> Iterator[Reply]:
+    def replies(
+        self, step: int, question: Question | PlacedQuestion
+    ) -> Iterator[Reply]:
         """Submit one task per partition, to where the partition is."""
         from distributed import as_completed
 
         tasks = [
             self._client.submit(
-                answered, part, place, step, question, pure=False, retries=_RETRIES
+                answered,
+                part,
+                place,
+                step,
+                asked_at(place, question),
+                pure=False,
+                retries=_RETRIES,
             )
             for place, part in enumerate(self._kept)
         ]

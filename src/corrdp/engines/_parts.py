@@ -11,7 +11,15 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import (
+    Any,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +70,20 @@ class Question(Protocol):
         ...
 
 
+@runtime_checkable
+class PlacedQuestion(Protocol):
+    """What partitions are asked where each is asked something of its own."""
+
+    def at(self, place: int) -> Question:
+        """Return what the partition at a place is asked."""
+        ...
+
+
+def asked_at(place: int, question: "Question | PlacedQuestion") -> Question:
+    """Return what one partition is asked; engines may call it before they send."""
+    return question.at(place) if isinstance(question, PlacedQuestion) else question
+
+
 @dataclass(frozen=True)
 class Failed:
     """All that is told of an error on a worker.
@@ -98,13 +120,16 @@ def made(make: Maker, table: Any) -> Part | Failed:
         return _failed(error, make.columns)
 
 
-def answered(part: Any, place: int, step: int, question: Question) -> Reply:
+def answered(
+    part: Any, place: int, step: int, question: Question | PlacedQuestion
+) -> Reply:
     """Return the reply of a partition; never raises. Runs on a worker."""
     if isinstance(part, Failed):
         return Reply(step, place, part.mark, part)
     try:
         with _ONE_AT_A_TIME:
-            return Reply(step, place, part.mark, question.answer(part))
+            own = asked_at(place, question)
+            return Reply(step, place, part.mark, own.answer(part))
     except Exception as error:
         return Reply(step, place, part.mark, _failed(error, ()))
 
@@ -145,7 +170,9 @@ class Engine(Protocol):
         """Make every partition where it is; return how many there are."""
         ...
 
-    def replies(self, step: int, question: Question) -> Iterator[Reply]:
+    def replies(
+        self, step: int, question: Question | PlacedQuestion
+    ) -> Iterator[Reply]:
         """Ask every partition; yield replies as they come, of earlier steps too."""
         ...
 
@@ -190,13 +217,13 @@ class HostedParts:
     def __exit__(self, *_: object) -> None:
         self._engine.close()
 
-    def ask(self, question: Question) -> list[Answer]:
+    def ask(self, question: Question | PlacedQuestion) -> list[Answer]:
         """Return the answers of all partitions, each counted once, in their order."""
         self._step += 1
         step = self._step
         return _told_by_kind(lambda: self._answers(step, question))
 
-    def _answers(self, step: int, question: Question) -> list[Answer]:
+    def _answers(self, step: int, question: Question | PlacedQuestion) -> list[Answer]:
         answers: dict[int, Answer] = {}
         for reply in self._engine.replies(step, question):
             if reply.step != step:  # a late answer to an earlier question

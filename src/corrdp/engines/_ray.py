@@ -4,7 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from corrdp._validate import check_count
-from corrdp.engines._parts import Failed, Maker, Part, Question, Reply, answered, made
+from corrdp.engines._parts import (
+    Failed,
+    Maker,
+    Part,
+    PlacedQuestion,
+    Question,
+    Reply,
+    answered,
+    made,
+)
 
 _RETRIES = 3
 
@@ -29,7 +38,7 @@ class BlockHost:
         for place, block in zip(places, blocks, strict=True):
             self._kept[place] = made(make, ray.get(block))
 
-    def answers(self, step: int, question: Question) -> list[Reply]:
+    def answers(self, step: int, question: Question | PlacedQuestion) -> list[Reply]:
         """Return one reply of every block."""
         return [answered(p, place, step, question) for place, p in self._kept.items()]
 
@@ -70,7 +79,9 @@ class RayEngine:
         ]
         return len(self._blocks)
 
-    def replies(self, step: int, question: Question) -> Iterator[Reply]:
+    def replies(
+        self, step: int, question: Question | PlacedQuestion
+    ) -> Iterator[Reply]:
         """Ask every actor for all of its blocks."""
         import ray
 

@@ -3,10 +3,21 @@
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from corrdp.engines._parts import Failed, Maker, Part, Question, Reply, answered, made
+from corrdp.engines._parts import (
+    Failed,
+    Maker,
+    Part,
+    PlacedQuestion,
+    Question,
+    Reply,
+    answered,
+    asked_at,
+    made,
+)
 from corrdp.engines._spark_logs import quiet_logs
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
@@ -57,8 +68,12 @@ class SparkEngine:
         self._places = {place: i for i, place in enumerate(sorted(places))}
         return len(places)
 
-    def replies(self, step: int, question: Question) -> Iterator[Reply]:
+    def replies(
+        self, step: int, question: Question | PlacedQuestion
+    ) -> Iterator[Reply]:
         """Run one job; its rows are replies."""
+        if isinstance(question, PlacedQuestion):
+            question = _Renumbered(question, self._places)
         job = _mapped(self._kept, partial(_reply_rows, step, question), _REPLIES)
         for row in self._collected(job):
             reply: Reply = pickle.loads(bytes(row.reply))
@@ -86,6 +101,17 @@ class SparkEngine:
         finally:
             if speak is not None:
                 speak(self._busy)
+
+
+@dataclass(frozen=True, eq=False)
+class _Renumbered:
+    """A question by Spark's numbers of partitions; empty ones have no place."""
+
+    question: PlacedQuestion
+    places: dict[int, int]
+
+    def at(self, place: int) -> Question:
+        return asked_at(self.places[place], self.question)
 
 
 def _quoted(name: str) -> str:
@@ -127,7 +153,9 @@ def _made_rows(make: Maker, batches: Iterator[Any]) -> Iterator[Any]:
         )
 
 
-def _reply_rows(step: int, question: Question, batches: Iterator[Any]) -> Iterator[Any]:
+def _reply_rows(
+    step: int, question: Question | PlacedQuestion, batches: Iterator[Any]
+) -> Iterator[Any]:
     """Yield the replies of partitions that arrive in pieces; runs on a worker."""
     import pyarrow as pa
 

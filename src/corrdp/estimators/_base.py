@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count
+from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
@@ -249,7 +249,7 @@ class PrivateLinearModel(Searchable):
         method = self._method()
         private = method.is_private
         budget = self._budget() if private else None
-        tiles = private and self._trains_on_full_batches()
+        tiles = private and self._trains_on_tiles()
         if is_elsewhere(X):
             whole = not tiles or not self._streams or self._is_to_buy()
             X, y = opened_source(self.policy, X, y, whole=whole)
@@ -282,9 +282,12 @@ class PrivateLinearModel(Searchable):
             leakage = self._leakage(policy, declared)
             encoded = partial(self._encode_label, self._encoder)
             batches = RowsInBatches(X, y, self._encoder, encoded, self.research)
+            sampled = self.sampling_rate is not None
+            plain = is_plain(self.loss_of(policy), self._solver())
             with table_and_host(
                 batches,
-                compiled=is_plain(self.loss_of(policy), self._solver()),
+                compiled=plain and not sampled,
+                in_order=sampled,
                 cache_dir=self.cache_dir,
                 n_jobs=self.n_jobs,
             ) as (table, host):
@@ -329,12 +332,9 @@ class PrivateLinearModel(Searchable):
         self.certificate_ = self._stamped(fitted.certificate)
         self._path = fitted.path
 
-    def _trains_on_full_batches(self) -> bool:
-        """Return whether training asks for sums over all rows, which tiles give."""
-        return (
-            Calibration(self.calibration) is not Calibration.THEOREM
-            and self.sampling_rate is None
-        )
+    def _trains_on_tiles(self) -> bool:
+        """Return whether training asks for sums, of all rows or of samples."""
+        return Calibration(self.calibration) is not Calibration.THEOREM
 
     def _fit_privately(self, rows: Rows) -> PrivateFit:
         n_rows = rows.n_rows
@@ -450,6 +450,14 @@ class PrivateLinearModel(Searchable):
             raise CorrDPError(
                 f"solver={self.solver!r} has epochs, and calibration='theorem' is the "
                 "paper's plain descent. Choose solver='gd'."
+            )
+        if self.sampling_rate is not None:
+            check_real(
+                "sampling_rate",
+                self.sampling_rate,
+                lower=0.0,
+                upper=1.0,
+                open_lower=True,
             )
         if self.sampling_rate is not None and solver.epoch_steps > 1:
             raise CorrDPError(

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
-from corrdp._validate import check_real
 from corrdp.certificate import Calibration, Certificate, Component, certify
 from corrdp.exceptions import UnsupportedEventError
 from corrdp.leakage import LeakageInput
@@ -25,7 +24,7 @@ from corrdp.training import (
     TrainingPlan,
     descend,
     descend_by_theorem,
-    descend_sampled,
+    descend_sampled_tiled,
     descend_tiled,
     means_noise,
     nominal_coef,
@@ -61,7 +60,7 @@ class Rows:
     assumptions : tuple of str
         What the fit rests on besides.
     tiles : TiledTable or HostedTable, optional
-        The same rows in segments, for full batches.
+        The same rows in segments; in order, if there will be samples.
     host : SegmentHost, optional
         Who asks the segments; this process by default.
     """
@@ -213,7 +212,7 @@ def fit_on_samples(
 
     Guarantee
     ---------
-    That of `corrdp.training.descend_sampled` (`docs/theory/sampling.md`).
+    That of `corrdp.training.descend_sampled_tiled` (`docs/theory/sampling.md`).
     """
     if rows.leakage.spent:
         raise UnsupportedEventError(
@@ -221,13 +220,15 @@ def fit_on_samples(
             "budget is not covered by the proof of sampled steps. Train on full "
             "batches (sampling_rate=None), or declare the leakage."
         )
-    check_real("sampling_rate", rate, lower=0.0, upper=1.0, open_lower=True)
     sampled = sampled_budget(
         plan, rows.policy, budget=rows.budget, rate=rate, n_steps=n_steps
     )
     certificate = rows.certified(sampled.components())
     rng = noise_generator(rows.random_state)
-    coef, intercept = descend_sampled(*rows.encoded, plan, sampled, rng)
+    assert rows.tiles is not None  # the paper's calibration alone has none
+    coef, intercept = descend_sampled_tiled(
+        rows.tiles, plan, sampled, rng, host=rows.host
+    )
     return PrivateFit(coef, intercept, certificate)
 
 

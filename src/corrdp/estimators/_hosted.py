@@ -40,12 +40,15 @@ class PartTiler:
         Of the marks of this fit.
     counts_clipped : bool
         Whether to count rows outside the declared bounds, for research.
+    in_order : bool
+        Whether rows are kept in their order, since samples name them by number.
     """
 
     policy: Policy
     compiled: bool
     key: bytes
     counts_clipped: bool = False
+    in_order: bool = False
 
     @property
     def columns(self) -> Sequence[str]:
@@ -66,6 +69,7 @@ class PartTiler:
             encoder.blocks_,
             compiled=self.compiled,
             key=self.key,
+            in_order=self.in_order,
         )
         return replace(part, n_clipped=rows.n_clipped)
 
@@ -81,11 +85,16 @@ def table_and_host(
     compiled: bool,
     cache_dir: str | Path | None,
     n_jobs: int | None,
+    in_order: bool = False,
 ) -> Iterator[tuple[TiledTable | HostedTable, SegmentHost | None]]:
     """Bring rows into tiles for as long as a fit takes: here, or where they are."""
     if not is_hosted(rows.data):
         with tiles_of(
-            rows, compiled=compiled, cache_dir=cache_dir, n_jobs=n_jobs
+            rows,
+            compiled=compiled,
+            cache_dir=cache_dir,
+            n_jobs=n_jobs,
+            in_order=in_order,
         ) as here:
             yield here
         return
@@ -96,7 +105,9 @@ def table_and_host(
         )
     rows.encode_label([])  # refuses labels that are none, before an engine is asked
     policy: Policy = rows.encoder.policy
-    make = PartTiler(policy, compiled, secrets.token_bytes(16), rows.counts_clipped)
+    make = PartTiler(
+        policy, compiled, secrets.token_bytes(16), rows.counts_clipped, in_order
+    )
     with hosted_parts(rows.data, make, n_hosts=n_jobs) as parts:
         table = HostedTable(parts.ask, rows.encoder.blocks_, compiled=compiled)
         rows.n_clipped = table.n_clipped

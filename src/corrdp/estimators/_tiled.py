@@ -147,8 +147,8 @@ def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any
     if is_hosted(X):
         raise CorrDPError(
             f"this fit reads all rows at once, and a {type(X).__name__} stays where it "
-            "is. On engines there are linear models on full batches with declared "
-            "leakage; for others bring the rows to one machine."
+            "is. On engines there are linear models with declared leakage; for others "
+            "bring the rows to one machine."
         )
     table = read_declared(X, policy)
     return table, table[policy.label.name]
@@ -161,17 +161,20 @@ def tiles_of(
     compiled: bool,
     cache_dir: str | Path | None,
     n_jobs: int | None,
+    in_order: bool = False,
 ) -> Iterator[tuple[TiledTable, SegmentWorkers | None]]:
     """Tile rows for as long as a fit takes, and start workers if there are to be any.
 
     A frame stays in memory. Tiles of a source, and those that workers read, are in a
     private file: in `cache_dir`, where it is found again if nothing has changed, or in
-    a directory of their own that is removed at the end, whatever ends the fit.
+    a directory of their own that is removed at the end, whatever ends the fit. Rows
+    that samples name by number are kept `in_order`.
     """
     blocks = rows.encoder.blocks_
     n_workers = 1 if n_jobs is None else check_count("n_jobs", n_jobs)
     if not is_source(rows.data) and n_workers == 1 and cache_dir is None:
-        yield tiled_in_memory(rows, blocks, compiled=compiled), None
+        here = tiled_in_memory(rows, blocks, compiled=compiled, in_order=in_order)
+        yield here, None
         return
     with ExitStack() as stack:
         if cache_dir is None:
@@ -181,14 +184,20 @@ def tiles_of(
         else:
             directory = Path(cache_dir)
             key = cache_key(directory)
-            name = _name(rows, key, compiled=compiled)
+            name = _name(rows, key, compiled=compiled, in_order=in_order)
         path = directory / f"{name or secrets.token_hex(16)}.tiles"
         if name is None:
             stack.callback(path.unlink, missing_ok=True)
         table = _kept(path, rows, compiled=compiled, key=key)
         if table is None:
             table = write_tiles(
-                path, rows, blocks, compiled=compiled, key=key, facts={"name": name}
+                path,
+                rows,
+                blocks,
+                compiled=compiled,
+                key=key,
+                facts={"name": name},
+                in_order=in_order,
             )
         workers = None
         if n_workers > 1:
@@ -209,7 +218,9 @@ def _kept(
         return None
 
 
-def _name(rows: RowsInBatches, key: bytes, *, compiled: bool) -> str | None:
+def _name(
+    rows: RowsInBatches, key: bytes, *, compiled: bool, in_order: bool
+) -> str | None:
     """Return a keyed fingerprint of data and policy; None where files are not known.
 
     All bytes of all files are read: times and sizes can lie.
@@ -219,7 +230,7 @@ def _name(rows: RowsInBatches, key: bytes, *, compiled: bool) -> str | None:
         return None
     policy: Policy = rows.encoder.policy
     keyed = hmac.new(key, digestmod=hashlib.sha256)
-    facts = [str(rows.data), compiled, policy.to_dict()]
+    facts = [str(rows.data), compiled, in_order, policy.to_dict()]
     keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
     for path in files:
         keyed.update(f"\0{path}\0{path.stat().st_size}\0".encode())

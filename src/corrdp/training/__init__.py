@@ -41,6 +41,7 @@ from corrdp.training._sampled_descent import (
     SampledSums,
     central_codes,
     descend_sampled,
+    descend_sampled_tiled,
     plan_sampling,
 )
 from corrdp.training._shards import SegmentHost
@@ -107,6 +108,7 @@ __all__ = [
     "descend",
     "descend_by_theorem",
     "descend_sampled",
+    "descend_sampled_tiled",
     "descend_tiled",
     "descend_together",
     "initial_coef",

@@ -20,7 +20,7 @@ from corrdp.policy import Block
 from corrdp.training._constant import LabelTotals, label_sums
 from corrdp.training._means import CodeTotals, add_exact, rounded
 from corrdp.training._prepared_rows import PreparedRows, tile_order
-from corrdp.training._shards import Answer, GradientQuestion, added
+from corrdp.training._shards import Answer, SampledQuestion, StepQuestion, added
 from corrdp.training._tiles import RowTiles
 from corrdp.training._tiling import Segment, cut_segments, tiling_layout
 from corrdp.training.kernels._choice import kernel_module
@@ -60,20 +60,27 @@ def tiled_part(
     *,
     compiled: bool,
     key: bytes,
+    in_order: bool = False,
 ) -> TiledPart:
     """Return a partition in tiles, from encoded rows and labels in batches.
 
-    `key` is drawn for each fit: marks are told to the driver and compared there.
+    `key` is drawn for each fit: marks are told to the driver and compared there. If
+    rows are asked for by their numbers, they are kept `in_order`, and rows in another
+    order have another mark.
     """
     marks = [0]
 
     def marked() -> Iterable[tuple[FloatArray, NDArray[Any]]]:
+        first = 0
         for codes, labels in batches:
-            marks.append(_mark(codes, labels, key))
+            marks.append(_mark(codes, labels, key, first if in_order else None))
+            first += len(labels)
             yield codes, labels
 
     layout = tiling_layout(blocks)
-    segments = list(cut_segments(marked(), layout, compiled=compiled))
+    segments = list(
+        cut_segments(marked(), layout, compiled=compiled, in_order=in_order)
+    )
     if not segments:  # a partition may be empty, a segment without rows adds nothing
         none = np.empty((0, blocks[-1].stop)), np.empty(0)
         segments = [Segment.of_rows(*none, layout, compiled=compiled)]
@@ -119,11 +126,24 @@ class LabelSums:
 class PartGradient:
     """Asks a partition for the gradient sum over all of its segments."""
 
-    question: GradientQuestion
+    question: StepQuestion
 
     def answer(self, part: TiledPart) -> Answer:
         """Return what one partition adds."""
-        return added([self.question.answer(s.tiles) for s in part.segments])
+        tiles = [segment.tiles for segment in part.segments]
+        asked = self.question.cut([rows.n_rows for rows in tiles])
+        return added([q.answer(rows) for q, rows in zip(asked, tiles, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
+class PartSamples:
+    """Asks every partition for the gradient sum over its own drawn rows."""
+
+    questions: Sequence[PartGradient]
+
+    def at(self, place: int) -> PartGradient:
+        """Return what the partition at a place is asked."""
+        return self.questions[place]
 
 
 class HostedTable:
@@ -154,6 +174,7 @@ class HostedTable:
                 "some workers have another kernel than this process: numba must be "
                 "installed on all or on none. pip install corrdp[fast] there."
             )
+        self._sizes = facts[:, 0].tolist()
         self.n_rows, self.n_clipped = (int(facts[:, i].sum()) for i in (0, 1))
         if self.n_rows == 0:
             raise CorrDPError("the table has no rows. Pass a table with at least one.")
@@ -169,8 +190,11 @@ class HostedTable:
         total = add_exact([answer[0] for answer in self._ask(LabelSums(loss))])
         return LabelTotals(rounded(total), self.n_rows)
 
-    def total(self, question: GradientQuestion) -> Answer:
+    def total(self, question: StepQuestion) -> Answer:
         """Return the sum of the answers of all partitions, each counted once."""
+        if isinstance(question, SampledQuestion):
+            own = [PartGradient(each) for each in question.cut(self._sizes)]
+            return added(self._ask(PartSamples(own)))
         return added(self._ask(PartGradient(question)))
 
     def prepared(self, host: Any = None) -> PreparedRows:
@@ -183,9 +207,17 @@ class HostedTable:
         return PreparedRows(none, order, self._compiled, self)
 
 
-def _mark(codes: FloatArray, labels: NDArray[Any], key: bytes) -> int:
-    """Return the sum of a keyed hash of every row, which no order of rows changes."""
+def _mark(
+    codes: FloatArray, labels: NDArray[Any], key: bytes, first: int | None
+) -> int:
+    """Return the sum of a keyed hash of every row, which no order of rows changes.
+
+    With `first`, the number of the first row, numbers of rows are hashed with them.
+    """
     numbers = np.column_stack([codes, labels.astype(np.float64)])
+    if first is not None:
+        numbered = np.arange(first, first + len(labels), dtype=np.float64)
+        numbers = np.column_stack([numbers, numbered])
     words = hashlib.shake_256(key).digest(8 * numbers.shape[1])
     factors = np.frombuffer(words, dtype=np.uint64) | np.uint64(1)
     with np.errstate(over="ignore"):

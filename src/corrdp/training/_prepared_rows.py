@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._layout import GradientLayout
-from corrdp.training._shards import GradientQuestion, SegmentHost
+from corrdp.training._shards import (
+    GradientQuestion,
+    SampledQuestion,
+    SegmentHost,
+    StepQuestion,
+)
 from corrdp.training._solver import LARGEST_PARAMETER
 from corrdp.training._tiles import GroupRules, RowTiles
 from corrdp.training.kernels._choice import kernel_module
@@ -72,8 +77,12 @@ class GroupedRows:
         *,
         residual_bound: float | None,
         anchor: FloatArray | None = None,
+        drawn: IntArray | None = None,
     ) -> tuple[FloatArray, int]:
         """Return the clipped gradient sum in the layout's order; see the kernel.
+
+        With `drawn`, rising numbers of rows, the sum over those alone: by the kernel
+        in numpy, since a sample is prepared for one pass.
 
         Notes
         -----
@@ -86,13 +95,16 @@ class GroupedRows:
             self.offset,
             self.rules,
             residual_bound,
-            prepared.compiled,
+            prepared.compiled and drawn is None,
             anchor=None if anchor is None else anchor[order],
         )
+        asked: StepQuestion = question
+        if drawn is not None:
+            asked = SampledQuestion(question, drawn)
         total = (
-            question.answer(prepared.rows)
+            asked.answer(prepared.rows)
             if prepared.host is None
-            else prepared.host.total(question)
+            else prepared.host.total(asked)
         )
         summed, n_inside = question.gradient(prepared.rows, total)
         gradient = np.empty_like(summed)

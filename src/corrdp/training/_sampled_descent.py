@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import (
     WHOLE_RECORD,
     OnlineAllocator,
@@ -27,12 +27,16 @@ from corrdp.training._gradient_descent import (
     initial_coef,
     per_column,
 )
+from corrdp.training._hosted import HostedTable
 from corrdp.training._layout import GradientLayout
 from corrdp.training._plan import TrainingPlan
-from corrdp.training._prepared_rows import prepare_rows
+from corrdp.training._prepared_rows import PreparedRows, prepare_rows
+from corrdp.training._shards import SegmentHost
 from corrdp.training._solver import Direction, Iterates
+from corrdp.training._tiling import TiledTable
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
+_DRAWN_AT_ONCE = 2**22  # coins, so that those of a large table need little memory
 _SHRINK = 0.999  # until the price, on a grid of its own, is within the budget
 
 
@@ -167,8 +171,46 @@ def descend_sampled(
     is raised; sums are divided by the expected, never by the realized number of rows.
     `docs/theory/sampling.md`; `docs/theory/solvers.md`, section 3.
     """
+    rows = prepare_rows(codes, y, plan.layout, compiled=False, sort_rows=False)
+    return _descended(SampledSums(rows, plan, budget, rng), plan, budget, rng)
+
+
+def descend_sampled_tiled(
+    table: TiledTable | HostedTable,
+    plan: TrainingPlan,
+    budget: SampledBudget,
+    rng: np.random.Generator,
+    *,
+    host: SegmentHost | None = None,
+) -> tuple[FloatArray, Any]:
+    """Return what `descend_sampled` does, wherever the rows are kept.
+
+    Parameters
+    ----------
+    table : TiledTable or HostedTable
+        Rows in order, in segments, here or with others.
+    plan, budget, rng
+        As for `descend_sampled`. Samples and noise are drawn here: samples before
+        anybody is asked, noise after all have answered.
+    host : SegmentHost, optional
+        Who asks the segments; this process by default.
+
+    Guarantee
+    ---------
+    That of `descend_sampled`; the model is the same whoever hosts the segments and
+    whoever is asked again (`docs/theory/scale.md`, Proposition 5).
+    """
+    sums = SampledSums(table.prepared(host), plan, budget, rng)
+    return _descended(sums, plan, budget, rng)
+
+
+def _descended(
+    sums: "SampledSums",
+    plan: TrainingPlan,
+    budget: SampledBudget,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, Any]:
     layout = plan.layout
-    sums = SampledSums(codes, y, plan, budget, rng)
     expected = budget.rate * plan.n_rows
     coef = initial_coef(plan)
     direction = Direction(plan.solver.update, plan.momentum, coef.shape)
@@ -188,7 +230,9 @@ class SampledSums:
 
     Parameters
     ----------
-    codes, y, plan, budget, rng
+    rows : PreparedRows
+        All rows of the table, in order.
+    plan, budget, rng
         As for `descend_sampled`.
 
     Guarantee
@@ -200,13 +244,12 @@ class SampledSums:
 
     def __init__(
         self,
-        codes: FloatArray,
-        y: NDArray[Any],
+        rows: PreparedRows,
         plan: TrainingPlan,
         budget: SampledBudget,
         rng: np.random.Generator,
     ) -> None:
-        self._codes, self._y, self._rng = codes, y, rng
+        self._rows, self._rng = rows.grouped(plan.layout), rng
         self._plan, self._budget = plan, budget
         self._steps = _SampledSteps(plan, budget)
 
@@ -217,14 +260,11 @@ class SampledSums:
         ---------
         One of the steps of ``budget`` (`docs/theory/sampling.md`).
         """
-        plan, budget, rng, layout = self._plan, self._budget, self._rng, self.layout
+        plan, rng, layout = self._plan, self._rng, self.layout
         noise_scale = self._steps.noise(coef)
-        drawn = rng.random(plan.n_rows) < budget.rate
-        batch = prepare_rows(
-            self._codes[drawn], self._y[drawn], layout, compiled=False, sort_rows=False
-        )
+        drawn = _poisson_sample(plan.n_rows, self._budget.rate, rng)
         bound = plan.loss.clips_residuals_at
-        gradient, _ = batch.grouped(layout).gradient_sum(coef, residual_bound=bound)
+        gradient, _ = self._rows.gradient_sum(coef, residual_bound=bound, drawn=drawn)
         scale = per_column(noise_scale[layout.column_groups], coef)
         gradient += rng.standard_normal(coef.shape) * scale
         return gradient, noise_scale
@@ -237,6 +277,20 @@ class SampledSums:
     def step_size(self, noise_scale: FloatArray) -> float:
         """Return how far a step under this noise goes."""
         return self._steps.size(noise_scale, self._budget.rate * self._plan.n_rows)
+
+
+def _poisson_sample(n_rows: int, rate: float, rng: np.random.Generator) -> IntArray:
+    """Return the numbers of the rows whose coin says so: one coin per row.
+
+    Guarantee
+    ---------
+    Coins are independent of each other and of all rows (`docs/theory/sampling.md`).
+    """
+    parts = []
+    for first in range(0, n_rows, _DRAWN_AT_ONCE):
+        coins = rng.random(min(_DRAWN_AT_ONCE, n_rows - first))
+        parts.append(first + np.flatnonzero(coins < rate))
+    return np.concatenate(parts)
 
 
 class _SampledSteps:

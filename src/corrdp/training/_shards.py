@@ -8,12 +8,13 @@ is added to their total, by whoever asked, and nowhere else (`docs/theory/scale.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.training._tiles import GroupRules, RowTiles
 from corrdp.training.kernels import _plain
 from corrdp.training.kernels._choice import kernel_module
@@ -57,6 +58,10 @@ class GradientQuestion:
         answer: Answer = self._kernel.gradient_counts(rows, *self._terms, **self._more)
         return answer
 
+    def cut(self, sizes: Sequence[int]) -> "Sequence[StepQuestion]":
+        """Return what is asked of consecutive rows, so many at a time."""
+        return [self] * len(sizes)
+
     def gradient(self, rows: RowTiles, total: Answer) -> tuple[FloatArray, int]:
         """Return the gradient and the number of small residuals that a total counts.
 
@@ -83,10 +88,54 @@ class GradientQuestion:
         return more if self.anchor is None else {**more, "anchor": self.anchor}
 
 
+@dataclass(frozen=True, eq=False)
+class SampledQuestion:
+    """The gradient sum over rows that were drawn before anybody is asked.
+
+    Parameters
+    ----------
+    question : GradientQuestion
+        What is asked of the drawn rows.
+    drawn : array of int
+        Their numbers, rising, counted from the first row of what is asked.
+
+    Guarantee
+    ---------
+    None: answers are sums before noise. Whoever is asked draws nothing, and whoever is
+    asked again is asked for the same rows (`docs/theory/scale.md`, Proposition 5).
+    """
+
+    question: GradientQuestion
+    drawn: IntArray
+
+    def answer(self, rows: RowTiles) -> Answer:
+        """Return what the drawn rows of one segment add."""
+        return self.question.answer(rows.taken(self.drawn.astype(np.int64)))
+
+    def cut(self, sizes: Sequence[int]) -> "Sequence[StepQuestion]":
+        """Return what is asked of consecutive rows, so many at a time."""
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        cuts = np.searchsorted(self.drawn, starts)
+        return [
+            SampledQuestion(self.question, _short(self.drawn[a:b] - start))
+            for start, (a, b) in zip(starts, pairwise(cuts), strict=False)
+        ]
+
+
+def _short(numbers: IntArray) -> IntArray:
+    """Return row numbers in four bytes each, if they fit: they travel at every step."""
+    fits = not numbers.size or numbers[-1] < 2**32
+    return np.asarray(numbers.astype(np.uint32) if fits else numbers)
+
+
+StepQuestion: TypeAlias = GradientQuestion | SampledQuestion
+"""What a step asks: of all rows, or of a sample."""
+
+
 class SegmentHost(Protocol):
     """Whoever keeps segments and asks all of them."""
 
-    def total(self, question: GradientQuestion) -> Answer:
+    def total(self, question: StepQuestion) -> Answer:
         """Return the sum of the answers of all segments, each counted once."""
         ...
 
@@ -97,9 +146,12 @@ class SegmentsHere:
 
     segments: Sequence[RowTiles]
 
-    def total(self, question: GradientQuestion) -> Answer:
+    def total(self, question: StepQuestion) -> Answer:
         """Ask segment after segment."""
-        return added([question.answer(rows) for rows in self.segments])
+        asked = question.cut([rows.n_rows for rows in self.segments])
+        return added(
+            [each.answer(rows) for each, rows in zip(asked, self.segments, strict=True)]
+        )
 
 
 def added(answers: Sequence[Answer]) -> Answer:

@@ -180,6 +180,39 @@ class RowTiles:
             values, columns, starts, constants, fixed, low, high, labels, len(codes)
         )
 
+    def taken(self, rows: IntArray) -> "RowTiles":
+        """Return some of the rows, in tiles that store all of their columns.
+
+        Parameters
+        ----------
+        rows : array of int
+            Numbers of rows, rising; of tiles that were not arranged they are those of
+            the rows that were tiled.
+        """
+        tile_rows, n_columns = self.labels.shape[1], self.low.size
+        n_tiles = max(1, -(-rows.size // tile_rows))
+        dense = np.zeros((n_columns, n_tiles * tile_rows), dtype=np.float32)
+        labels = np.zeros(n_tiles * tile_rows, dtype=np.float32)
+        tiles, cuts = np.unique(rows // tile_rows, return_index=True)
+        for k, place in zip(tiles, pairwise([*cuts, rows.size]), strict=True):
+            own, inside = slice(*place), rows[slice(*place)] % tile_rows
+            stored = slice(self.starts[k], self.starts[k + 1])
+            dense[:, own] = self.constants[k][:, None]
+            dense[self.columns[stored], own] = self.values[stored][:, inside]
+            labels[own] = self.labels[k, inside]
+        values = dense.reshape(n_columns, n_tiles, tile_rows).swapaxes(0, 1)
+        return RowTiles(
+            values.reshape(-1, tile_rows),
+            np.tile(np.arange(n_columns), n_tiles),
+            np.arange(n_tiles + 1) * n_columns,
+            np.zeros((n_tiles, n_columns), dtype=np.float32),
+            np.zeros((n_tiles, n_columns), dtype=bool),
+            self.low,
+            self.high,
+            labels.reshape(n_tiles, tile_rows),
+            rows.size,
+        )
+
     def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield all columns of each tile and its labels, without the padding."""
         tile_rows = self.labels.shape[1]

@@ -68,10 +68,17 @@ class Segment:
         layout: GradientLayout,
         *,
         compiled: bool,
+        in_order: bool = False,
     ) -> "Segment":
-        """Return encoded rows and labels as a segment."""
-        order, tile_rows = tile_order(layout), kernel_module(compiled).TILE_ROWS
-        tiles = RowTiles.from_codes(codes, labels, layout, order, tile_rows=tile_rows)
+        """Return encoded rows and labels as a segment, `in_order` for samples."""
+        tiles = RowTiles.from_codes(
+            codes,
+            labels,
+            layout,
+            tile_order(layout),
+            tile_rows=kernel_module(compiled).TILE_ROWS,
+            arrange=not in_order,
+        )
         return cls(tiles, exact_sums(codes), labels.copy())
 
     @classmethod
@@ -152,10 +159,14 @@ def tiled_in_memory(
     blocks: Sequence[Block],
     *,
     compiled: bool,
+    in_order: bool = False,
 ) -> TiledTable:
-    """Return a table of tiles in memory, from encoded rows and labels in batches."""
+    """Return a table of tiles in memory, from encoded rows and labels in batches.
+
+    Rows that will be asked for by their numbers are kept `in_order`.
+    """
     layout = tiling_layout(blocks)
-    segments = list(_segments(batches, layout, compiled=compiled))
+    segments = list(_segments(batches, layout, compiled=compiled, in_order=in_order))
     return TiledTable(segments, layout, compiled)
 
 
@@ -167,6 +178,7 @@ def write_tiles(
     compiled: bool,
     key: bytes,
     facts: JSONObject,
+    in_order: bool = False,
 ) -> TiledTable:
     """Write tiles to a private file and return them, mapped.
 
@@ -175,8 +187,9 @@ def write_tiles(
     CorrDPError
         If they cannot be written; nothing is left then.
     """
+    layout = tiling_layout(blocks)
     with ArrayFileWriter(path, key=key) as file:
-        for segment in _segments(batches, tiling_layout(blocks), compiled=compiled):
+        for segment in _segments(batches, layout, compiled=compiled, in_order=in_order):
             file.add(segment.arrays())
         file.finish(facts)
     return open_tiles(path, blocks, compiled=compiled, key=key, check=False)
@@ -201,11 +214,14 @@ def cut_segments(
     layout: GradientLayout,
     *,
     compiled: bool,
+    in_order: bool = False,
 ) -> Iterator[Segment]:
     """Yield the segments of encoded rows and labels in batches; none of no rows."""
     n_codes = layout.blocks[-1].stop
     for codes, labels in _cut(batches, segment_rows(n_codes), n_codes):
-        yield Segment.of_rows(codes, labels, layout, compiled=compiled)
+        yield Segment.of_rows(
+            codes, labels, layout, compiled=compiled, in_order=in_order
+        )
 
 
 def _segments(
@@ -213,9 +229,10 @@ def _segments(
     layout: GradientLayout,
     *,
     compiled: bool,
+    in_order: bool,
 ) -> Iterator[Segment]:
     n_segments = 0
-    for segment in cut_segments(batches, layout, compiled=compiled):
+    for segment in cut_segments(batches, layout, compiled=compiled, in_order=in_order):
         yield segment
         n_segments += 1
     if n_segments == 0:

@@ -8,6 +8,7 @@ that dies is replaced and its segments are asked again: the answers are the same
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from multiprocessing.connection import Connection, Pipe, wait
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
 from corrdp.tables import ArrayFile
-from corrdp.training._shards import Answer, GradientQuestion, added
+from corrdp.training._shards import Answer, StepQuestion, added
 from corrdp.training._tiling import Segment, TiledTable
 
 MOST_REPLACED = 3
@@ -30,7 +31,7 @@ _PATIENCE = 5.0  # seconds until a worker that was told to end is ended
 
 class _Ask(NamedTuple):
     step: int
-    question: GradientQuestion
+    questions: tuple[StepQuestion, ...]
     segments: tuple[int, ...]
 
 
@@ -63,6 +64,7 @@ class SegmentWorkers:
         if table.path is None:
             raise CorrDPError("workers map a file, and the table has none. Write it.")
         self._path, self._key = table.path, key
+        self._sizes = [segment.tiles.n_rows for segment in table.segments]
         self._n_segments = len(table.segments)
         count = min(check_count("n_jobs", n_workers), self._n_segments)
         cuts = [i * self._n_segments // count for i in range(count + 1)]
@@ -84,13 +86,14 @@ class SegmentWorkers:
                 worker.process.kill()
                 worker.process.wait()
 
-    def total(self, question: GradientQuestion) -> Answer:
+    def total(self, question: StepQuestion) -> Answer:
         """Return the sum of the answers of all segments, each counted once."""
         self._step += 1
+        questions = question.cut(self._sizes)  # once: a retry asks the same again
         answers: dict[int, Answer] = {}
         replaced = [0] * len(self.workers)
         for place in range(len(self.workers)):
-            self._ask(place, question, answers, replaced)
+            self._ask(place, questions, answers, replaced)
         while len(answers) < self._n_segments:
             places = {worker.connection: i for i, worker in enumerate(self.workers)}
             for ready in wait(list(places)):
@@ -99,7 +102,7 @@ class SegmentWorkers:
                     step, segment, answer = self.workers[place].connection.recv()
                 except (EOFError, OSError):  # it is gone
                     self._replace(place, replaced)
-                    self._ask(place, question, answers, replaced)
+                    self._ask(place, questions, answers, replaced)
                     continue
                 if segment is None:
                     raise CorrDPError(
@@ -113,7 +116,7 @@ class SegmentWorkers:
     def _ask(
         self,
         place: int,
-        question: GradientQuestion,
+        questions: Sequence[StepQuestion],
         answers: dict[int, Answer],
         replaced: list[int],
     ) -> None:
@@ -122,7 +125,8 @@ class SegmentWorkers:
             worker = self.workers[place]
             missing = tuple(i for i in worker.segments if i not in answers)
             try:
-                worker.connection.send(_Ask(self._step, question, missing))
+                asked = tuple(questions[i] for i in missing)
+                worker.connection.send(_Ask(self._step, asked, missing))
                 return
             except OSError:  # it died before it was asked
                 self._replace(place, replaced)
@@ -169,8 +173,8 @@ def serve(handle: str) -> None:
         path, key = connection.recv()
         file = ArrayFile(path, key=key, check=False)
         while True:
-            step, question, segments = connection.recv()
-            for segment in segments:
+            step, questions, segments = connection.recv()
+            for question, segment in zip(questions, segments, strict=True):
                 tiles = Segment.of_arrays(file.segments[segment]).tiles
                 connection.send((step, segment, question.answer(tiles)))
     except (EOFError, BrokenPipeError, ConnectionResetError):

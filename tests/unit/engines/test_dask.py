@@ -15,7 +15,8 @@ from corrdp.dask import (
 from corrdp.estimators import _fitting
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import NumberDomain
-from engine_examples import MARKER, bits, deadly_steps, quote_a_row
+from descent_examples import example_frame as sampled_frame
+from engine_examples import MARKER, bits, deadly_steps, quote_a_row, sampled_model
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -69,6 +70,14 @@ def test_the_model_is_that_of_one_process_whatever_dies(client, tmp_path, monkey
     assert died() == list(steps)
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 1 + STEPS  # means once, then one draw per step
+
+
+def test_samples_are_those_of_one_process_whatever_dies(client, tmp_path, monkeypatch):
+    expected = sampled_model()
+    died = deadly_steps(monkeypatch, tmp_path, (3,))  # facts, then steps
+    frame = sampled_frame()
+    assert sampled_model(dd.from_pandas(frame, npartitions=3)) == expected
+    assert died() == [3]
 
 
 def test_numbers_leakage_and_queries(client):

@@ -280,7 +280,7 @@ def test_queries_are_summed_in_parts(tmp_path):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"sampling_rate": 0.1}, "stays where it is"),
+        ({"calibration": "theorem"}, "stays where it is"),
         ({"leakage": "auto"}, "stays where it is"),
         ({"cache_dir": "kept"}, "cache_dir keeps tiles of files"),
     ],

@@ -18,7 +18,8 @@ from corrdp.ray import (
     answer_queries,
     estimate_leakage,
 )
-from engine_examples import MARKER, bits, deadly_steps
+from descent_examples import example_frame as sampled_frame
+from engine_examples import MARKER, bits, deadly_steps, sampled_model
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -88,6 +89,14 @@ def test_the_model_is_that_of_one_process_whatever_dies(tmp_path, monkeypatch):
     assert died() == list(steps)
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 1 + STEPS  # means once, then one draw per step
+
+
+def test_samples_are_those_of_one_process_whatever_dies(tmp_path, monkeypatch):
+    expected = sampled_model()
+    died = deadly_steps(monkeypatch, tmp_path, (3,))  # facts, then steps
+    frame = sampled_frame()
+    assert sampled_model(_dataset(frame)) == expected
+    assert died() == [3]
 
 
 def test_numbers_leakage_and_queries():

@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from corrdp.engines import HostedParts
@@ -18,7 +19,8 @@ from corrdp.spark import (
     estimate_leakage,
 )
 from corrdp.training.kernels import _choice, _plain
-from engine_examples import MARKER, bits, deadly_steps
+from descent_examples import example_frame as sampled_frame
+from engine_examples import MARKER, bits, deadly_steps, sampled_model
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -102,6 +104,16 @@ def test_the_model_is_that_of_one_process_whatever_dies(spark, tmp_path, monkeyp
     assert died() == list(steps)
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 1 + STEPS  # means once, then one draw per step
+
+
+def test_samples_are_those_of_one_process_whatever_dies(spark, tmp_path, monkeypatch):
+    expected = sampled_model()
+    died = deadly_steps(monkeypatch, tmp_path, (3,))  # facts, then steps
+    table = pa.Table.from_pandas(sampled_frame(), preserve_index=False)
+    rows = spark.createDataFrame(table)  # in order
+    empty_first = rows.where("a > 2").union(rows)  # partitions without a place
+    assert sampled_model(empty_first) == expected
+    assert died() == [3]
 
 
 def test_lost_partitions_are_read_again_and_must_be_what_they_were(

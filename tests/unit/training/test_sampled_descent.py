@@ -6,6 +6,7 @@ from corrdp.accounting import SampledGaussianEvent
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training import SampledBudget
 from corrdp.training import _sampled_descent as module
+from engine_examples import bits
 from linear_model_examples import example_frame, model_of
 
 
@@ -40,6 +41,15 @@ def test_a_sampled_fit_is_certified_and_useful(planned_once):
     (component,) = model.certificate_.components
     assert isinstance(component.events["sensitive"][0], SampledGaussianEvent)
     assert model.score(frame, frame.rich) > 0.8
+
+
+def test_files_and_workers_leave_a_sampled_fit_as_it_is(planned_once, tmp_path):
+    frame = example_frame()
+    frame.to_parquet(tmp_path / "table.parquet")
+    expected = bits(sampled_model().fit(frame))
+    for n_jobs in (None, 2):
+        model = sampled_model(n_jobs=n_jobs).fit(str(tmp_path / "table.parquet"))
+        assert bits(model) == expected
 
 
 def test_noise_that_is_too_small_is_caught(planned_once, monkeypatch):

@@ -116,8 +116,8 @@ class _Killing(SegmentWorkers):
 
     kills = ()
 
-    def _ask(self, place, question, answers, replaced):
-        super()._ask(place, question, answers, replaced)
+    def _ask(self, place, questions, answers, replaced):
+        super()._ask(place, questions, answers, replaced)
         if self._step in self.kills and place == 0 and replaced[0] == 0:
             os.kill(self.workers[0].process.pid, signal.SIGKILL)
 

@@ -24,6 +24,7 @@ from corrdp.training import (
     SampledSums,
     TrainingPlan,
     central_codes,
+    prepare_rows,
     record_gradients,
 )
 
@@ -122,7 +123,10 @@ class SampledSteps(NoisySteps):
         return log_density
 
     def _releasing(self, table: EncodedRows, rng: np.random.Generator) -> SampledSums:
-        return self._sums(table.codes, table.y, self._plan, self._budget, rng)
+        rows = prepare_rows(
+            table.codes, table.y, self._plan.layout, compiled=False, sort_rows=False
+        )
+        return self._sums(rows, self._plan, self._budget, rng)
 
     def _noise_scale(self) -> FloatArray:
         """Return the noise that is planned along the path."""
