@@ -60,6 +60,27 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
         raise cannot_write(path, error) from None
 
 
+def require_room(path: Path) -> None:
+    """Raise, before anything is paid for, if a result could not be kept at a path.
+
+    What was paid for must neither replace what was paid for before, nor be lost
+    because its directory turns out not to take it.
+
+    Raises
+    ------
+    CorrDPError
+        If there is such a file already, or none can be written.
+    """
+    if path.exists():
+        raise CorrDPError(
+            f"there is a file {str(path)!r} already, which may have cost budget. "
+            "Choose another --out."
+        )
+    trial = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+    write_text(trial, "")
+    trial.unlink()
+
+
 def cannot_write(path: Path, error: OSError) -> CorrDPError:
     """Return what is raised where a file cannot be written."""
     return CorrDPError(

@@ -277,3 +277,22 @@ def test_output_that_cannot_be_written_is_refused(folder, tmp_path):
     )
     assert result.code == 3
     assert "cannot write" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["leakage", "query"])
+@pytest.mark.parametrize("out", ["kept.json", "file/new.json"])
+def test_what_is_paid_for_is_neither_replaced_nor_lost(command, out, folder, tmp_path):
+    """Said before the ledger is charged: afterwards the answer would be gone."""
+    (tmp_path / "kept.json").write_text("paid")
+    (tmp_path / "file").write_text("")
+    asked = ("--ask", "count()") if command == "query" else ()
+    ledger = tmp_path / "new.ledger"
+    result = run(
+        *(command, folder / "data.csv", "--policy", folder / "policy.toml", *asked),
+        *("--epsilon", 0.1, "--delta", 1e-6, "--out", tmp_path / out),
+        *("--ledger", ledger, "--ledger-epsilon", 3, "--ledger-delta", 1e-5),
+    )
+    assert result.code == 3
+    assert "another --out" in result.stderr
+    assert (tmp_path / "kept.json").read_text() == "paid"
+    assert not ledger.exists()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corrdp._files import write_text
+from corrdp._files import require_room, write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
     DataArgument,
@@ -108,6 +108,8 @@ def leakage(
     )
     if choice is not None:
         declared.require_confirmed()
+    if out is not None and source is Source.PRIVATE:
+        require_room(out)
     payments: list[LeakagePayment] = []
     with working("Counting"):
         # One reading for fingerprint and counts; without a ledger, batches suffice.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from corrdp._files import write_text
+from corrdp._files import require_room, write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
     DataArgument,
@@ -130,6 +130,8 @@ def query(
         delta=delta,
         leakage=known,
     )
+    if out is not None:
+        require_room(out)
     with working("Answering"):
         rows = read_declared(data, rules)
         plan = plan_queries(
