@@ -5,16 +5,13 @@ every epsilon and saves one row per pair; ``--render`` writes the tables of
 ``docs/additive.md`` from the saved run.
 """
 
-import argparse
-import json
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rule_tables import RuleTable, _split, folder, load_table
-from saved_tables import RESULTS, markdown_table
+from saved_tables import RESULTS, markdown_table, measure_tables, read_figures
 from sklearn.metrics import log_loss, roc_auc_score
 
 from corrdp.datasets._paper import load_adult_wide
@@ -26,8 +23,6 @@ from corrdp.estimators import (
 )
 from corrdp.policy import PolicyEncoder
 
-SAVED = RESULTS / "additive.json"
-PAGE = RESULTS / "additive.inc"
 TABLES = (
     "adult_all",
     "alcohol",
@@ -215,7 +210,7 @@ def draw(saved: dict[str, Any], place: Path) -> None:
 
 def run() -> list[dict]:
     """Return the figures of the saved run, for the page of benchmarks."""
-    saved = json.loads(SAVED.read_text())
+    saved = read_figures("additive")
     return [
         {
             "name": f"{name}, epsilon {cell['epsilon']:g}, additive minus linear",
@@ -230,19 +225,7 @@ def run() -> list[dict]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", type=Path, default=SAVED)
-    parser.add_argument("--tables", nargs="*", default=TABLES)
-    parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
-    parser.add_argument("--seeds", type=int, default=N_SEEDS)
-    parser.add_argument("--render", action="store_true")
-    chosen = parser.parse_args()
-    saved = json.loads(chosen.save.read_text()) if chosen.save.is_file() else {}
-    warnings.simplefilter("ignore")  # little signal at small epsilon
-    for name in () if chosen.render else chosen.tables:
-        saved[name] = measure(name, chosen.epsilons, range(chosen.seeds))
-        print(page({name: saved[name]}), flush=True)
-        chosen.save.write_text(json.dumps(saved) + "\n")
-    if chosen.render:
-        PAGE.write_text(page(saved))
-        draw(saved, RESULTS / "additive_curves.svg")
+    known = measure_tables(
+        "additive", measure, page, tables=TABLES, epsilons=EPSILONS, n_seeds=N_SEEDS
+    )
+    draw(known, RESULTS / "additive_curves.svg")

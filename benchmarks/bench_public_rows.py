@@ -5,22 +5,16 @@ without the public fifth of every table, with paired seeds, and saves one row pe
 ``--render`` writes the table of ``docs/public_rows.md`` from the saved run.
 """
 
-import argparse
-import json
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench_additive import kinds, scores
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, MULTINOMIAL, load_table
-from saved_tables import RESULTS, markdown_table
+from saved_tables import markdown_table, measure_tables, read_figures
 
 from corrdp.estimators._public_rows import PublicRows
 
-SAVED = RESULTS / "public_rows.json"
-PAGE = RESULTS / "public_rows.inc"
 TABLES = (*FOREIGN_BINARY, *FOREIGN_NUMBER, *MULTINOMIAL)
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 N_SEEDS = 10
@@ -115,7 +109,7 @@ def page(saved: dict[str, Any]) -> str:
 
 def run() -> list[dict]:
     """Return the figures of the saved run, for the page of benchmarks."""
-    saved = json.loads(SAVED.read_text())
+    saved = read_figures("public_rows")
     return [
         {
             "name": f"{name}, epsilon {cell['epsilon']:g}, public and private rows",
@@ -130,19 +124,6 @@ def run() -> list[dict]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", type=Path, default=SAVED)
-    parser.add_argument("--tables", nargs="*", default=TABLES)
-    parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
-    parser.add_argument("--seeds", type=int, default=N_SEEDS)
-    parser.add_argument("--render", action="store_true")
-    chosen = parser.parse_args()
-    saved = json.loads(chosen.save.read_text()) if chosen.save.is_file() else {}
-    warnings.simplefilter("ignore")  # little signal at small epsilon
-    for name in () if chosen.render else chosen.tables:
-        seeds = range(chosen.seeds)
-        saved[name] = measure(name, chosen.epsilons, seeds)
-        print(page({name: saved[name]}), flush=True)
-        chosen.save.write_text(json.dumps(saved) + "\n")
-    if chosen.render:
-        PAGE.write_text(page(saved))
+    measure_tables(
+        "public_rows", measure, page, tables=TABLES, epsilons=EPSILONS, n_seeds=N_SEEDS
+    )

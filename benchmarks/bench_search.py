@@ -5,16 +5,12 @@ and searches among twenty candidates at the same epsilon, with paired seeds;
 ``--render`` writes the table of ``docs/search.md`` from the saved run.
 """
 
-import argparse
-import json
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, RuleTable, load_table
-from saved_tables import RESULTS, markdown_table
+from saved_tables import markdown_table, measure_tables, read_figures
 from sklearn.metrics import log_loss, roc_auc_score
 
 from corrdp.estimators import (
@@ -25,8 +21,6 @@ from corrdp.estimators import (
 )
 from corrdp.policy import PolicyEncoder
 
-SAVED = RESULTS / "search.json"
-PAGE = RESULTS / "search.inc"
 TABLES = (*FOREIGN_BINARY, *FOREIGN_NUMBER)
 EPSILONS = (0.3, 3.0)
 N_SEEDS = 3
@@ -149,7 +143,7 @@ def page(saved: dict[str, Any]) -> str:
 
 def run() -> list[dict]:
     """Return the figures of the saved run, for the page of benchmarks."""
-    saved = json.loads(SAVED.read_text())
+    saved = read_figures("search")
     return [
         {
             "name": f"{name}, epsilon {cell['epsilon']:g}, search minus default rule",
@@ -164,20 +158,6 @@ def run() -> list[dict]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--save", type=Path, default=SAVED)
-    parser.add_argument("--tables", nargs="*", default=TABLES)
-    parser.add_argument("--epsilons", nargs="*", type=float, default=EPSILONS)
-    parser.add_argument("--seeds", type=int, default=N_SEEDS)
-    parser.add_argument("--render", action="store_true")
-    chosen = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if not chosen.render:
-        known = json.loads(chosen.save.read_text()) if chosen.save.exists() else {}
-        for table_name in chosen.tables:
-            known[table_name] = measure(
-                table_name, chosen.epsilons, range(chosen.seeds)
-            )
-            chosen.save.write_text(json.dumps(known, indent=1) + "\n")
-            print(page({table_name: known[table_name]}))
-    PAGE.write_text(page(json.loads(chosen.save.read_text())))
+    measure_tables(
+        "search", measure, page, tables=TABLES, epsilons=EPSILONS, n_seeds=N_SEEDS
+    )

@@ -4,8 +4,10 @@ Every benchmark keeps its figures in ``docs/results/<name>.json`` and the table 
 page includes in ``docs/results/<name>.inc``.
 """
 
+import argparse
 import json
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,3 +35,41 @@ def save_figures(name: str, figures: Any) -> None:
 def save_table(name: str, text: str) -> None:
     """Save the table that a page includes."""
     (RESULTS / f"{name}.inc").write_text(text, encoding="utf-8")
+
+
+def measure_tables(
+    name: str,
+    measure: Callable[[str, Sequence[float], Sequence[int]], Any],
+    page: Callable[[dict[str, Any]], str],
+    *,
+    tables: Sequence[str],
+    epsilons: Sequence[float],
+    n_seeds: int,
+) -> dict[str, Any]:
+    """Measure the tables of a command line, save after each, and write the page.
+
+    Parameters
+    ----------
+    name : str
+        Of the benchmark.
+    measure : callable
+        From a table's name, epsilons and seeds to its figures.
+    page : callable
+        From all figures by table to the text that a page includes.
+    tables, epsilons, n_seeds
+        What is measured by default; ``--render`` measures nothing.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tables", nargs="*", default=tables)
+    parser.add_argument("--epsilons", nargs="*", type=float, default=epsilons)
+    parser.add_argument("--seeds", type=int, default=n_seeds)
+    parser.add_argument("--render", action="store_true")
+    chosen = parser.parse_args()
+    saved = read_figures(name) if (RESULTS / f"{name}.json").is_file() else {}
+    warnings.simplefilter("ignore")  # little signal at small epsilon
+    for table in () if chosen.render else chosen.tables:
+        saved[table] = measure(table, chosen.epsilons, range(chosen.seeds))
+        print(page({table: saved[table]}), flush=True)
+        save_figures(name, saved)
+    save_table(name, page(saved))
+    return saved

@@ -56,14 +56,13 @@ def evaluate(
 
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
-    from corrdp.cli._models import load_estimator, read_leakage, refuse_unstamped
+    from corrdp.cli._models import load_estimator, read_leakage
     from corrdp.cli._paying import ledger_with_leakage, paid_answers
     from corrdp.estimators import plan_evaluation, require_paid_leakage
     from corrdp.policy import Budget, read_declared
 
     model = load_estimator(directory)
     known = read_leakage(leakage, model.policy_)
-    refuse_unstamped(known, research=False)
     choice = ledger_with_leakage(
         ledger,
         ledger_epsilon,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from corrdp.cli._models import refuse_unstamped
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
@@ -78,10 +79,13 @@ def ledger_with_leakage(
 ) -> "LedgerChoice | None":
     """Return `ledger_choice`, if the ledger paid for the private leakage that is used.
 
+    A table of exact private numbers is refused: nobody paid for it.
+
     It is opened at once, so that what is wrong with it is told before data are read.
     """
     from corrdp.ledger import refuse_unrecorded
 
+    refuse_unstamped(leakage, research=False)
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )

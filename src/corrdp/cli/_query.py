@@ -103,7 +103,7 @@ def query(
 
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
-    from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._models import read_leakage
     from corrdp.cli._paying import ledger_with_leakage, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
@@ -121,7 +121,6 @@ def query(
     questions = ask if sql is None else parse_sql(sql)
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
-    refuse_unstamped(known, research=False)
     choice = ledger_with_leakage(
         ledger,
         ledger_epsilon,

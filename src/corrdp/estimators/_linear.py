@@ -191,9 +191,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
         tags.regressor_tags.poor_score = True
-        tags.target_tags.required = True
         return tags
 
 

@@ -169,9 +169,3 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         self.classes_ = declared_labels(encoder.policy)
         return np.asarray(encoder.encode_label(y), dtype=np.float64)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
-        tags.target_tags.required = True
-        return tags

@@ -114,7 +114,5 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True
-        tags.target_tags.required = True
         return tags

@@ -44,6 +44,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     fits: int
     disjoint: bool
     ledger: Ledger | str | Path | None
+    random_state: int | None
     research: bool
     policy_: Policy
     _family: Family
@@ -126,6 +127,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             accept_new_data=accept_new_data,
             random_state=random_state,
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = self.random_state is None
+        tags.target_tags.required = True
+        return tags
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:
