@@ -21,7 +21,7 @@ from corrdp.estimators import LogisticRegression, MLPClassifier
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SAVED, RENDERED = (RESULTS / f"networks_foreign.{kind}" for kind in ("json", "inc"))
 TABLES = (*FOREIGN_BINARY, "adult", "credit", "sepsis")
-EPSILONS = (0.3, 1.0, 3.0)
+EPSILONS = (0.5, 1.0, 3.0)
 FIRST_SEED, N_SEEDS = 100, 5
 LARGEST = 6000
 

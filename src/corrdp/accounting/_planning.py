@@ -20,7 +20,11 @@ from corrdp.exceptions import BudgetError
 
 # Bounds the cost of a search of some twenty compositions; every grid is pessimistic.
 PLANNING_GRID = 1e-3
-_ROUGHLY = 1e-3  # accuracy of changes while the bound is searched
+# While the bound is searched, which is a question of utility: accuracy of changes, and
+# a grid whose answers are as safe, only less sharp.
+_ROUGHLY, _ROUGH_GRID = 3e-3, 1e-2
+_FINELY = 1e-7
+_STRIDE = 0.25  # of the search, in logarithms
 LOG_SMALLEST, LOG_LARGEST = -14.0, 4.0
 
 
@@ -148,7 +152,7 @@ def _allocate_sampled(
     but tightens every change. The variance first falls, then rises.
     """
 
-    def changes(log_bound: float, tolerance: float = 1e-7) -> dict[str, float]:
+    def changes(log_bound: float, tolerance: float, grid: float) -> dict[str, float]:
         by_epsilon = {
             value: sampled_change(
                 rate=rate,
@@ -156,7 +160,7 @@ def _allocate_sampled(
                 n_steps=n_steps,
                 epsilon=value,
                 delta=delta,
-                grid=PLANNING_GRID,
+                grid=grid,
                 tolerance=tolerance,
             )
             for value in set(allowed.values())
@@ -166,29 +170,35 @@ def _allocate_sampled(
 
     @cache
     def objective(log_bound: float) -> float:
-        rough = changes(log_bound, _ROUGHLY)
+        rough = changes(log_bound, _ROUGHLY, _ROUGH_GRID)
         return _allocate(table, rough, math.exp(log_bound)).objective
 
-    def bounded(log_bound: float) -> NoiseAllocation:
-        return _allocate(table, changes(log_bound), math.exp(log_bound))
-
-    lower, upper = _valley(objective)
+    # Up to this bound every change is allowed, so that a larger one needs less noise.
+    tied = sampled_noise_multiplier(
+        epsilon=min(allowed.values()),
+        delta=delta,
+        rate=rate,
+        n_steps=n_steps,
+        grid=_ROUGH_GRID,
+    )
+    lower, middle, upper = _valley(objective, -math.log(tied))
     best = minimize_scalar(
         objective,
         bounds=(lower, upper),
         method="bounded",
-        options={"xatol": 0.02, "maxiter": 12},
+        options={"xatol": 0.01, "maxiter": 8},
     )
-    middle = (lower + upper) / 2
-    return min((bounded(x) for x in (best.x, middle)), key=lambda a: a.objective)
+    # The least may be a kink, beside which the search ends.
+    found = min(float(best.x), middle, key=objective)
+    return _allocate(table, changes(found, _FINELY, PLANNING_GRID), math.exp(found))
 
 
-def _valley(function: Callable[[float], float]) -> tuple[float, float]:
-    """Return an interval of length 2 around the least of whole numbers, from 0 on."""
-    point = 0.0
-    direction = 1.0 if function(1.0) < function(0.0) else -1.0
-    while LOG_SMALLEST < point + direction < LOG_LARGEST and function(
-        point + direction
-    ) < function(point):
-        point += direction
-    return point - 1.0, point + 1.0
+def _valley(
+    function: Callable[[float], float], start: float
+) -> tuple[float, float, float]:
+    """Return the least of some points from `start` on, between two that enclose it."""
+    start = min(max(start, LOG_SMALLEST), LOG_LARGEST)
+    point = start
+    while function(point + _STRIDE) < function(point) and point < LOG_LARGEST:
+        point += _STRIDE
+    return max(point - _STRIDE, start), point, point + _STRIDE

@@ -6,7 +6,7 @@ Theory: ``docs/theory/sampling.md``.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from corrdp._validate import check_epsilon, check_real
 from corrdp.accounting._composition import compose_epsilon
@@ -113,6 +113,7 @@ def _sampled_change(
     grid: float,
     tolerance: float,
 ) -> float:
+    @cache
     def cost(change: float) -> float:
         return compose_epsilon([replace(widest, change=change)], delta=delta, grid=grid)
 

@@ -1,6 +1,6 @@
 """The sum over examples of gradients that were clipped by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch.func import functional_call, vjp, vmap
 from corrdp.torch._input_weights import InputWeightClipper
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
+from corrdp.torch._passes import one_pass_factors
 from corrdp.torch._residuals import Room
 from corrdp.torch._rows import (
     all_finite,
@@ -58,16 +59,19 @@ class GroupClipper:
         }
         example = next(iter(layers[0].parameters.values()))
         self._one = example.new_tensor(1.0)
+        self._whole = example.new_ones(1)
         clip_norms = [group.clip_norm for group in layout.groups]
         self._clip_norms = example.new_tensor(clip_norms).unbind()
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
+        self._together = self._linear_groups()
         self._towers = TowerClipper(layers, layout)
         for layer in layers:
             if layer.name in layout.towers:  # by a rule of their own
                 for key in layer.parameters:
                     del self._groups[layer.name, key]
+                self._together.clear()
 
     def add_sum(
         self,
@@ -112,7 +116,12 @@ class GroupClipper:
         with torch.inference_mode():  # nothing in here is differentiated
             if second_passes:
                 self._towers.write_sums(backprops, second_passes, out, room=room)
-            norms = self._norms(activations, backprops, gradients)
+            done = (
+                set()
+                if check_finite or gradients
+                else self._write_together(activations, backprops, out, room)
+            )
+            norms = self._norms(activations, backprops, gradients, done)
             broken = _not_finite(norms) if check_finite else {}
             factors = {
                 group: shrinking_factors(
@@ -124,6 +133,8 @@ class GroupClipper:
                 for group, norm in norms.items()
             }
             for (name, key), group in self._groups.items():
+                if group in done:
+                    continue
                 activation, backprop = activations[name], backprops[name]
                 part = out[name, key]
                 if group is None:
@@ -143,23 +154,75 @@ class GroupClipper:
                 else:
                     torch.mv(cleared(backprop, rows).T, factor, out=part)
 
+    def _linear_groups(self) -> dict[int, tuple[tuple[str, ...], tuple[float, ...]]]:
+        """Return the groups that are made of linear layers: names, ones for biases."""
+        layers: dict[int, dict[str, float]] = {}
+        refused: set[int | None] = set()
+        for (name, _), group in self._groups.items():
+            if name not in self._linear or self._groups.get((name, WEIGHT)) != group:
+                refused.add(group)
+            elif group is not None:
+                joined = 1.0 if name in self._joined else 0.0
+                layers.setdefault(group, {})[name] = joined
+        return {
+            group: (tuple(own), tuple(own.values()))
+            for group, own in layers.items()
+            if group not in refused
+        }
+
+    def _write_together(
+        self,
+        activations: Mapping[str, Tensor],
+        backprops: Mapping[str, Tensor],
+        out: Parameters,
+        room: Room | None,
+    ) -> set[int | None]:
+        """Write the sums of groups that one compiled pass is enough for; return them.
+
+        The same sums as those of `add_sum`, up to rounding.
+        """
+        done: set[int | None] = set()
+        for group, (names, has_bias) in self._together.items():
+            inputs = [activations[name] for name in names]
+            signals = [backprops[name] for name in names]
+            result = one_pass_factors(
+                inputs,
+                signals,
+                has_bias,
+                float(self._clip_norms[group]),
+                self._whole if room is None else room.own,
+            )
+            if result is None:
+                continue
+            factors, scaled = result
+            for name, given, signal, part in zip(
+                names, inputs, signals, scaled, strict=True
+            ):
+                if signal.shape[1] <= given.shape[1]:
+                    torch.mm(part.T, given, out=out[name, WEIGHT])
+                else:
+                    torch.mm(signal.T, part, out=out[name, WEIGHT])
+                if name in self._joined:
+                    torch.mv(signal.T, factors, out=out[name, BIAS])
+            done.add(group)
+        return done
+
     def _norms(
         self,
         activations: Mapping[str, Tensor],
         backprops: Mapping[str, Tensor],
         gradients: Mapping[str, Mapping[str, Tensor]],
+        done: Collection[int | None],
     ) -> dict[int, Tensor]:
-        """Return the norm of every example's gradient, by group."""
+        """Return the norm of every example's gradient, by group that is not done."""
         norms: dict[int, Tensor] = {}
-        signals = {
-            name: row_norms(backprop)
-            for name, backprop in backprops.items()
-            if name not in gradients
-        }
+        signals: dict[str, Tensor] = {}
         joined = self._joined - gradients.keys()
         for (name, key), group in self._groups.items():
-            if group is None or (name in joined and key == BIAS):
+            if group is None or group in done or (name in joined and key == BIAS):
                 continue
+            if name not in gradients and name not in signals:
+                signals[name] = row_norms(backprops[name])
             if name in gradients:
                 own = row_norms(gradients[name][key].flatten(1))
             elif key == BIAS:

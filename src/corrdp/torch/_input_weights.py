@@ -3,10 +3,12 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from corrdp.torch._layout import NetworkLayout
+from corrdp.torch._passes import column_runs, one_pass_codes
 from corrdp.torch._residuals import Room
 from corrdp.torch._rows import least_norm, outer_sum, row_norms, shrinking_factors
 
@@ -54,6 +56,8 @@ class InputWeightClipper:
         self._smallest = torch.finfo(like.dtype).tiny
         self._least_square = least_norm(like.dtype, len(columns)) ** 2
         self._limit = math.sqrt(torch.finfo(like.dtype).max) / 8  # of squared norms
+        self._runs = column_runs(layout.column_groups)
+        self._bounds = np.array([group.influence_bound for group in groups])
 
     def write_sum(
         self,
@@ -84,8 +88,22 @@ class InputWeightClipper:
         ---------
         See the class; proof in `docs/theory/networks.md`.
         """
-        signals = _Signals(codes, backprop, reference)
         clip_norms = self._norms_of(room)
+        if reference is not None:
+            scaled = one_pass_codes(
+                codes,
+                backprop,
+                reference,
+                runs=self._runs,
+                clip_norms=clip_norms,
+                influence=self._bounds,
+                limits=(self._limit / codes.shape[1], self._limit),
+            )
+            if scaled is not None:
+                torch.mm(backprop.T, scaled[0], out=out)
+                out.addmm_(reference.T, scaled[1])
+                return
+        signals = _Signals(codes, backprop, reference)
         sizes = self._sizes(signals)
         if not self._are_moderate(sizes):
             signals = self._moderated(signals)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,20 @@ from corrdp.torch._terms import ReleaseTerms
 from corrdp.torch._towers import SecondPass
 
 _ALONE = nullcontext()  # where no other process waits
+
+
+def _differentiating() -> AbstractContextManager[Any]:
+    """Return where graphs are recorded whatever the caller chose, and not watched.
+
+    Anomaly detection would stop at values that are not finite. Nothing to enter, as
+    a rule: every context costs a step some microseconds.
+    """
+    if torch.is_grad_enabled() and not torch.is_anomaly_enabled():
+        return _ALONE
+    contexts = ExitStack()
+    contexts.enter_context(torch.enable_grad())
+    contexts.enter_context(torch.autograd.set_detect_anomaly(False))
+    return contexts
 
 
 @dataclass(slots=True)
@@ -387,8 +401,7 @@ class PrivateModule(nn.Module):
             labels = torch.cat([labels, labels])
             n_losses = 2 * n_rows
         version = features._version  # noqa: SLF001
-        # Anomaly detection would stop at values that are not finite.
-        with torch.enable_grad(), torch.autograd.set_detect_anomaly(False):
+        with _differentiating():
             with self._randomness.secret(), Capture(self._layers) as capture:
                 outputs = self.module(features)
                 losses = self._loss(outputs, labels)

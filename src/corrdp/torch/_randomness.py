@@ -1,7 +1,7 @@
 """Random layers draw from the secret generator, whatever torch was seeded with."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from corrdp.exceptions import GuaranteeVoidError
 _N_WORDS = 624  # of the state of a Mersenne twister
 _FIRST_WORD = 3  # after the seed, the counters and the position
 _TRIED = 4
+_AS_IT_IS = nullcontext()
 
 
 class LayerRandomness:
@@ -58,12 +59,14 @@ class LayerRandomness:
                 )
             _check_state_is_known()
 
-    @contextmanager
-    def secret(self) -> Iterator[None]:
+    def secret(self) -> AbstractContextManager[None]:
         """Let torch draw secret numbers inside, and be left as it was."""
         if not self._is_drawn_from and not self._is_watched:
-            yield
-            return
+            return _AS_IT_IS
+        return self._guarded()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         if not self._is_drawn_from:
             before = self._states()
             yield

@@ -56,12 +56,12 @@ def outer_sum(left: Tensor, right: Tensor, out: Tensor) -> None:
 def scaled_outer_sum(left: Tensor, right: Tensor, factor: Tensor, out: Tensor) -> None:
     """Write the sum over rows of outer products times a factor each.
 
-    As `outer_sum`; the narrower side is scaled.
+    The narrower side is scaled.
     """
     if left.shape[1] <= right.shape[1]:
         torch.mm(left.T * factor, right, out=out)
     else:
-        out.copy_(torch.mm(right.T * factor, left).T)
+        torch.mm(left.T, right * factor.unsqueeze(1), out=out)
 
 
 def all_finite(values: Tensor) -> bool:

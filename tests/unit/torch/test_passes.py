@@ -1,0 +1,101 @@
+"""One compiled pass over a batch gives what torch computes, and steps back in time."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from corrdp.torch import _passes
+from corrdp.torch._passes import column_runs, one_pass_factors
+from unit.torch.networks import rows, small_network, train
+
+pytestmark = pytest.mark.torch
+
+needs_numba = pytest.mark.skipif(_passes._kernel is None, reason="needs numba")
+N_ROWS = 40
+
+
+def wide_network():
+    """Layers whose signals are wider than what they are given, and narrower."""
+    torch.manual_seed(3)
+    return nn.Sequential(
+        nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 6, bias=False), nn.Linear(6, 1)
+    )
+
+
+def sums(network, method, bound, monkeypatch, *, compiled, scale=1.0):
+    features, labels = (part.float() for part in rows(N_ROWS))
+    training = train(
+        network.float(),
+        (features, scale * labels),
+        method=method,
+        residual_bound=bound,
+        epsilon=1e4,
+        clip_norm=0.5,
+    )
+    used = []
+    with monkeypatch.context() as patch:
+        if compiled:
+            kernel = _passes._kernel
+            for name in ("write_factors", "write_scaled_codes"):
+                plain = getattr(kernel, name)
+
+                def noted(*given, plain=plain):
+                    used.append(plain)
+                    return plain(*given)
+
+                patch.setattr(kernel, name, noted)
+        else:
+            patch.setattr(_passes, "_kernel", None)
+        found = training.module.clipped_sum(features, scale * labels)
+    return found, len(used)
+
+
+@needs_numba
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+@pytest.mark.parametrize("bound", [None, 0.7])
+@pytest.mark.parametrize("method", ["corr", "layered", "standard"])
+@pytest.mark.parametrize("build", [small_network, wide_network])
+def test_one_pass_gives_the_sums_of_torch(build, method, bound, scale, monkeypatch):
+    given = method, bound, monkeypatch
+    found, n_used = sums(build(), *given, compiled=True, scale=scale)
+    wanted, _ = sums(build(), *given, compiled=False, scale=scale)
+    assert n_used > 0
+    for name, part in wanted.items():
+        assert torch.allclose(found[name], part, rtol=1e-5, atol=1e-6), name
+
+
+@needs_numba
+def test_factors_are_those_of_their_definition():
+    generator = torch.Generator().manual_seed(0)
+    given, signal = (torch.randn(7, k, generator=generator) for k in (4, 3))
+    signal[2] = 0.0  # nothing to clip
+    room = torch.linspace(0.1, 1.0, 7)
+    factors, (scaled,) = one_pass_factors([given], [signal], (1.0,), 0.8, room)
+    norms = signal.double().norm(dim=1) * given.double().square().sum(1).add(1).sqrt()
+    wanted = (0.8 * room.double() / norms).clamp_max(1.0)
+    assert torch.allclose(factors.double(), wanted, rtol=1e-6)
+    assert torch.equal(scaled, signal * factors[:, None])
+    assert float((norms * factors).max()) <= 0.8 * (1 + 1e-6)
+
+
+@needs_numba
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e20])
+def test_rows_beyond_the_limit_are_left_to_torch(value):
+    given, signal = torch.ones(3, 2), torch.ones(3, 4)
+    signal[1, 2] = value
+    assert one_pass_factors([given], [signal], (0.0,), 1.0, torch.ones(1)) is None
+
+
+def test_what_the_pass_is_not_for_is_left_to_torch(monkeypatch):
+    one = torch.ones(1)
+    for given in (torch.ones(4, 2).double(), torch.ones(2, 4).T, torch.ones(4, 2, 1)):
+        assert one_pass_factors([given], [given], (0.0,), 1.0, one) is None
+    monkeypatch.setattr(_passes, "MOST_ROWS", 3)
+    many = torch.ones(4, 2)
+    assert one_pass_factors([many], [many], (0.0,), 1.0, one) is None
+
+
+def test_runs_are_columns_of_one_group_beside_each_other():
+    runs = column_runs(np.array([1, 1, 0, 1]))
+    assert runs.tolist() == [[0, 2, 1], [2, 3, 0], [3, 4, 1]]
