@@ -10,7 +10,9 @@ import typer
 from corrdp._files import require_room, write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
+    AddressOption,
     DataArgument,
+    EngineOption,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
@@ -83,6 +85,8 @@ def leakage(
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
     accept_new_data: AcceptNewDataOption = False,
+    engine: EngineOption = None,
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate how much each insensitive feature tells about the sensitive ones.
@@ -93,6 +97,7 @@ def leakage(
     Example: corrdp leakage data.csv --policy policy.toml --epsilon 0.1 --delta 1e-6
     --out leakage.json
     """
+    from corrdp.cli._hosting import refuse_on_engine, rows_for
     from corrdp.cli._models import read_leakage, refuse_unstamped
     from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
@@ -101,6 +106,7 @@ def leakage(
 
     declared = Policy.from_file(policy)
     _refuse_without_use(source, ledger, leakage)
+    refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     known = read_leakage(leakage, declared)
     refuse_unstamped(known, research=False)
     choice = ledger_choice(
@@ -111,9 +117,10 @@ def leakage(
     if out is not None and source is Source.PRIVATE:
         require_room(out)
     payments: list[LeakagePayment] = []
-    with working("Counting"):
+    with working("Counting"), rows_for(engine, address, data, declared) as rows:
         # One reading for fingerprint and counts; without a ledger, batches suffice.
-        rows = data if choice is None else read_declared(data, declared)
+        if choice is not None:
+            rows = read_declared(data, declared)
 
         def charge(plan: "NoisePlan") -> None:
             if choice is not None:

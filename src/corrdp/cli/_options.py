@@ -1,9 +1,19 @@
 """Arguments and options that several commands share."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+
+class EngineChoice(StrEnum):
+    """Who hosts the partitions of a table."""
+
+    DASK = "dask"
+    RAY = "ray"
+    SPARK = "spark"
+
 
 DataArgument = Annotated[
     str,
@@ -46,6 +56,17 @@ AcceptNewDataOption = Annotated[
 ]
 WorkersOption = Annotated[
     int, typer.Option(min=1, help="Processes that sum over the rows.")
+]
+EngineOption = Annotated[
+    EngineChoice | None,
+    typer.Option(help="Let workers of an engine read the files and sum over the rows."),
+]
+AddressOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the engine runs: a Dask scheduler, auto for Ray, a master of "
+        "Spark; default: this machine."
+    ),
 ]
 CacheOption = Annotated[
     Path | None,

@@ -9,7 +9,9 @@ import typer
 from corrdp._files import require_room, write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
+    AddressOption,
     DataArgument,
+    EngineOption,
     LeakageOption,
     LedgerDeltaOption,
     LedgerEpsilonOption,
@@ -94,6 +96,8 @@ def query(
         Path | None, typer.Option(help="Also write tables and pictures to this page.")
     ] = None,
     seed: SeedOption = None,
+    engine: EngineOption = None,
+    address: AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer questions within a budget; a ledger is charged before any sum.
@@ -103,10 +107,12 @@ def query(
 
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
+    from corrdp.cli._hosting import refuse_on_engine, rows_for
     from corrdp.cli._models import read_leakage
     from corrdp.cli._paying import ledger_with_leakage, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
+        answer_queries,
         consistent_counts,
         parse_sql,
         plan_queries,
@@ -119,6 +125,7 @@ def query(
             " Give one of them."
         )
     questions = ask if sql is None else parse_sql(sql)
+    refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
     choice = ledger_with_leakage(
@@ -131,26 +138,41 @@ def query(
     )
     if out is not None:
         require_room(out)
-    with working("Answering"):
-        rows = read_declared(data, rules)
-        plan = plan_queries(
-            rules,
-            questions or [],
-            budget=Budget(epsilon=epsilon, delta=delta),
-            n_rows=public_size(rows, rules),
-            leakage=known,
-            kind=None if noise is NoiseChoice.AUTO else noise.value,
-            variant=variant.value,
-            quantiles=quantiles.value,
-        )
-        result = paid_answers(
-            rows,
-            plan,
-            choice,
-            None if known is None else plan.leakage.distances(),
-            failure_probability=failure_probability,
-            seed=seed,
-        )
+    with working("Answering"), rows_for(engine, address, data, rules) as rows:
+        if engine is not None:  # no ledger, and rows are counted once
+            result = answer_queries(
+                rows,
+                rules,
+                questions or [],
+                epsilon=epsilon,
+                delta=delta,
+                leakage=known,
+                kind=None if noise is NoiseChoice.AUTO else noise.value,
+                variant=variant.value,
+                quantiles=quantiles.value,
+                failure_probability=failure_probability,
+                random_state=seed,
+            )
+        else:
+            rows = read_declared(data, rules)
+            plan = plan_queries(
+                rules,
+                questions or [],
+                budget=Budget(epsilon=epsilon, delta=delta),
+                n_rows=public_size(rows, rules),
+                leakage=known,
+                kind=None if noise is NoiseChoice.AUTO else noise.value,
+                variant=variant.value,
+                quantiles=quantiles.value,
+            )
+            result = paid_answers(
+                rows,
+                plan,
+                choice,
+                None if known is None else plan.leakage.distances(),
+                failure_probability=failure_probability,
+                seed=seed,
+            )
         if consistent:
             result = consistent_counts(result)
     if out is not None:

@@ -12,8 +12,10 @@ from corrdp._files import write_text
 from corrdp.cli._models import CalibrationChoice, MethodChoice, Model
 from corrdp.cli._options import (
     AcceptNewDataOption,
+    AddressOption,
     CacheOption,
     DataArgument,
+    EngineOption,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
@@ -70,6 +72,8 @@ def train(
     accept_new_data: AcceptNewDataOption = False,
     seed: SeedOption = None,
     workers: WorkersOption = 1,
+    engine: EngineOption = None,
+    address: AddressOption = None,
     cache_dir: CacheOption = None,
     research: Annotated[
         bool, typer.Option(help="Allow and show what is not private, stamped so.")
@@ -85,6 +89,7 @@ def train(
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
+    from corrdp.cli._hosting import refuse_on_engine, rows_for
     from corrdp.cli._models import (
         describe,
         estimator_class,
@@ -104,6 +109,17 @@ def train(
     declared.require_confirmed()
     target = _target(declared)
     buys = leakage is not None and str(leakage) == "auto"
+    refuse_on_engine(
+        engine,
+        address,
+        {
+            "--ledger": ledger is not None,
+            "--research": research,
+            "--leakage auto": buys,
+            f"--model {model.value}": model is Model.MLP,
+            "--cache-dir": cache_dir is not None,
+        },
+    )
     table = None if buys else read_leakage(leakage, declared)
     declared = policy_with(table, declared)
     refuse_unstamped(table, research=research)
@@ -118,7 +134,9 @@ def train(
 
     large: dict[str, Any] = {}
     if model is not Model.MLP:
-        large = {"n_jobs": workers, "cache_dir": cache_dir}
+        # Engines have workers of their own, as many as they like unless told.
+        hosts = None if engine is not None and workers == 1 else workers
+        large = {"n_jobs": hosts, "cache_dir": cache_dir}
     elif workers != 1 or cache_dir is not None:
         raise CorrDPError(
             "--workers and --cache-dir are for linear and additive models, got --model "
@@ -143,9 +161,13 @@ def train(
     if public_rows is not None:
         _refuse_public_rows(model)
         options["public_rows"] = read_declared(public_rows, declared)
-    with results(out, private=research) as staging:
-        rows: Any = data  # read in batches, unless all rows are needed at once
-        if research or buys or model is Model.MLP:
+    # Read in batches, unless all rows are needed at once.
+    whole = research or buys or model is Model.MLP
+    with (
+        results(out, private=research) as staging,
+        rows_for(engine, address, data, declared) as rows,
+    ):
+        if whole:
             with working("Reading the table"):
                 rows = read_declared(data, declared)
         started = time.perf_counter()
@@ -170,7 +192,7 @@ def train(
             )
             charge = partial(_charge, payment, estimator)
         with working("Training"):
-            labels = None if rows is data else rows[target]
+            labels = rows[target] if whole else None
             fitted = estimator.fit(rows, labels, charge=charge, **options)
         document: dict[str, Any] = {"certificate": None}
         if buys:
@@ -207,7 +229,7 @@ def train(
             summary = describe(
                 fitted,
                 title=title or f"Model of {target}",
-                n_rows=fitted.plan_.n_rows if rows is data else rows.num_rows,
+                n_rows=rows.num_rows if whole else fitted.plan_.n_rows,
                 leakage=table,
                 measured=measured,
                 curve=curve,

@@ -7,6 +7,7 @@ afterwards. No row is fetched, and no noise is drawn on a worker
 (`docs/theory/scale.md`).
 """
 
+from corrdp.engines._file_parts import EngineFiles, engine_files
 from corrdp.engines._kinds import hosted_parts, is_elsewhere, is_hosted
 from corrdp.engines._parts import (
     Answer,
@@ -23,10 +24,12 @@ from corrdp.engines._parts import (
     made,
     mark_of,
 )
+from corrdp.engines._sessions import engine_session
 
 __all__ = [
     "Answer",
     "Engine",
+    "EngineFiles",
     "Failed",
     "HostedParts",
     "Maker",
@@ -36,6 +39,8 @@ __all__ = [
     "Reply",
     "answered",
     "asked_at",
+    "engine_files",
+    "engine_session",
     "hosted_parts",
     "is_elsewhere",
     "is_hosted",

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from corrdp.engines._parts import Engine, HostedParts, Maker
+from corrdp.engines._file_parts import EngineFiles, FileEngine
+from corrdp.engines._parts import Engine, HostedParts, Maker, told_by_kind
+from corrdp.engines._sessions import paths_on
 from corrdp.exceptions import PolicyError
 from corrdp.tables import is_source
 
@@ -23,8 +25,9 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
 
     Parameters
     ----------
-    data : dask.dataframe.DataFrame, ray.data.Dataset or pyspark.sql.DataFrame
-        Private rows.
+    data : table that an engine holds
+        Private rows: `dask.dataframe.DataFrame`, `ray.data.Dataset`,
+        `pyspark.sql.DataFrame`, or `EngineFiles`.
     make : Maker
         What becomes of a partition on its worker.
     n_hosts : int, optional
@@ -32,7 +35,8 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
     """
     kind = _kind(data)
     assert kind is not None
-    absent = [name for name in make.columns if name not in _names(data)]
+    present = told_by_kind(lambda: _names(data))  # which may read rows
+    absent = [name for name in make.columns if name not in present]
     if absent:
         raise PolicyError(
             f"the {type(data).__name__} lacks the columns "
@@ -76,7 +80,15 @@ def _spark(data: Any, n_hosts: int | None) -> Engine:
     return SparkEngine(data)
 
 
+def _files(data: EngineFiles, n_hosts: int | None) -> Engine:
+    paths = told_by_kind(lambda: paths_on(data.engine, data.files))
+    kind = _kind(paths)
+    assert kind is not None
+    return FileEngine(_ENGINES[kind](paths, n_hosts), data.number_columns)
+
+
 _ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {
+    "corrdp.EngineFiles": _files,
     "dask.DataFrame": _dask,
     "pyspark.DataFrame": _spark,
     "ray.Dataset": _ray,

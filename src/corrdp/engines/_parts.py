@@ -117,7 +117,7 @@ def made(make: Maker, table: Any) -> Part | Failed:
     try:
         return make(table)
     except Exception as error:
-        return _failed(error, make.columns)
+        return _failed(error, getattr(make, "named_columns", make.columns))
 
 
 def answered(
@@ -205,8 +205,8 @@ class HostedParts:
         self._step = 0
         self._marks: dict[int, int] = {}
         try:
-            self._n_parts: int = _told_by_kind(lambda: engine.start(make))
-            _told_by_kind(lambda: self._answers(0, _Marks()))
+            self._n_parts: int = told_by_kind(lambda: engine.start(make))
+            told_by_kind(lambda: self._answers(0, _Marks()))
         except BaseException:
             engine.close()
             raise
@@ -221,7 +221,7 @@ class HostedParts:
         """Return the answers of all partitions, each counted once, in their order."""
         self._step += 1
         step = self._step
-        return _told_by_kind(lambda: self._answers(step, question))
+        return told_by_kind(lambda: self._answers(step, question))
 
     def _answers(self, step: int, question: Question | PlacedQuestion) -> list[Answer]:
         answers: dict[int, Answer] = {}
@@ -262,16 +262,17 @@ def _refusal(failed: Failed) -> CorrDPError:
     )
 
 
-def _told_by_kind(work: Callable[[], _T]) -> _T:
+def told_by_kind(work: Callable[[], _T]) -> _T:
     """Return what `work` returns; errors of an engine may quote rows and are dropped.
 
     Raised outside of the `except` block, so that no traceback carries the other error.
+    Ray makes classes of its own from those of others, which are no refusals of ours.
     """
     try:
         return work()
-    except CorrDPError:
-        raise
     except Exception as error:
+        if type(error).__module__ == CorrDPError.__module__:
+            raise
         kind = type(error).__name__
     raise CorrDPError(
         f"the engine failed ({kind}). Nothing was released of this step. See the "

@@ -16,6 +16,7 @@ from corrdp.estimators import _fitting
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import NumberDomain
 from descent_examples import example_frame as sampled_frame
+from engine_commands import commands_agree, refused_cell
 from engine_examples import MARKER, bits, deadly_steps, quote_a_row, sampled_model
 from linear_model_examples import (
     example_frame,
@@ -129,3 +130,14 @@ def test_without_a_client_there_is_nobody_to_ask(monkeypatch):
     monkeypatch.setattr(distributed, "get_client", none)
     with pytest.raises(CorrDPError, match="there is no Dask client"):
         _fitted(dd.from_pandas(FRAME, npartitions=2))
+
+
+def test_commands_give_files_to_the_engine(client, tmp_path, monkeypatch):
+    commands_agree(tmp_path, monkeypatch, "dask")
+
+
+def test_a_command_names_the_column_of_a_refused_cell(client, tmp_path):
+    result = refused_cell(tmp_path, "dask")
+    assert result.code != 0
+    assert "a worker refused the column 'sex'" in result.stderr
+    assert MARKER not in result.stdout + result.stderr

@@ -19,6 +19,7 @@ from corrdp.ray import (
     estimate_leakage,
 )
 from descent_examples import example_frame as sampled_frame
+from engine_commands import commands_agree
 from engine_examples import MARKER, bits, deadly_steps, sampled_model
 from linear_model_examples import (
     example_frame,
@@ -132,3 +133,7 @@ def test_a_poisoned_row_stays_on_its_worker(capfd, caplog):
     assert caught.value.__context__ is None
     told = "".join((repr(caught.value), caplog.text, *capfd.readouterr()))
     assert MARKER not in told
+
+
+def test_commands_give_files_to_the_engine(tmp_path, monkeypatch):
+    commands_agree(tmp_path, monkeypatch, "ray", commands=2)

@@ -20,6 +20,7 @@ from corrdp.spark import (
 )
 from corrdp.training.kernels import _choice, _plain
 from descent_examples import example_frame as sampled_frame
+from engine_commands import commands_agree
 from engine_examples import MARKER, bits, deadly_steps, sampled_model
 from linear_model_examples import (
     example_frame,
@@ -205,3 +206,7 @@ def test_a_poisoned_row_stays_on_its_worker(spark, home, capfd, caplog):
         cast.collect()
     assert MARKER in (home / LOG).read_text()
     assert MARKER in heard.getvalue()
+
+
+def test_commands_give_files_to_the_engine(spark, tmp_path, monkeypatch):
+    commands_agree(tmp_path, monkeypatch, "spark", commands=2)

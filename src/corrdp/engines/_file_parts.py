@@ -1,0 +1,153 @@
+"""Files that the workers of an engine read, each by the readers of one process.
+
+What an engine's own reader makes of a cell may depend on other rows: types are guessed
+from a sample, from the first file or from a null beside. Here a partition is some
+files, and `corrdp.tables.iter_batches` reads them on the worker.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v1 as nw
+
+from corrdp.engines._parts import Engine, Maker, Part
+from corrdp.exceptions import CorrDPError
+from corrdp.tables import files_of, iter_batches
+
+PATH = "path"
+
+
+@dataclass(frozen=True)
+class EngineFiles:
+    """A table in files, in the place of a frame of the engine whose workers read it.
+
+    Parameters
+    ----------
+    engine : {"dask", "ray", "spark"}
+        Who hosts the partitions; a session of it runs, see `engine_session`.
+    files : sequence of str
+        Full paths, which all workers can read.
+    columns : sequence of str
+        Columns that the policy declares.
+    number_columns : sequence of str
+        Those which are numbers; all others are texts.
+
+    Guarantee
+    ---------
+    A cell is a function of the same cell of the file, as for one process
+    (`docs/theory/encoder.md`).
+    """
+
+    engine: str
+    files: Sequence[str]
+    columns: Sequence[str]
+    number_columns: Sequence[str]
+
+
+def engine_files(
+    engine: str, data: Any, columns: Sequence[str], number_columns: Sequence[str]
+) -> EngineFiles:
+    """Return a file, a glob or a directory as a table for the workers of an engine."""
+    text = str(data)
+    found = files_of(data) if "::" not in text else None
+    if found is None:
+        raise CorrDPError(
+            f"workers of an engine read files, a glob or a directory, got {text!r}. "
+            "Export the table, for example to Parquet."
+        )
+    inside = Path(text) if Path(text).is_dir() else None
+    for path in found if inside is not None else ():
+        folders = [p for p in path.relative_to(str(inside)).parts[:-1] if "=" in p]
+        named = [p.split("=", 1)[0] for p in folders if p.split("=", 1)[0] in columns]
+        if named:
+            raise CorrDPError(
+                f"the column {named[0]!r} is in the names of folders, and workers of "
+                "an engine read files alone. Write it into the files, or leave the "
+                "engine out."
+            )
+    files = [str(path.resolve()) for path in found]
+    return EngineFiles(engine, files, tuple(columns), tuple(number_columns))
+
+
+@dataclass(frozen=True, eq=False)
+class FileMaker:
+    """Reads the files of a partition on its worker, and makes them into a part.
+
+    Parameters
+    ----------
+    make : Maker
+        What becomes of the rows.
+    number_columns : sequence of str
+        Columns that are numbers.
+    """
+
+    make: Maker
+    number_columns: Sequence[str]
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns of the engine's table: paths."""
+        return (PATH,)
+
+    @property
+    def named_columns(self) -> Sequence[str]:
+        """Columns that a message may name."""
+        return self.make.columns
+
+    def __call__(self, table: Any) -> Part:
+        """Return what is kept of all files of a partition."""
+        import pyarrow as pa
+
+        paths = nw.from_native(table, eager_only=True)[PATH].to_list()
+        held = [_no_rows(self.make.columns, self.number_columns)]
+        for path in paths:
+            held += _batches(path, list(self.make.columns), self.number_columns)
+        return self.make(pa.concat_tables(held, promote_options="permissive"))
+
+
+class FileEngine:
+    """An engine whose partitions are files.
+
+    Parameters
+    ----------
+    engine : Engine
+        Hosts a table of paths.
+    number_columns : sequence of str
+        Columns that are numbers.
+    """
+
+    def __init__(self, engine: Engine, number_columns: Sequence[str]) -> None:
+        self._engine = engine
+        self._number_columns = number_columns
+        self.replies = engine.replies
+        self.close = engine.close
+
+    def start(self, make: Maker) -> int:
+        """Make every partition where it is; return how many there are."""
+        return self._engine.start(FileMaker(make, self._number_columns))
+
+
+def _batches(
+    path: str, columns: Sequence[str], number_columns: Sequence[str]
+) -> list[Any]:
+    """Return a file as tables; none of a file without rows, which others may have."""
+    numbers = [name for name in number_columns if name in columns]
+    held: list[Any] = []
+    try:
+        held.extend(iter_batches(path, columns, number_columns=numbers))
+    except CorrDPError as error:
+        if "has no rows" not in str(error):
+            raise
+    return held
+
+
+def _no_rows(columns: Sequence[str], number_columns: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    types = {
+        name: pa.float64() if name in number_columns else pa.string()
+        for name in columns
+    }
+    return pa.schema(types).empty_table()
