@@ -43,6 +43,7 @@ AVERAGED_PART = 0.75  # of the iterates: noise of what is found early averages o
 AVERAGED_DISTANCE = 1.25  # for an average, which lags behind the last iterate
 RESIDUAL_BOUND = 0.36  # in units of the label's range, times the factor of norms
 FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
+LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
@@ -137,8 +138,18 @@ class PlanInputs:
     @property
     def gain(self) -> float:
         """Excess risk of the best constant on these rows, nominally."""
-        sizes = self.nominal
-        return sizes.gain + self.n_coefficients * sizes.coefficient_risk / self.n_rows
+        return self.nominal.gain + self.own_gain
+
+    @property
+    def own_gain(self) -> float:
+        """What coefficients explain on their own rows, whatever features mean."""
+        return self.n_coefficients * self.nominal.coefficient_risk / self.n_rows
+
+    @property
+    def column_curvature(self) -> float:
+        """Nominal curvature of the loss along one column."""
+        variance = sum(self.variance.values()) / self.blocks[-1].stop
+        return self.nominal.curvature * variance
 
     def radius(self, features: Sequence[str]) -> float:
         """Return the radius on which the features of a group are projected.
@@ -419,6 +430,7 @@ class _Candidate:
             averaged_part=AVERAGED_PART,
             bound_growth=_growth(facts, self.loss, flat=flat),
             bound_price=self._bound_price(deviation),
+            patience=self._patience(prediction),
         )
 
     def _predicted(self, deviation: float) -> Prediction:
@@ -428,7 +440,23 @@ class _Candidate:
         error += _influence_bias(facts, self.influence)
         if self.is_flat and not facts.bounds_residuals:
             error *= CLIPPING_COST
-        return Prediction(facts.nominal.noise_cost * error, facts.gain)
+        walking = facts.nominal.noise_cost * error
+        if facts.bounds_residuals:
+            return Prediction(walking, facts.gain)
+        ridge = deviation / (AVERAGED_DISTANCE * facts.nominal.expected_distance)
+        left = ridge / (ridge + facts.column_curvature)
+        return Prediction(walking, facts.gain, facts.own_gain, left * facts.own_gain)
+
+    def _patience(self, prediction: Prediction) -> float:
+        """Return the part of the steps before which the walk is not made longer.
+
+        Where one norm cuts gradients, the expected distance is short. With little
+        noise nothing is lost by asking at once whether the optimum is farther.
+        """
+        short = self.is_flat and not self.facts.bounds_residuals
+        if short and prediction.noise_to_signal < LITTLE_NOISE:
+            return 0.0
+        return self.facts.nominal.patience
 
     def _bound_price(self, deviation: float) -> float:
         """Return what noise costs per unit of the residual bound, if there is one."""

@@ -119,7 +119,7 @@ class Descent:
         self._walk = Walk(
             plan.n_steps,
             layout.n_columns * plan.loss.n_free_outputs,
-            typical_sizes(plan.loss).patience,
+            plan.patience,
         )
         self._curvature = column_curvature(
             layout, self._means, typical_sizes(plan.loss).curvature

@@ -25,7 +25,7 @@ from corrdp.training._typical_sizes import nominal_coef
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
-NOTHING_LEARNED = 0.82  # of what a model can gain: beyond it a constant is returned
+NOTHING_LEARNED = 0.85  # of what a model can gain: beyond it a constant is returned
 WORTH_TRAINING = 0.5  # named in warnings as the least that is worth the budget
 BAND = 2.0  # about two in three measured cells lie within it (docs/defaults.md)
 
@@ -44,23 +44,35 @@ class Prediction:
         influence costs.
     gain : float
         Excess risk of the best constant, at nominal scale.
+    own_gain : float
+        Part of `gain` that coefficients explain on their own rows alone.
+    left : float
+        Part of `own_gain` that a walk which noise stops early leaves.
 
     Notes
     -----
-    Noise cannot cost more than everything, so the two are joined harmonically. The
-    result grows with either, which makes orders between plans and budgets agree
-    with orders between their noise (`docs/theory/default_rule.md`, section 4).
+    Noise cannot cost more than all that features tell, so the two are joined
+    harmonically. The result grows with noise, which makes orders between plans and
+    budgets agree with orders between their noise (`docs/theory/default_rule.md`,
+    section 4).
     """
 
     walking: float
     gain: float
+    own_gain: float = 0.0
+    left: float = 0.0
 
     @property
     def excess(self) -> float:
         """Predicted excess risk."""
         if self.walking == 0:
-            return 0.0
-        return 1.0 / (1.0 / self.walking + 1.0 / self.gain)
+            return self.left
+        return 1.0 / (1.0 / self.walking + 1.0 / self._told) + self.left
+
+    @property
+    def _told(self) -> float:
+        """What features tell about labels."""
+        return self.gain - self.own_gain
 
     @property
     def band(self) -> tuple[float, float]:
@@ -80,7 +92,7 @@ class Prediction:
     @property
     def missing_factor(self) -> float:
         """By how much rows times budget must grow until training is worth it."""
-        wanted = self.gain * WORTH_TRAINING / (1.0 - WORTH_TRAINING)
+        wanted = self._told * WORTH_TRAINING / (1.0 - WORTH_TRAINING)
         return max(1.0, self.walking / wanted) if math.isfinite(wanted) else 1.0
 
 
@@ -126,6 +138,8 @@ class TrainingPlan:
         A residual bound that training adapts stays below this many times the first.
     bound_price : float
         What noise is predicted to cost per unit of that bound; infinite if unknown.
+    patience : float
+        Part of the steps before which the walk is not made longer (`Walk`).
     """
 
     noise: str
@@ -144,6 +158,7 @@ class TrainingPlan:
     averaged_part: float = 0.5
     bound_growth: float = 8.0
     bound_price: float = math.inf
+    patience: float = 1.0
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
         """Return the plan with another number of steps; None keeps it.

@@ -143,3 +143,32 @@ def test_steps_can_be_set_without_spending_more():
     assert per_step["sensitive"] == pytest.approx(
         plan.spending.step_mu(plan.n_steps)["sensitive"] / 2
     )
+
+
+def test_a_walk_under_one_norm_may_grow_early_where_noise_is_little():
+    found = {}
+    for epsilon in (0.01, 0.1, 3.0, 10.0):
+        plan = standard_plan(facts_of(epsilon=epsilon))
+        little = plan.noise_to_signal < module.LITTLE_NOISE
+        found[epsilon] = plan.patience
+        assert plan.patience == (0.0 if little else 0.5)
+    assert found[0.01] > found[10.0]
+    assert default_plan(facts_of(epsilon=10.0)).patience == 0.5
+    assert standard_plan(facts_of(epsilon=10.0, logistic=False)).patience == 1.0
+
+
+def test_few_rows_predict_what_coefficients_explain_on_their_own_rows():
+    few, many = facts_of(n_rows=60, epsilon=0.5), facts_of(n_rows=10**6, epsilon=0.5)
+    assert few.own_gain > 100 * many.own_gain
+    for facts in (few, many):
+        found = default_plan(facts).prediction
+        told = facts.gain - facts.own_gain
+        walking = 1 / (1 / found.walking + 1 / told)
+        assert 0 < found.left < facts.own_gain
+        assert found.excess == pytest.approx(walking + found.left)
+        assert found.excess < facts.gain
+    # Of a walk that noise stops early much is left, of one that ends nearly nothing.
+    assert default_plan(few).prediction.left > 0.5 * few.own_gain
+    assert default_plan(many).prediction.left < 0.01 * many.own_gain
+    numbers = default_plan(facts_of(n_rows=60, logistic=False)).prediction
+    assert numbers.left == numbers.own_gain == 0
