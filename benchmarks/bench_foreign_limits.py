@@ -1,50 +1,87 @@
-"""What could be reached: rules with distances picked on the answer, and other ways.
+"""What could be reached: plans picked on the answer, and public rows alone.
 
 ``python benchmarks/bench_foreign_limits.py --save FILE`` measures, on the
-tables and rows of ``bench_foreign.py``, corr and standard at the best of several
-distances (picked on the measured excess, which no rule could know), the model of the
-public fifth alone, and AdaSSP for numbers. Excess is as there.
+tables and rows of ``bench_foreign.py``, corr and standard at the best of a grid over
+their free numbers (distance, part of the iterates that is averaged, bound on influence
+or norm; picked on the measured excess, which no rule could know), and the model of
+the public fifth alone. Excess is as there; ``bench_foreign_rivals.py`` has the others.
 """
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from bench_foreign import EPSILONS, Measured, trained
-from bench_rivals import adassp
-from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, load_table
+from rule_tables import FOREIGN_BINARY, load_table
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
-from corrdp.datasets._paper import PaperTable
 from corrdp.estimators import LogisticRegression
-from corrdp.training import CONSTANT
+from corrdp.training import CONSTANT, GradientGroup, GradientLayout, TrainingPlan
 
-DISTANCES = (0.25, 0.5, 1.0, 2.0, 4.0)  # in units of the rule's
-N_SEEDS = 4
+DISTANCES = (0.5, 1.0, 2.0)  # in units of the rule's
+AVERAGED = (0.5, 1.0)  # parts of the iterates; the rule's are always among them
+INFLUENCES = (0.5, math.inf)  # in units of the nominal residual
+NORMS = (0.7, 1.4)  # in units of the rule's
+N_SEEDS = 3
 RIDGES = np.logspace(-4, 4, 17)
 
 
-def best_distance(
+def best_plan(
     measured: Measured, method: str, epsilon: float, seeds: Sequence[int]
-) -> tuple[float, float]:
-    """Return the least mean excess over distances, and the distance."""
-    plan = measured.plan(method, epsilon)
-    if plan.noise == CONSTANT:
-        plan = replace(plan, noise="corr" if method == "corr" else "standard")
-    plans = {
-        d: replace(plan, expected_distance=d * plan.expected_distance)
-        for d in DISTANCES
-    }
-    found: dict[float, list[float]] = {}
+) -> dict[str, Any]:
+    """Return the least mean excess over the grid, that of the rule, and the plan."""
+    rule = measured.plan(method, epsilon)
+    start = rule
+    if rule.noise == CONSTANT:
+        start = replace(rule, noise="corr" if method == "corr" else "standard")
+    plans: dict[Any, Any] = {"rule": rule}
+    for bound, layout in _layouts(start):
+        for distance, averaged in product(DISTANCES, AVERAGED):
+            plans[distance, averaged, bound] = replace(
+                start,
+                layout=layout,
+                expected_distance=distance * start.expected_distance,
+                averaged_part=averaged,
+            )
+    found: dict[Any, list[float]] = {}
     for row in trained(measured, plans, seeds):
         found.setdefault(row["key"], []).append(row["excess"])
-    means = {distance: float(np.mean(values)) for distance, values in found.items()}
-    distance = min(means, key=lambda d: means[d])
-    return min(means[distance], measured.constant_risk - measured.floor), distance
+    means = {key: float(np.mean(values)) for key, values in found.items()}
+    best = min(means, key=lambda key: means[key])
+    constant = measured.constant_risk - measured.floor
+    return {
+        "rule": means["rule"],
+        "excess": min(means[best], constant),
+        "plan": "constant" if constant < means[best] else str(best),
+    }
+
+
+def _layouts(plan: TrainingPlan) -> list[tuple[float, GradientLayout]]:
+    """Return layouts with other norms, or other bounds on influence, and which."""
+    groups = plan.layout.groups
+    if plan.noise == "standard":
+        options = [
+            (factor, [replace(g, clip_norm=factor * g.clip_norm) for g in groups])
+            for factor in (1.0, *NORMS)
+        ]
+    else:
+        options = [
+            (factor, [_with_influence(g, factor) for g in groups])
+            for factor in INFLUENCES
+        ]
+    return [(b, replace(plan.layout, groups=tuple(groups))) for b, groups in options]
+
+
+def _with_influence(group: GradientGroup, factor: float) -> GradientGroup:
+    if group.name in ("sensitive", "intercept"):
+        return group
+    return replace(group, influence_bound=0.35 * factor)
 
 
 def public_only(measured: Measured) -> dict[str, float]:
@@ -62,13 +99,6 @@ def public_only(measured: Measured) -> dict[str, float]:
     return measured.scores(coef, intercept - float(center @ coef))
 
 
-def adassp_excess(measured: Measured, epsilon: float, seed: int) -> float:
-    """Return the excess of AdaSSP, which knows neither leakage nor public labels."""
-    table = PaperTable(measured.table.private, measured.table.policy)
-    missed = 1.0 - adassp(table, epsilon, seed)
-    return 0.5 * missed * float(np.var(measured.labels)) - measured.floor
-
-
 def measure(name: str, seeds: Sequence[int]) -> dict[str, Any]:
     """Return everything measured on one table."""
     measured = Measured(load_table(name))
@@ -76,11 +106,7 @@ def measure(name: str, seeds: Sequence[int]) -> dict[str, Any]:
     for epsilon in EPSILONS:
         cell: dict[str, Any] = {"epsilon": epsilon}
         for method in ("corr", "standard"):
-            excess, distance = best_distance(measured, method, epsilon, seeds)
-            cell[method] = {"excess": excess, "distance": distance}
-        if name in FOREIGN_NUMBER:
-            runs = [adassp_excess(measured, epsilon, seed) for seed in seeds]
-            cell["adassp"] = float(np.mean(runs))
+            cell[method] = best_plan(measured, method, epsilon, seeds)
         cells.append(cell)
     return {"public_only": public_only(measured), "cells": cells}
 
@@ -88,9 +114,7 @@ def measure(name: str, seeds: Sequence[int]) -> dict[str, Any]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--save", type=Path, required=True)
-    parser.add_argument(
-        "--tables", nargs="*", default=[*FOREIGN_BINARY, *FOREIGN_NUMBER]
-    )
+    parser.add_argument("--tables", nargs="*", default=FOREIGN_BINARY)
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
     chosen = parser.parse_args()
     saved = json.loads(chosen.save.read_text()) if chosen.save.is_file() else {}

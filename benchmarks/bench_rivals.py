@@ -120,7 +120,7 @@ def objective_perturbation(table: PaperTable, epsilon: float, seed: int) -> floa
     return float(model.score(codes, y))
 
 
-def adassp(table: PaperTable, epsilon: float, seed: int) -> float:
+def adassp(table: PaperTable, epsilon: float, seed: int, delta: float = DELTA) -> float:
     """Return R squared of AdaSSP (Wang 2018, Algorithm 2) for replaced records.
 
     Three equal Gaussian releases: smallest eigenvalue, Gram matrix, cross products.
@@ -132,11 +132,11 @@ def adassp(table: PaperTable, epsilon: float, seed: int) -> float:
     radius = math.sqrt(1 + sum(block.radius**2 for block in blocks))
     label_radius, failure = 0.5, 0.05
     n_columns = design.shape[1]
-    mu = gaussian_mu(epsilon=epsilon, delta=DELTA) / math.sqrt(3)
+    mu = gaussian_mu(epsilon=epsilon, delta=delta) / math.sqrt(3)
     gram = design.T @ design
     eigenvalue_scale = radius**2 / mu
     smallest = np.linalg.eigvalsh(gram)[0] + rng.normal() * eigenvalue_scale
-    smallest = max(0.0, smallest - math.sqrt(math.log(6 / DELTA)) * eigenvalue_scale)
+    smallest = max(0.0, smallest - math.sqrt(math.log(6 / delta)) * eigenvalue_scale)
     gram_scale = math.sqrt(2) * radius**2 / mu
     noise = np.triu(rng.normal(size=gram.shape)) * gram_scale
     noise = noise + np.triu(noise, 1).T
