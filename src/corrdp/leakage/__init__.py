@@ -48,7 +48,6 @@ from corrdp.leakage._metrics import (
 from corrdp.leakage._noisy import NoisyBounds, noisy_total_variation_upper
 from corrdp.leakage._parts import combine_parts
 from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
-from corrdp.leakage._prediction import predicted_excess
 from corrdp.leakage._result import FeatureLeakage, PaperConstants, PaperInputs
 from corrdp.leakage._targets import (
     BLOCK,
@@ -59,6 +58,7 @@ from corrdp.leakage._targets import (
     table_words,
     telling_shapes,
 )
+from corrdp.leakage._words import predicted_excess
 from corrdp.leakage.release import (
     LeakageTable,
     declared_table,

@@ -12,7 +12,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.exceptions import PolicyError
-from corrdp.leakage._prediction import predicted_excess
+from corrdp.leakage._words import predicted_excess
 from corrdp.policy import (
     CategoryDomain,
     Domain,

@@ -8,7 +8,7 @@ import pytest
 
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.estimators import _buying as buying
-from corrdp.estimators import _purchase as purchase
+from corrdp.estimators import _buying as purchase
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 
