@@ -244,13 +244,12 @@ def open_accounts(
     """
     policy.require_confirmed()
     known = {account.identity: account for account in existing}
-    columns = class_columns(policy)
     opened = []
     for neighbor in neighbor_classes(policy, leakage):
         allowed = allowed_epsilon(
             neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
-        account = _account(neighbor, columns[neighbor.name], allowed, budget, rule)
+        account = _account(neighbor, neighbor.columns(policy), allowed, budget, rule)
         present = known.get(account.identity)
         if present is None:
             opened.append(account)

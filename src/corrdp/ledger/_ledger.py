@@ -186,7 +186,8 @@ class Ledger:
         between wastes budget and leaks nothing.
         """
         with self._writing() as connection:
-            costs = self._affordable(connection, events, policy)
+            price = price_release(policy, events)
+            costs = self._affordable(connection, price, policy)
             if fingerprint is not None and not accept_new_data:
                 charges = reversed(read_charges(connection))
                 check_same_data(fingerprint, (seen["data"] for _, seen in charges))
@@ -194,7 +195,7 @@ class Ledger:
                 "purpose": purpose,
                 "policy": policy.fingerprint(),
                 "data": fingerprint,
-                "price": price_release(policy, events).to_json(),
+                "price": price.to_json(),
                 **_who_and_when(),
             }
             number = _store.append(connection, "charge", document, costs)
@@ -230,7 +231,7 @@ class Ledger:
     ) -> None:
         """Raise `BudgetError` now if `charge` would; pay nothing."""
         with self._reading() as connection:
-            self._affordable(connection, events, policy)
+            self._affordable(connection, price_release(policy, events), policy)
 
     def remaining(self) -> Remaining:
         """Return what every class has paid and can still pay."""
@@ -334,7 +335,7 @@ class Ledger:
     def _affordable(
         self,
         connection: sqlite3.Connection,
-        events: Mapping[str, Sequence[PrivacyEvent]],
+        price: Price,
         policy: Policy,
     ) -> list[int | None]:
         """Return the cost to every account, or raise if one cannot pay."""
@@ -343,7 +344,6 @@ class Ledger:
                 f"the ledger {str(self._path)!r} does not know policy "
                 f"{policy.fingerprint()[:12]}. Register it with add_policy."
             )
-        price = price_release(policy, events)
         costs = []
         for balance in read_balances(connection):
             cost = balance.account.cost(price)

@@ -115,6 +115,11 @@ class NeighborClass:
     distance: float
     promised: bool
 
+    def columns(self, policy: Policy) -> frozenset[str]:
+        """Return the columns that may change, the policy's label among them if so."""
+        label = () if policy.label is None else (policy.label.name,)
+        return frozenset(self.features + (label if self.label_changes else ()))
+
 
 class _Promise(Protocol):
     """A class of neighbors, or what a certificate claims about one."""
@@ -232,11 +237,8 @@ def class_columns(policy: Policy) -> dict[str, frozenset[str]]:
     leakage: Mapping[str, float] | float = 1.0
     if policy.relation is NeighborRelation.ONE_INSENSITIVE:
         leakage = dict.fromkeys(policy.insensitive, 1.0)
-    label = () if policy.label is None else (policy.label.name,)
-    return {
-        c.name: frozenset(c.features + (label if c.label_changes else ()))
-        for c in neighbor_classes(policy, leakage)
-    }
+    classes = neighbor_classes(policy, leakage)
+    return {neighbor.name: neighbor.columns(policy) for neighbor in classes}
 
 
 def _scored(leakage: float | None, score: float, *, missing: str) -> float:
