@@ -29,7 +29,7 @@ SAVED, RENDERED = (RESULTS / f"networks_rivals.{kind}" for kind in ("json", "inc
 N_ROWS, BATCH, N_STEPS = 2000, 64, 60
 NOISE, CLIP_NORM, RATE = 0.6, 1.0, 0.5
 N_LETTERS, LENGTH = 12, 10
-SEEDS = (0, 1, 2)
+SEEDS = tuple(range(8))
 POLICY = Policy(
     (Feature("x", "sensitive", NumberDomain(0, 1)),),
     Label("y", CategoryDomain(("0", "1")), score=0.0),

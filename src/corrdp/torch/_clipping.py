@@ -1,20 +1,18 @@
 """The sum over examples of gradients that were clipped by group."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vjp, vmap
 
 from corrdp.torch._input_weights import InputWeightClipper
+from corrdp.torch._layer_gradients import example_gradients
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
 from corrdp.torch._passes import one_pass_factors
 from corrdp.torch._residuals import Room
 from corrdp.torch._rows import (
     all_finite,
-    broken_rows,
     cleared,
     row_norms,
     scaled_outer_sum,
@@ -104,7 +102,7 @@ class GroupClipper:
             What layers of towers were given and got at the reference.
         """
         gradients = {
-            layer.name: _example_gradients(
+            layer.name: example_gradients(
                 layer,
                 activations[layer.name],
                 backprops[layer.name],
@@ -244,30 +242,3 @@ def _not_finite(norms: Mapping[int, Tensor]) -> dict[int, Tensor]:
         for group, norm in norms.items()
         if not all_finite(norm)
     }
-
-
-def _example_gradients(
-    layer: Layer, activation: Tensor, backprop: Tensor, *, check_finite: bool
-) -> dict[str, Tensor]:
-    """Return the gradient of every parameter for every example.
-
-    With a look, zero for examples that come with what is not finite.
-    """
-    activation = activation.detach()
-    if check_finite:
-        broken = broken_rows(activation, backprop)
-        activation, backprop = cleared(activation, broken), cleared(backprop, broken)
-    values = {key: p.detach() for key, p in layer.parameters.items()}
-
-    def of_one(one_input: Tensor, one_backprop: Tensor) -> dict[str, Tensor]:
-        def apply(parameters: dict[str, Tensor]) -> Tensor:
-            batch = one_input.unsqueeze(0)
-            output: Tensor = functional_call(layer.module, parameters, (batch,))
-            return output.squeeze(0)
-
-        pull_back: Any = vjp(apply, values)[1]
-        gradients: dict[str, Tensor] = pull_back(one_backprop)[0]
-        return gradients
-
-    gradients: dict[str, Tensor] = vmap(of_one)(activation, backprop)
-    return gradients

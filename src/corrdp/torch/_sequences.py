@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 
-class _Cells(nn.Module):
+class RecurrentCells(nn.Module):
     """All steps of a recurrent layer: one tensor in, states of every step out."""
 
     n_gates: int
@@ -29,12 +29,48 @@ class _Cells(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the states of all steps, shape (n, length, n_states * hidden)."""
+        return self._run(inputs, None)
+
+    def example_gradients(self, inputs: Tensor, backprop: Tensor) -> dict[str, Tensor]:
+        """Return the gradient of every parameter for every example.
+
+        All steps share the parameters: gradients are outer products with what enters
+        every step's two linear maps, added up over steps.
+
+        Guarantee
+        ---------
+        A row of the result is a function of the same row of what is given
+        (`docs/theory/networks.md`, section 5).
+        """
+        shape = (*inputs.shape[:2], self.bias_ih.numel())
+        shifts = inputs.new_zeros(2, *shape).requires_grad_()
+        # Anomaly detection would stop at values that are not finite.
+        with torch.enable_grad(), torch.autograd.set_detect_anomaly(False):
+            states = self._run(inputs, shifts)
+            (signals,) = torch.autograd.grad(states, shifts, backprop)
+        given, before = signals
+        hidden = states.detach()[:, :-1, : self.hidden_size]
+        first = hidden.new_zeros(len(inputs), 1, self.hidden_size)
+        earlier = torch.cat([first, hidden], 1)
+        return {
+            "weight_ih": torch.bmm(given.transpose(1, 2), inputs),
+            "weight_hh": torch.bmm(before.transpose(1, 2), earlier),
+            "bias_ih": given.sum(1),
+            "bias_hh": before.sum(1),
+        }
+
+    def _run(self, inputs: Tensor, shifts: Tensor | None) -> Tensor:
+        """Return the states, with something added to both linear maps of each step."""
         given = inputs @ self.weight_ih.T + self.bias_ih
+        if shifts is not None:
+            given = given + shifts[0]
         size = (inputs.shape[0], self.hidden_size)
         states = [given.new_zeros(size) for _ in range(self.n_states)]
         seen = []
         for step in range(inputs.shape[1]):
             before = states[0] @ self.weight_hh.T + self.bias_hh
+            if shifts is not None:
+                before = before + shifts[1][:, step]
             states = self.advance(given[:, step], before, states)
             seen.append(torch.cat(states, 1))
         return torch.stack(seen, 1)
@@ -46,7 +82,9 @@ class _Cells(nn.Module):
         raise NotImplementedError
 
 
-class _LSTMCells(_Cells):
+class LSTMCells(RecurrentCells):
+    """Cells of long short-term memory."""
+
     n_gates = 4
     n_states = 2
 
@@ -58,7 +96,9 @@ class _LSTMCells(_Cells):
         return [out.sigmoid() * cell.tanh(), cell]
 
 
-class _GRUCells(_Cells):
+class GRUCells(RecurrentCells):
+    """Gated recurrent units."""
+
     n_gates = 3
     n_states = 1
 
@@ -87,7 +127,7 @@ class LSTM(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
-        self.cells = _LSTMCells(input_size, hidden_size)
+        self.cells = LSTMCells(input_size, hidden_size)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return outputs of all steps, and the last hidden and cell state."""
@@ -110,7 +150,7 @@ class GRU(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int) -> None:
         super().__init__()
-        self.cells = _GRUCells(input_size, hidden_size)
+        self.cells = GRUCells(input_size, hidden_size)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs of all steps, and the last state."""
