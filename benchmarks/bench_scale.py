@@ -1,9 +1,13 @@
 """Tables larger than memory: memory, rates, recovery (`docs/large_tables.md`).
 
-Run ``python benchmarks/bench_scale.py``; every figure is measured in a process of its
-own. Times are those of a machine that others may use, too: read ratios first.
+``python benchmarks/bench_scale.py [part ...]`` measures all parts, or those named,
+saves them and writes the table of the page; ``--render`` writes it from the saved run.
+Every figure is measured in a process of its own. Times are those of a machine that
+others may use, too: the load is saved with them, and ratios say more. ``--files``
+names a folder where the generated tables are kept for the next part, some 5 GB.
 """
 
+import argparse
 import json
 import os
 import resource
@@ -16,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from saved_tables import markdown_table, read_figures, save_figures, save_table
 
 from corrdp import LogisticRegression
 from corrdp.policy import (
@@ -30,7 +35,9 @@ from corrdp.policy import (
 
 MEMORY_ROWS = 3_000_000
 FEW_ROWS = 1_000_000
-FILE_ROWS = 4_000_000
+FILE_ROWS = 10_000_000
+LEAKAGE_ROWS = 100_000_000
+SAMPLING_RATE = 0.01
 WIDE_COLUMNS = 1_000
 LIMIT = 6 * 10**8  # bytes of anonymous memory for a fit from files
 STEPS = 20
@@ -38,12 +45,13 @@ PASSES = 8
 LEVELS = tuple("abcde")
 
 
-def policy(n_columns: int = 10) -> Policy:
+def policy(n_columns: int = 10, bins: int | None = None) -> Policy:
     """Return a policy with numbers and categories of five levels in turns."""
     features = []
     for i in range(n_columns):
         role = ColumnRole.SENSITIVE if i % 5 == 0 else ColumnRole.INSENSITIVE
-        domain = NumberDomain(0, 1) if i % 2 else CategoryDomain(LEVELS)
+        number = NumberDomain(0, 1, bins=bins)
+        domain = number if i % 2 else CategoryDomain(LEVELS)
         leakage = None if role is ColumnRole.SENSITIVE else 0.05 + 0.9 * (i % 53) / 100
         features.append(Feature(f"x{i}", role, domain, leakage))
     return Policy(tuple(features), Label("y", CategoryDomain(("no", "yes")), score=0.0))
@@ -73,14 +81,18 @@ def batches(n_rows: int):
         yield pa.table(columns | {"y": labels})
 
 
-def write(path: Path, n_rows: int) -> None:
+def write(path: Path, n_rows: int, *, distinct: int | None = None) -> Path:
+    """Write a table, of `distinct` rows over and over if that is given."""
     from pyarrow import parquet
 
-    writer = None
-    for table in batches(n_rows):
-        writer = writer or parquet.ParquetWriter(path, table.schema)
-        writer.write_table(table)
+    writer, written = None, 0
+    while written < n_rows:
+        for table in batches(min(distinct or n_rows, n_rows - written)):
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+            written += len(table)
     writer.close()
+    return path
 
 
 def status(name: str) -> int:
@@ -100,11 +112,8 @@ def fit_in_memory(n_rows: int) -> dict:
     return {"bytes_per_row": (status("VmHWM") - before) / n_rows}
 
 
-def fit_from_file(path: str, limit: int) -> dict:
-    import pyarrow as pa
-
-    model().fit(pa.concat_tables(batches(2**12)))
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+def watched(work) -> dict:
+    """Return the time of some work and the most anonymous memory meanwhile."""
     peak, done = [0], threading.Event()
 
     def watch() -> None:
@@ -113,14 +122,72 @@ def fit_from_file(path: str, limit: int) -> dict:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    started, used = time.perf_counter(), time.process_time()
+    try:
+        work()
+    finally:
+        done.set()
+        watcher.join()
+    spent = time.perf_counter() - started, time.process_time() - used
+    return {"seconds": spent[0], "cpu": spent[1], "anonymous": peak[0]}
+
+
+def fit_from_file(path: str, limit: int, sampling_rate: float | None = None) -> dict:
+    import pyarrow as pa
+
+    model().fit(pa.concat_tables(batches(2**12)))
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    fitted = model(sampling_rate=sampling_rate)
+    found = watched(lambda: fitted.fit(path))
+    return found | {"n_rows": fitted.plan_.n_rows}
+
+
+def leakage(path: str, limit: int) -> dict:
+    """Release the leakage of a table in a file, all counts of which are exact."""
+    from corrdp.leakage import estimate_leakage
+
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    declared = policy(bins=8)
+    return watched(
+        lambda: estimate_leakage(path, declared, epsilon=1.0, delta=1e-10, n_threads=1)
+    )
+
+
+def command(path: str, folder: str, limit: int) -> dict:
+    """Train from the command line; the command is killed above the limit of memory."""
+    chosen, peak = Path(folder) / "policy.toml", 0
+    policy().to_file(chosen)
+    place = Path(folder) / "trained"
+    line = [
+        *(sys.executable, "-W", "ignore", "-c"),
+        "from corrdp.cli import main; main()",
+        *("train", path, "--policy", str(chosen), "--model", "logistic"),
+        *("--epsilon", "0.02", "--delta", "1e-9", "--out", str(place)),
+    ]
     started = time.perf_counter()
-    fitted = model().fit(path)
-    done.set()
-    watcher.join()
+    with subprocess.Popen(
+        line,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
+    ) as process:
+        while process.poll() is None:
+            time.sleep(0.1)
+            try:
+                text = Path(f"/proc/{process.pid}/status").read_text()
+                peak = max(peak, int(text.split("RssAnon:")[1].split()[0]) * 1024)
+            except (OSError, IndexError):
+                continue  # it has just ended
+        seconds = time.perf_counter() - started
+        if process.returncode:
+            raise RuntimeError(process.stderr.read().decode()[-2000:])
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    steps = LogisticRegression(policy(), epsilon=0.02, delta=1e-9).plan(FILE_ROWS)
     return {
-        "seconds": time.perf_counter() - started,
-        "anonymous": peak[0],
-        "n_rows": fitted.plan_.n_rows,
+        "seconds": seconds,
+        "cpu": used.ru_utime + used.ru_stime,
+        "anonymous": peak,
+        "n_steps": steps.n_steps,
     }
 
 
@@ -149,10 +216,8 @@ def rates(path: str, folder: str) -> dict:
     """Compare passes over a map, over memory, and over a file that must be read."""
     from dataclasses import replace
 
-    from corrdp.training import open_tiles
-
     os.environ["NUMBA_NUM_THREADS"] = "1"
-    table, key, (seconds, used) = _tiles(path, folder)
+    table, _key, (seconds, used) = _tiles(path, folder)
     plan = model().plan(table.n_rows)
     held = [
         replace(
@@ -173,22 +238,37 @@ def rates(path: str, folder: str) -> dict:
             times.append(time.perf_counter() - started)
         found[name] = min(times)
         found[f"{name}_bits"] = total[0].tobytes().hex()
-    n_rows = table.n_rows
-    blocks, file = table.layout.blocks, table.path
-    del table, grouped, rows
+    return found | {
+        "build": 1e6 * seconds / table.n_rows,
+        "build_cpu": 1e6 * used / table.n_rows,
+        "bytes_per_row": table.path.stat().st_size / table.n_rows,
+    }
+
+
+def cold(folder: str) -> dict:
+    """Time a pass over tiles that are on disk alone: nobody has mapped the file."""
+    import pyarrow as pa
+
+    from corrdp.training import open_tiles
+
+    model().fit(pa.concat_tables(batches(2**12)))  # what is loaded and compiled once
+    file, key = Path(folder) / "bench.tiles", b"k" * 32
+    blocks = PolicyEncoder(policy()).blocks_
+    table = open_tiles(file, blocks, compiled=True, key=key, check=False)
+    rows, coef = _question(table, model().plan(table.n_rows))
     with file.open("rb") as opened:
         os.fsync(opened.fileno())
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    cold = open_tiles(file, blocks, compiled=True, key=key, check=False)
-    grouped, coef = _question(cold, plan)
+    before = _read_bytes()
     started = time.perf_counter()
-    grouped.gradient_sum(coef, residual_bound=None)
-    found["cold"] = time.perf_counter() - started
-    return found | {
-        "build": 1e6 * seconds / n_rows,
-        "build_cpu": 1e6 * used / n_rows,
-        "bytes_per_row": file.stat().st_size / n_rows,
-    }
+    rows.gradient_sum(coef, residual_bound=None)
+    return {"cold": time.perf_counter() - started, "read": _read_bytes() - before}
+
+
+def _read_bytes() -> int:
+    """Return how many bytes this process has had read from disk."""
+    text = Path("/proc/self/io").read_text()
+    return int(text.split("read_bytes:")[1].split()[0])
 
 
 def workers(path: str, folder: str) -> dict:
@@ -248,73 +328,230 @@ def alone(name: str, *arguments) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def run() -> list[dict]:
-    """Measure and return the rows of the benchmark page."""
+class Tables:
+    """Generated tables in a folder, each written when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def of(self, n_rows: int, distinct: int | None = None) -> str:
+        """Return the path of a table with so many rows."""
+        path = self.folder / f"{n_rows}.parquet"
+        if not path.exists():
+            part = path.with_suffix(".part")
+            write(part, n_rows, distinct=distinct).rename(path)
+        return str(path)
+
+
+def _plan(tables: Tables) -> dict:
+    return alone("plan_wide")
+
+
+def _memory(tables: Tables) -> dict:
+    return alone("fit_in_memory", MEMORY_ROWS)
+
+
+def _few(tables: Tables) -> dict:
+    return alone("fit_from_file", tables.of(FEW_ROWS), LIMIT)
+
+
+def _many(tables: Tables) -> dict:
+    return alone("fit_from_file", tables.of(FILE_ROWS), LIMIT)
+
+
+def _sampled(tables: Tables) -> dict:
+    return alone("fit_from_file", tables.of(FILE_ROWS), LIMIT, SAMPLING_RATE)
+
+
+def _rates(tables: Tables) -> dict:
+    found = alone("rates", tables.of(FEW_ROWS), str(tables.folder))
+    assert found.pop("map_bits") == found.pop("memory_bits")
+    return found | alone("cold", str(tables.folder))
+
+
+def _workers(tables: Tables) -> dict:
+    found = alone("workers", tables.of(FILE_ROWS), str(tables.folder))
+    assert found["same_bits"]
+    return found
+
+
+def _command(tables: Tables) -> dict:
+    return alone("command", tables.of(FILE_ROWS), str(tables.folder), LIMIT)
+
+
+def _leakage(tables: Tables) -> dict:
+    return alone("leakage", tables.of(LEAKAGE_ROWS, distinct=2**22), LIMIT)
+
+
+PARTS = {
+    "plan": _plan,
+    "memory": _memory,
+    "few": _few,
+    "many": _many,
+    "rates": _rates,
+    "workers": _workers,
+    "sampled": _sampled,
+    "command": _command,
+    "leakage": _leakage,
+}
+
+
+def measured(parts: list[str], folder: Path) -> dict:
+    """Measure the named parts, save each with the load, and return all of them."""
+    try:
+        saved = read_figures("scale")
+    except FileNotFoundError:
+        saved = {}
+    for name in parts:
+        before = os.getloadavg()[0]
+        found = PARTS[name](Tables(folder))
+        saved[name] = found | {"load": [before, os.getloadavg()[0]]}
+        print(name, json.dumps(saved[name]), flush=True)
+        save_figures("scale", saved)
+    return saved
+
+
+def _figures(saved: dict) -> list[dict]:
+    """Return the rows of the tables, of the parts that were measured."""
     rows = []
 
-    def add(name: str, value: float, unit: str, target: str, note: str = "") -> None:
+    def add(part: str, what: str, key, unit: str, target: str, note: str = "") -> None:
+        if part not in saved:
+            return
+        found = saved[part]
+        load = "-".join(f"{load:.0f}" for load in sorted(found["load"]))
         rows.append(
-            {"name": name, "value": value, "unit": unit, "target": target, "note": note}
+            {
+                "name": what,
+                "value": float(key(found)),
+                "unit": unit,
+                "target": target,
+                "note": note.format_map(found)
+                + ("; " if note else "")
+                + f"load {load}",
+            }
         )
-        print(f"{name:<52} {value:10.4g} {unit:<8} {target}", flush=True)
 
-    wide = alone("plan_wide")
-    note = f"of the processor; {wide['seconds']:.2g} s by the clock"
-    add(f"plan, {WIDE_COLUMNS} raw columns", wide["cpu"], "s", "< 2 s", note)
-    found = alone("fit_in_memory", MEMORY_ROWS)
-    note = f"{MEMORY_ROWS} rows, 30 encoded columns"
     add(
-        "fit from memory, peak above the table",
-        found["bytes_per_row"],
+        "plan",
+        f"plan, {WIDE_COLUMNS:,} raw columns",
+        lambda f: f["cpu"],
+        "s",
+        "< 2 s",
+        "of the processor; {seconds:.2g} s by the clock",
+    )
+    add(
+        "memory",
+        f"fit from memory, {MEMORY_ROWS:,} rows, peak above the table",
+        lambda f: f["bytes_per_row"],
         "B/row",
         "< 100 B/row",
-        note,
     )
-    with tempfile.TemporaryDirectory() as folder:
-        small, large = (Path(folder) / name for name in ("s.parquet", "l.parquet"))
-        write(small, FEW_ROWS)
-        write(large, FILE_ROWS)
-        for path, n_rows in ((small, FEW_ROWS), (large, FILE_ROWS)):
-            found = alone("fit_from_file", str(path), LIMIT)
-            assert found["n_rows"] == n_rows
-            add(
-                f"fit from Parquet, {n_rows} rows, anonymous memory",
-                found["anonymous"] / 1e6,
-                "MB",
-                "< 600 MB",
-                f"RLIMIT_DATA {LIMIT // 10**6} MB; {STEPS} steps in all "
-                f"{found['seconds']:.3g} s",
-            )
-        found = alone("rates", str(small), folder)
-        assert found["map_bits"] == found["memory_bits"]
-        add("rate on the map / in memory", found["memory"] / found["map"], "", "> 0.9")
+    limit = f"under RLIMIT_DATA of {LIMIT // 10**6} MB"
+    for part, n_rows in (("few", FEW_ROWS), ("many", FILE_ROWS)):
         add(
-            "rate with cold pages / in memory",
-            found["memory"] / found["cold"],
-            "",
-            "> 0.25",
-            "first pass after the file left the page cache",
+            part,
+            f"fit from Parquet, {n_rows:,} rows, anonymous memory",
+            lambda f: f["anonymous"] / 1e6,
+            "MB",
+            "< 600 MB",
+            f"{limit}; {STEPS} steps, {{cpu:.3g}} s of the processor in all, "
+            "{seconds:.3g} s by the clock",
         )
-        add(
-            "encode and write tiles",
-            found["build_cpu"],
-            "us/row",
-            "< 1.3 us/row",
-            f"of the processor; {found['build']:.3g} us/row by the clock",
-        )
-        add("tiles", found["bytes_per_row"], "B/row", "")
-        found = alone("workers", str(large), folder)
-        assert found["same_bits"]
-        add(
-            "two workers against one",
-            found["step_1"] / found["step_2"],
-            "times",
-            "> 1.7",
-            f"{FILE_ROWS} rows, {found['step_1']:.3g} and {found['step_2']:.3g} s/step",
-        )
-        add("step after kill -9 of a worker", found["killed"], "s", "< 15 s, same bits")
+    add(
+        "command",
+        f"`corrdp train` from Parquet, {FILE_ROWS:,} rows, anonymous memory",
+        lambda f: f["anonymous"] / 1e6,
+        "MB",
+        "< 600 MB",
+        f"{limit}; {{n_steps}} steps, {{cpu:.3g}} s of the processor in all, "
+        "{seconds:.3g} s by the clock",
+    )
+    add(
+        "sampled",
+        f"fit on samples of 1 %, {FILE_ROWS:,} rows, anonymous memory",
+        lambda f: f["anonymous"] / 1e6,
+        "MB",
+        "< 600 MB",
+        f"{limit}; {STEPS} steps, {{cpu:.3g}} s of the processor in all",
+    )
+    add(
+        "rates",
+        "rate on the map / in memory",
+        lambda f: f["memory"] / f["map"],
+        "",
+        "> 0.9",
+    )
+    add(
+        "rates",
+        "rate with cold pages / in memory",
+        lambda f: f["memory"] / f["cold"],
+        "",
+        "> 0.25",
+        "first pass after the file left the page cache, {read:.2g} bytes read",
+    )
+    add(
+        "rates",
+        "encode and write tiles",
+        lambda f: f["build_cpu"],
+        "us/row",
+        "< 1.3 us/row",
+        "of the processor; {build:.3g} us/row by the clock",
+    )
+    add("rates", "tiles", lambda f: f["bytes_per_row"], "B/row", "")
+    add(
+        "workers",
+        f"two workers against one, {FILE_ROWS:,} rows",
+        lambda f: f["step_1"] / f["step_2"],
+        "times",
+        "> 1.7",
+        "{step_1:.3g} and {step_2:.3g} s/step",
+    )
+    add(
+        "workers",
+        "step in which a worker is killed",
+        lambda f: f["killed"],
+        "s",
+        "< 15 s, same bits",
+    )
+    add(
+        "leakage",
+        f"leakage from Parquet, {LEAKAGE_ROWS:,} rows, anonymous memory",
+        lambda f: f["anonymous"] / 1e6,
+        "MB",
+        "< 600 MB",
+        f"{limit}; {{cpu:.3g}} s of the processor, {{seconds:.3g}} s by the clock",
+    )
     return rows
 
 
+def render(saved: dict) -> str:
+    """Return the table of the page."""
+    return markdown_table(
+        ["", "measured", "wanted", "note"],
+        [
+            [r["name"], f"{r['value']:.3g} {r['unit']}".strip(), r["target"], r["note"]]
+            for r in _figures(saved)
+        ],
+    )
+
+
+def run() -> list[dict]:
+    """Measure everything and return the rows of the benchmark page."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _figures(measured(list(PARTS), Path(folder)))
+
+
 if __name__ == "__main__":
-    run()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
+    parser.add_argument("--files", type=Path)
+    parser.add_argument("--render", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.render:
+        figures = read_figures("scale")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            place = chosen.files or Path(folder)
+            figures = measured(chosen.parts or list(PARTS), place)
+    save_table("scale", render(figures))

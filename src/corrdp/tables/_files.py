@@ -257,7 +257,8 @@ def _parquet_batches(
     from pyarrow import parquet
 
     def batches() -> Iterator[Any]:
-        with parquet.ParquetFile(path) as file:
+        # Buffers that are read ahead are all kept until the last batch.
+        with parquet.ParquetFile(path, pre_buffer=False) as file:
             check_names(path, columns, file.schema_arrow.names)
             for batch in file.iter_batches(batch_rows, columns=columns):
                 table = pa.Table.from_batches([batch])

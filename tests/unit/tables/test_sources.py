@@ -1,5 +1,6 @@
 """Directories, datasets, readers, lazy frames and relations are read alike."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
@@ -175,3 +176,15 @@ def test_files_of_a_source(path):
     assert files_of(_dataset(path)) == [path / "whole.parquet"]
     assert files_of(_reader(path)) is None
     assert files_of(_memory(path)) is None
+
+
+def test_a_file_is_not_kept_in_memory_while_it_is_read(tmp_path):
+    numbers = pa.table({"x": np.random.default_rng(0).random(2**18)})
+    path = tmp_path / "table.parquet"
+    parquet.write_table(numbers, path, row_group_size=2**12)  # 64 groups, 2 MB
+    del numbers
+    before = pa.total_allocated_bytes()
+    most = 0
+    for _ in iter_batches(path, ["x"], number_columns=["x"], batch_rows=2**12):
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert 0 < most < path.stat().st_size / 4
