@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD, GaussianEvent, gaussian_mu
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, UnsupportedEventError
@@ -17,7 +18,7 @@ from corrdp.policy import (
     policy_blocks,
 )
 from corrdp.training._epochs import Schedule
-from corrdp.training._means import means_noise
+from corrdp.training._means import plan_means_noise
 
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03
@@ -69,7 +70,12 @@ class BudgetSplit:
     @cached_property
     def means_cost(self) -> Mapping[str, float]:
         """What the column means do cost each class."""
-        return means_noise(self.blocks, self)[1] if self.blocks else self.means_mu
+        return self.means_noise[1] if self.blocks else self.means_mu
+
+    @cached_property
+    def means_noise(self) -> tuple[FloatArray, dict[str, float]]:
+        """Noise on the column sums of the blocks, and what it costs each class."""
+        return plan_means_noise(self.blocks, self)
 
     @property
     def residual_mu(self) -> float:

@@ -153,6 +153,16 @@ def means_noise(
     A function of the policy and the budget: the cost of `release_means` is known, and
     can be charged, before a row is read (`docs/theory/allocation.md`).
     """
+    if tuple(blocks) == spending.blocks:
+        noise_scale, cost = spending.means_noise
+        return noise_scale, dict(cost)
+    return plan_means_noise(blocks, spending)
+
+
+def plan_means_noise(
+    blocks: Sequence[Block], spending: "BudgetSplit"
+) -> tuple[FloatArray, dict[str, float]]:
+    """Return `means_noise` from nothing; a split remembers that of its own blocks."""
     table = column_sum_sensitivity(blocks, spending.classes)
     if spending.means_share == 0:
         return np.zeros(len(blocks)), dict.fromkeys(table.class_names, 0.0)
@@ -164,5 +174,6 @@ def means_noise(
         sizes=table.sizes,
         weights=np.array([scale[block.start] ** 2 for block in blocks]),
     ).noise_scale
+    noise_scale.setflags(write=False)
     cost = step_mu(table.bounds, noise_scale)
     return noise_scale, dict(zip(table.classes, cost.tolist(), strict=True))
