@@ -8,10 +8,12 @@ import hashlib
 import os
 import pickle
 import signal
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from corrdp.engines import (
     HostedParts,
@@ -32,6 +34,7 @@ from descent_examples import example_plan, example_policy, example_rows
 from recorded_noise import RecordedGenerator
 
 MARKER = "M4RK3R"
+NAMED = r"a worker refused the column '(age|sex|city|rich)' \(PolicyError\)"
 
 
 @dataclass
@@ -139,6 +142,27 @@ def sampled_model(rows=None):
             model = descend_sampled_tiled(table, plan, budget, rng)
     drawn = [(name, numbers.tobytes()) for name, numbers in rng.taken()]
     return np.append(*model).tobytes(), drawn
+
+
+def poisoned_frame(frame, row):
+    """Return texts, and in one row a marker in every column."""
+    frame = frame.astype(str)
+    frame.iloc[row] = [f"{MARKER}-{name}" for name in frame.columns]
+    return frame
+
+
+def refused(work, kind, message):
+    """Return all that a refusal tells and holds; nothing is chained to it."""
+    with pytest.raises(kind, match=message) as caught:
+        work()
+    error, told = caught.value, []
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    for frame, _ in traceback.walk_tb(error.__traceback__):  # as a debugger shows it
+        if frame.f_globals["__name__"].startswith("corrdp"):
+            told.append(repr(frame.f_locals))
+    assert told
+    return "".join((*told, repr(error), str(error), str(vars(error))))
 
 
 def quote_a_row(part):

@@ -8,7 +8,12 @@ afterwards. No row is fetched, and no noise is drawn on a worker
 """
 
 from corrdp.engines._file_parts import EngineFiles, engine_files
-from corrdp.engines._kinds import hosted_parts, is_elsewhere, is_hosted
+from corrdp.engines._kinds import (
+    hosted_parts,
+    is_elsewhere,
+    is_hosted,
+    refuse_hosted,
+)
 from corrdp.engines._parts import (
     Answer,
     Engine,
@@ -46,4 +51,5 @@ __all__ = [
     "is_hosted",
     "made",
     "mark_of",
+    "refuse_hosted",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from corrdp.engines._file_parts import EngineFiles, FileEngine
 from corrdp.engines._parts import Engine, HostedParts, Maker, told_by_kind
 from corrdp.engines._sessions import paths_on
-from corrdp.exceptions import PolicyError
+from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.tables import is_source
 
 
@@ -18,6 +18,27 @@ def is_hosted(data: Any) -> bool:
 def is_elsewhere(data: Any) -> bool:
     """Return whether rows are not in memory: a source to read, or a hosted table."""
     return is_source(data) or is_hosted(data)
+
+
+def refuse_hosted(
+    data: Any, work: str, remedy: str = "Bring the rows to one machine."
+) -> None:
+    """Raise if an engine holds the rows, for work that needs them here.
+
+    Parameters
+    ----------
+    data : table
+        What was passed.
+    work : str
+        What was asked for, in the singular.
+    remedy : str
+        What to do instead.
+    """
+    if is_hosted(data):
+        raise CorrDPError(
+            f"{work} needs the rows in this process, and a {type(data).__name__} of "
+            f"{type(data).__module__.partition('.')[0]} stays where it is. {remedy}"
+        )
 
 
 def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> HostedParts:
@@ -56,8 +77,11 @@ def _kind(data: Any) -> str | None:
 
 
 def _names(data: Any) -> list[str]:
-    names = data.columns
-    return [str(name) for name in (names() if callable(names) else names)]
+    if _kind(data) == "ray.Dataset":
+        from corrdp.engines._ray import column_names
+
+        return column_names(data)
+    return [str(name) for name in data.columns]
 
 
 def _dask(data: Any, n_hosts: int | None) -> Engine:

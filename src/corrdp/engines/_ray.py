@@ -1,6 +1,8 @@
 """Ray hosts partitions in actors: a lost actor makes its blocks again."""
 
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from corrdp._validate import check_count
@@ -16,6 +18,24 @@ from corrdp.engines._parts import (
 )
 
 _RETRIES = 3
+
+
+@contextmanager
+def quiet_data() -> Iterator[None]:
+    """Silence Ray Data on the driver, which logs what functions of users raise."""
+    logger = logging.getLogger("ray.data")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def column_names(dataset: Any) -> list[str]:
+    """Return the names of the columns, for which a lazy dataset reads some rows."""
+    with quiet_data():
+        return list(dataset.columns())
 
 
 class BlockHost:
@@ -64,7 +84,8 @@ class RayEngine:
         """Bring the blocks into the object store, and actors to read them."""
         import ray
 
-        rows = self._dataset.select_columns(list(make.columns)).materialize()
+        with quiet_data():
+            rows = self._dataset.select_columns(list(make.columns)).materialize()
         # Owned here for as long as actors may have to read them again.
         self._blocks = rows.to_arrow_refs()
         wanted = self._n_hosts or int(ray.cluster_resources().get("CPU", 1))

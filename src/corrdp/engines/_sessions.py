@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from corrdp.engines._file_parts import PATH
+from corrdp.engines._spark import no_word_of_pandas
 from corrdp.exceptions import CorrDPError
 
 
@@ -81,6 +82,8 @@ def _ray(address: str | None) -> Callable[[], None]:
 
     if ray.is_initialized():
         return _nothing
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray.init(
         address=address,
         log_to_driver=False,
@@ -126,7 +129,8 @@ def _spark_paths(files: Sequence[str]) -> Any:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
-    paths = spark.createDataFrame([(path,) for path in files], f"{PATH} string")
+    with no_word_of_pandas():
+        paths = spark.createDataFrame([(path,) for path in files], f"{PATH} string")
     return paths.repartition(len(files))
 
 

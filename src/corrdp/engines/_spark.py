@@ -3,6 +3,7 @@
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -118,10 +119,16 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _mapped(frame: Any, function: Any, schema: str) -> Any:
+@contextmanager
+def no_word_of_pandas() -> Iterator[None]:
+    """Silence PySpark's warning: rows pass as Arrow, whichever pandas is beside."""
     with warnings.catch_warnings():
-        # Rows pass as Arrow batches, whichever pandas is installed beside.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        yield
+
+
+def _mapped(frame: Any, function: Any, schema: str) -> Any:
+    with no_word_of_pandas():
         return frame.mapInArrow(function, schema)
 
 

@@ -14,6 +14,7 @@ from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Certificate
+from corrdp.engines import refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._private import PrivateEstimator
@@ -81,6 +82,11 @@ class PrivateNetwork(PrivateEstimator):
         self.research = research
 
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
+        refuse_hosted(
+            X,
+            "a network",
+            "Networks on several processes: corrdp.torch.make_private.",
+        )
         train = _training()
         method = self._chosen_method(_METHODS)
         widths = tuple(

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from corrdp._json import decoding
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
-from corrdp.engines import is_elsewhere
+from corrdp.engines import is_elsewhere, refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
@@ -323,6 +323,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _checked_table(self, X: Any) -> Any:
         """Return a table to predict for, as the encoder takes it."""
         check_is_fitted(self, "policy_")
+        refuse_hosted(
+            X,
+            "a prediction",
+            "Predict partition by partition where they are: map_partitions, "
+            "map_batches, mapInArrow.",
+        )
         if not isinstance(self.policy, AllSensitive):
             return X
         with no_values_in_messages():

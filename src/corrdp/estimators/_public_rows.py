@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
+from corrdp.engines import refuse_hosted
 from corrdp.estimators._fitting import PrivateFit
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import (
@@ -53,6 +54,7 @@ class PublicRows:
                 "public_rows needs a Policy that declares the label. Pass one, or "
                 "leave public_rows out."
             )
+        refuse_hosted(table, "a start from public rows")
         name = policy.label.name
         names = getattr(table, "column_names", getattr(table, "columns", ()))
         if name not in list(names):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from corrdp._random import noise_generator
 from corrdp._validate import check_count
 from corrdp.certificate import Certificate
+from corrdp.engines import refuse_hosted
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._evaluation import LARGEST_LOSS, row_scores
 from corrdp.estimators._fitting import Charge
@@ -176,6 +177,11 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         ---------
         See the class (``docs/theory/selection.md``).
         """
+        refuse_hosted(
+            X,
+            "a search, which holds rows out by their numbers,",
+            "Fit one setting there, or bring the rows to one machine and search.",
+        )
         if is_source(X):
             raise CorrDPError(
                 "a search takes a table in memory, got a source of rows. Read it first."

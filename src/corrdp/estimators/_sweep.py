@@ -17,6 +17,7 @@ from corrdp._json import check_shape, decoding, digest, parse_json
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
+from corrdp.engines import refuse_hosted
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
@@ -160,6 +161,7 @@ def sweep(
             "a sweep trains many models on the same rows and scores them without "
             "noise (research=False). Pass research=True on data that may be disclosed."
         )
+    refuse_hosted(frame, "a sweep")
     check_count("seeds", seeds)
     estimator = _estimator(model, policy)
     policy = policy_read(policy, leakage)

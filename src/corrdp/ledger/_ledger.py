@@ -12,6 +12,7 @@ from typing import Any
 
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
+from corrdp.engines import refuse_hosted
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger import _store
 from corrdp.ledger._accounts import Account, Price, open_accounts, price_release
@@ -290,6 +291,11 @@ class Ledger:
             Hash only the columns it declares, and take the columns of a numpy array
             by its order.
         """
+        refuse_hosted(
+            table,
+            "a fingerprint, which reads them in order,",
+            "Charge without a table, or pass the files.",
+        )
         names: list[str] | None = None
         numbers: list[str] = []
         if policy is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from corrdp._random import noise_generator
 from corrdp._typing import IntArray
 from corrdp.accounting import PrivacyEvent
-from corrdp.engines import is_hosted
+from corrdp.engines import is_hosted, refuse_hosted
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, Receipt, require_recorded
@@ -145,6 +145,8 @@ def answer_plan(
     if is_hosted(table):
         if ledger is not None:
             refuse_ledger(table)
+        if plan.derived is not None:
+            refuse_hosted(table, "an evaluation of a model")
         table = HostedRows(table, plan.policy)
     size = n_places(plan.policy, public_size(table, plan.policy))
     if size != plan.n_rows:

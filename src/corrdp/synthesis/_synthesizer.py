@@ -10,6 +10,7 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration, Certificate
+from corrdp.engines import refuse_hosted
 from corrdp.estimators import read_model, write_model
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.leakage import policy_read, resolve_leakage
@@ -175,6 +176,7 @@ class Synthesizer:
         accept_new_data : bool
             Whether the ledger accepts a table other than that of earlier charges.
         """
+        refuse_hosted(table, "a synthesizer")
         declared = self._declared()
         declared.require_confirmed()
         columns = self._columns(declared)

@@ -10,7 +10,14 @@ import pandas as pd
 import pytest
 
 from corrdp.engines import Failed, HostedParts, is_hosted
-from corrdp.estimators import AdditiveClassifier, LinearRegression, _fitting
+from corrdp.estimators import (
+    AdditiveClassifier,
+    LinearRegression,
+    MLPClassifier,
+    PrivateSearchCV,
+    _fitting,
+    sweep,
+)
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.leakage import _hosted_counts as hosted_counts
 from corrdp.leakage import count_codes, estimate_leakage
@@ -26,6 +33,7 @@ from corrdp.policy import (
     PolicyEncoder,
 )
 from corrdp.queries import answer_queries
+from corrdp.synthesis import Synthesizer
 from corrdp.training import CONSTANT, HostedTable, tiled_part
 from engine_examples import HeldTable, HereEngine, bits, digest, register
 from linear_model_examples import (
@@ -234,6 +242,26 @@ class TestPoisonedRow:
         assert "the engine failed (RuntimeError)" in str(caught.value)
         assert self.MARKER not in self._told(caught, caplog, capfd)
 
+    def test_a_class_made_from_ours_is_none_of_ours(self, caplog, capfd):
+        class RayTaskError(CorrDPError):  # as Ray makes them
+            pass
+
+        def trouble(step, replies):
+            raise RayTaskError(f"a row: {TestPoisonedRow.MARKER}")
+
+        with pytest.raises(CorrDPError, match=r"failed \(RayTaskError\)") as caught:
+            _fitted(_held(trouble=trouble))
+        assert self.MARKER not in self._told(caught, caplog, capfd)
+
+    def test_names_of_a_lazy_table_are_told_by_kind(self, monkeypatch, caplog, capfd):
+        def fail(self):
+            raise RuntimeError(f"a row: {TestPoisonedRow.MARKER}")
+
+        monkeypatch.setattr(HeldTable, "columns", property(fail))
+        with pytest.raises(CorrDPError, match=r"failed \(RuntimeError\)") as caught:
+            _fitted(_held())
+        assert self.MARKER not in self._told(caught, caplog, capfd)
+
 
 def _binned():
     age, *others = example_policy().features
@@ -299,6 +327,46 @@ def test_curves_labels_and_columns_are_refused_by_name():
         _fitted(_held(frame=FRAME.drop(columns="city")))
     with pytest.raises(CorrDPError, match="the table has no rows"):
         _fitted(_held((0, 0, 0)))
+
+
+def _fingerprint(rows, directory):
+    ledger = Ledger.create(
+        directory / "l.ledger", example_policy(), budget=Budget(epsilon=1, delta=1e-6)
+    )
+    return ledger.fingerprint(rows)
+
+
+def _searched(rows, _):
+    search = PrivateSearchCV(model_of(), {"n_steps": [3, 5]}, epsilon=1.0, delta=1e-6)
+    return search.fit(rows)
+
+
+def _swept(rows, _):
+    options = {"epsilons": [1], "delta": 1e-6, "research": True}
+    return sweep(rows, policy=example_policy(), **options)
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        (_searched, "a search, .* Fit one setting there"),
+        (lambda rows, _: _of(MLPClassifier).fit(rows), "a network .*make_private"),
+        (lambda rows, _: _of(Synthesizer).fit(rows), "a synthesizer .* Bring the rows"),
+        (lambda rows, _: _fitted(FRAME).predict(rows), "a prediction .* partition by"),
+        (lambda rows, _: model_of().fit(FRAME, public_rows=rows), "a start from"),
+        (_swept, "a sweep"),
+        (_fingerprint, "a fingerprint, .* or pass the files"),
+    ],
+    ids=["search", "network", "synthesis", "predict", "public", "sweep", "ledger"],
+)
+def test_what_engines_cannot_do_says_what_to_do_instead(work, told, tmp_path):
+    with pytest.raises(CorrDPError, match=told) as caught:
+        work(_held(), tmp_path)
+    assert "a HeldTable of engine_examples stays where it is" in str(caught.value)
+
+
+def _of(kind):
+    return kind(example_policy(), epsilon=1.0, delta=1e-6)
 
 
 def test_research_counts_clipped_rows_in_parts():

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from corrdp.estimators import _fitting
-from corrdp.exceptions import PolicyError
+from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import NumberDomain
 from corrdp.ray import (
     LinearRegression,
@@ -20,7 +20,16 @@ from corrdp.ray import (
 )
 from descent_examples import example_frame as sampled_frame
 from engine_commands import commands_agree
-from engine_examples import MARKER, bits, deadly_steps, sampled_model
+from engine_examples import (
+    MARKER,
+    NAMED,
+    bits,
+    deadly_steps,
+    poisoned_frame,
+    quote_a_row,
+    refused,
+    sampled_model,
+)
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -124,15 +133,11 @@ def test_numbers_leakage_and_queries():
 
 
 def test_a_poisoned_row_stays_on_its_worker(capfd, caplog):
-    frame = FRAME.assign(city=np.where(np.arange(len(FRAME)) == 900, MARKER, "x"))
-    frame = frame.assign(sex=np.where(frame.city == MARKER, MARKER, frame.sex))
-    with pytest.raises(PolicyError) as caught:
-        _fitted(_dataset(frame), n_jobs=1)
-    assert "a worker refused the column 'sex'" in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
-    told = "".join((repr(caught.value), caplog.text, *capfd.readouterr()))
-    assert MARKER not in told
+    rows = _dataset(poisoned_frame(FRAME, 900))
+    quoting = _dataset(FRAME).map_batches(quote_a_row, batch_format="pyarrow")
+    told = refused(lambda: _fitted(rows, n_jobs=1), PolicyError, NAMED)
+    told += refused(lambda: _fitted(quoting), CorrDPError, "the engine failed")
+    assert MARKER not in told + caplog.text + "".join(capfd.readouterr())
 
 
 def test_commands_give_files_to_the_engine(tmp_path, monkeypatch):
