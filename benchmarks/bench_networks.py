@@ -25,7 +25,7 @@ from corrdp.torch import make_private
 BATCH = 1024
 UNITS = (31, 64, 2)
 _STEPS = 2000
-_PROCESSES = 5
+_PROCESSES = 3
 
 
 def run() -> list[dict[str, Any]]:
