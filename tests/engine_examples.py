@@ -9,7 +9,7 @@ import os
 import pickle
 import signal
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +21,25 @@ from corrdp.engines import (
     answered,
     asked_at,
     hosted_parts,
+    is_hosted,
     made,
 )
 from corrdp.estimators._hosted import PartTiler
+from corrdp.leakage import count_codes
+from corrdp.leakage._coding import iter_codes
+from corrdp.leakage._hosted_counts import hosted_counts
+from corrdp.leakage._targets import count_layout, leakage_targets
+from corrdp.policy import NumberDomain, PolicyEncoder
 from corrdp.training import (
     HostedTable,
     SampledBudget,
     descend_sampled,
     descend_sampled_tiled,
 )
+from corrdp.training._hosted import CodeSums
+from corrdp.training._means import add_exact, exact_sums
 from descent_examples import example_plan, example_policy, example_rows
+from linear_model_examples import example_policy as people_policy
 from recorded_noise import RecordedGenerator
 
 MARKER = "M4RK3R"
@@ -163,6 +172,34 @@ def refused(work, kind, message):
             told.append(repr(frame.f_locals))
     assert told
     return "".join((*told, repr(error), str(error), str(vars(error))))
+
+
+SUMS_DIGEST = "1e65b403470519e2"
+
+
+def sums_digest(rows):
+    """Return one hash of the exact counts and sums of codes of a table, wherever it is.
+
+    `SUMS_DIGEST` is that of 1500 rows of `linear_model_examples`.
+    """
+    policy = binned_policy()
+    layout = count_layout(policy, leakage_targets(policy))
+    if is_hosted(rows):
+        counts = hosted_counts(rows, policy, layout)
+        with hosted_parts(rows, PartTiler(policy, compiled=False, key=b"k")) as parts:
+            sums = [answer[0] for answer in parts.ask(CodeSums())]
+    else:
+        counts = count_codes(iter_codes(rows, policy, layout.features), layout)
+        sums = [exact_sums(PolicyEncoder(policy).transform(rows))]
+    held = f"{digest(counts)} {add_exact(sums).tolist()}"
+    return hashlib.sha256(held.encode()).hexdigest()[:16]
+
+
+def binned_policy():
+    """Return the policy of `linear_model_examples`, with bins for its number."""
+    age, *others = people_policy().features
+    binned = replace(age, domain=NumberDomain(0, 100, bins=8))
+    return replace(people_policy(), features=(binned, *others))
 
 
 def quote_a_row(part):

@@ -35,7 +35,15 @@ from corrdp.policy import (
 from corrdp.queries import answer_queries
 from corrdp.synthesis import Synthesizer
 from corrdp.training import CONSTANT, HostedTable, tiled_part
-from engine_examples import HeldTable, HereEngine, bits, digest, register
+from engine_examples import (
+    SUMS_DIGEST,
+    HeldTable,
+    HereEngine,
+    bits,
+    digest,
+    register,
+    sums_digest,
+)
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -277,6 +285,8 @@ def test_counts_of_parts_are_those_of_the_table():
     whole = count_codes(iter_codes(FRAME, policy, layout.features), layout)
     held = hosted_counts.hosted_counts(_held(), policy, layout)
     assert digest(held) == digest(whole)
+    for rows in (FRAME, _held(), _held((0, 700, 1500), FRAME[::-1])):
+        assert sums_digest(rows) == SUMS_DIGEST
     options = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0, "research": True}
     tables = [
         estimate_leakage(rows, policy, **options).to_dict() for rows in (FRAME, _held())

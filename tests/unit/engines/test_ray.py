@@ -23,12 +23,14 @@ from engine_commands import commands_agree
 from engine_examples import (
     MARKER,
     NAMED,
+    SUMS_DIGEST,
     bits,
     deadly_steps,
     poisoned_frame,
     quote_a_row,
     refused,
     sampled_model,
+    sums_digest,
 )
 from linear_model_examples import (
     example_frame,
@@ -130,6 +132,7 @@ def test_numbers_leakage_and_queries():
         for rows in sources
     ]
     assert answers[0] == answers[1]
+    assert sums_digest(_dataset(FRAME)) == SUMS_DIGEST
 
 
 def test_a_poisoned_row_stays_on_its_worker(capfd, caplog):

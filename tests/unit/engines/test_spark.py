@@ -24,11 +24,13 @@ from engine_commands import commands_agree
 from engine_examples import (
     MARKER,
     NAMED,
+    SUMS_DIGEST,
     bits,
     deadly_steps,
     poisoned_frame,
     refused,
     sampled_model,
+    sums_digest,
 )
 from linear_model_examples import (
     example_frame,
@@ -178,6 +180,7 @@ def test_numbers_leakage_and_queries(spark):
     assert answers[0] == answers[1]
     with pytest.raises(CorrDPError, match="the table has no rows"):
         _fitted(sources[1].limit(0))
+    assert sums_digest(spark_frame(spark, FRAME, 3)) == SUMS_DIGEST
 
 
 def test_a_poisoned_row_stays_on_its_worker(spark, home, capfd, caplog):
