@@ -1,5 +1,6 @@
 """Small trainings for audits of the loop, and bugs planted into the code that runs."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -91,11 +92,19 @@ def influence_bound_doubled(monkeypatch):
     def planted(self, layout, like):
         honest(self, layout, like)
         self._influence = 2.0 * self._influence
+        self._bounds = 2.0 * self._bounds  # of the compiled pass
 
     monkeypatch.setattr(InputWeightClipper, "__init__", planted)
 
 
 def influence_not_clipped(monkeypatch):
+    honest = InputWeightClipper.__init__
+
+    def planted(self, layout, like):
+        honest(self, layout, like)
+        self._bounds = self._bounds + math.inf  # of the compiled pass
+
+    monkeypatch.setattr(InputWeightClipper, "__init__", planted)
     monkeypatch.setattr(
         InputWeightClipper, "_within_influence", lambda self, norms: 1 + 0 * norms
     )

@@ -3,7 +3,6 @@
 import math
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,7 +56,7 @@ class InputWeightClipper:
         self._least_square = least_norm(like.dtype, len(columns)) ** 2
         self._limit = math.sqrt(torch.finfo(like.dtype).max) / 8  # of squared norms
         self._runs = column_runs(layout.column_groups)
-        self._bounds = np.array([group.influence_bound for group in groups])
+        self._bounds = self._influence.double().cpu().numpy().ravel()
 
     def write_sum(
         self,
