@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import norm
 
 from corrdp.leakage import estimate_leakage
-from corrdp.leakage.release import _noisy
+from corrdp.leakage.release import _noise
 from corrdp.mechanisms import answer_queries
 from corrdp.mechanisms.noise import Movement, plan_vector
 from corrdp.policy import (
@@ -73,13 +73,13 @@ def rows():
 def recorded_release(rows, policy, monkeypatch, seed):
     """Run a release and return what left it, table by table, in order."""
     left = []
-    release = _noisy.noisy_leakage
+    release = _noise.noisy_leakage
 
     def recording(cells, sizes, words, **options):
         left.append((cells, sizes))
         return release(cells, sizes, words, **options)
 
-    monkeypatch.setattr(_noisy, "noisy_leakage", recording)
+    monkeypatch.setattr(_noise, "noisy_leakage", recording)
     table = estimate_leakage(
         rows, policy, epsilon=0.5, delta=1e-6, join_levels=False, random_state=seed
     )
@@ -95,7 +95,7 @@ def exact_table(rows, name):
     return table.fillna(0).to_numpy()
 
 
-def test_leakage_noisys_have_the_noise_of_their_certificate(rows, monkeypatch):
+def test_leakage_tables_have_the_noise_of_their_certificate(rows, monkeypatch):
     policy = wide_policy()
     cell_noise, size_noise, by_table = [], [], []
     for seed in range(16):
