@@ -29,8 +29,8 @@ from corrdp.policy import NumberDomain
 from corrdp.training import standardizing_scale
 
 N_SEEDS = 3
-STEP_SIZES = (0.001, 0.01, 0.05, 0.2)
-NORMS = (0.3, 1.0)
+STEP_SIZES = (0.002, 0.01, 0.05, 0.2)
+NORMS = (1.0, 3.0)
 N_STEPS = 100
 
 
