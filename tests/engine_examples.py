@@ -104,19 +104,25 @@ class Deadly:
 
     question: object
     path: Path
+    generations: int = 0  # whose process dies: its own, or that of an ancestor
 
     def at(self, place):
-        return Deadly(asked_at(place, self.question), self.path)
+        return Deadly(asked_at(place, self.question), self.path, self.generations)
 
     def answer(self, part):
         try:
             self.path.touch(exist_ok=False)
         except FileExistsError:
             return self.question.answer(part)
-        os.kill(os.getpid(), signal.SIGKILL)
+        victim = os.getpid()
+        for _ in range(self.generations):
+            status = Path(f"/proc/{victim}/stat").read_text()
+            victim = int(status.rpartition(")")[2].split()[1])
+        os.kill(victim, signal.SIGKILL)
+        raise OSError("an ancestor is dead, and nobody hears this")
 
 
-def deadly_steps(monkeypatch, directory, steps):
+def deadly_steps(monkeypatch, directory, steps, generations=0):
     """Let a worker die in the given questions, counted from 1; return what died."""
     ask = HostedParts.ask
     asked = [0]
@@ -124,7 +130,8 @@ def deadly_steps(monkeypatch, directory, steps):
     def deadly(self, question):
         asked[0] += 1
         if asked[0] in steps:
-            question = Deadly(question, Path(directory) / f"died-{asked[0]}")
+            path = Path(directory) / f"died-{asked[0]}"
+            question = Deadly(question, path, generations)
         return ask(self, question)
 
     monkeypatch.setattr(HostedParts, "ask", deadly)

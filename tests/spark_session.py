@@ -14,7 +14,7 @@ from engine_examples import MARKER
 LOG = "spark.log"
 
 
-def spark_session(directory):
+def spark_session(directory, master="local[2,4]"):
     """Start Spark on this machine; a task may fail three times before a job does."""
     from pyspark.sql import SparkSession
 
@@ -31,14 +31,17 @@ def spark_session(directory):
         "spark.driver.extraJavaOptions": f"{java} -Dderby.system.home={directory}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "512m",
+        "spark.executor.extraJavaOptions": java,
+        "spark.executor.memory": "512m",
         "spark.local.dir": str(directory),
         "spark.python.daemon.module": "spark_daemon",
+        "spark.shuffle.io.retryWait": "1s",  # three times, for files that are gone
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    builder = SparkSession.builder.master("local[2,4]").appName("tests")
+    builder = SparkSession.builder.master(master).appName("tests")
     for name, value in options.items():
         builder = builder.config(name, value)
     # Java prints where this process does when it starts.
