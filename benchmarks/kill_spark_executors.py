@@ -1,6 +1,6 @@
 """By hand: executors of Spark die at the first, a middle and the last step.
 
-``python tests/tools/spark_executors.py`` starts three processes of Java and takes a
+``python benchmarks/kill_spark_executors.py`` starts three processes of Java and takes a
 minute or two, so it is no part of the suite, which kills Python workers and drops what
 executors keep. Needs the extra spark, Java 17 and Linux.
 """
@@ -64,5 +64,5 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     main()
