@@ -47,7 +47,7 @@ def main():
     from linear_model_examples import example_frame
     from spark_session import spark_frame, spark_session
 
-    _choice._kernel = _plain  # that of the workers
+    _choice._kernel = _plain  # noqa: SLF001 (that of the workers)
     frame, steps = example_frame(20_000), (3, 5, 2 + STEPS)
     expected, _ = fitted(frame)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
