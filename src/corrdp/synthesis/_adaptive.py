@@ -87,6 +87,15 @@ def candidate_regions(
     return [r for r in (*pairs, *triples) if n_cells(r, sizes) <= largest]
 
 
+def guarded_columns(
+    changed: Mapping[str, frozenset[int]], limits: Mapping[str, float]
+) -> frozenset[int]:
+    """Return the columns of classes whose budget is near the least."""
+    least = min(limits.values())
+    near = [name for name, limit in limits.items() if limit <= NEAR_THE_LEAST * least]
+    return frozenset[int]().union(*(changed[name] for name in near))
+
+
 def plan_streams(
     candidates: Sequence[Region],
     *,
@@ -112,13 +121,9 @@ def plan_streams(
     No promised class is charged more than its limit, checked in rational arithmetic
     (`docs/theory/synthesis.md`, Theorem 3).
     """
-    least = min(limits.values())
-    guarded_columns: set[int] = set()
-    for name, limit in limits.items():
-        if limit <= NEAR_THE_LEAST * least:
-            guarded_columns |= changed[name]
-    guarded = [r for r in candidates if guarded_columns.intersection(r)]
-    opened = [r for r in candidates if not guarded_columns.intersection(r)]
+    dear = guarded_columns(changed, limits)
+    guarded = [r for r in candidates if dear.intersection(r)]
+    opened = [r for r in candidates if not dear.intersection(r)]
     streams = []
     reserved = 0.0  # for the guarded stream, by every class
     for regions in (guarded, opened):

@@ -26,6 +26,7 @@ from corrdp.policy import (
 from corrdp.synthesis._adaptive import (
     Stream,
     candidate_regions,
+    guarded_columns,
     plan_streams,
     stream_limits,
 )
@@ -154,8 +155,10 @@ def plan_synthesis(
 ) -> SynthesisPlan:
     """Split the budget of every class over the stages, from public numbers alone.
 
-    ``auto`` screens all pairs where their noise lets the plan see them, and chooses
-    adaptively where it does not: decided by the noise that screening would have.
+    ``auto`` screens all pairs where their noise lets it see them, and chooses
+    adaptively where it does not: decided by the noise that screening would have. If
+    most pairs cost little it screens in any case: rounds are dealt evenly to tables
+    that cost much and tables that cost little, which serves neither well then.
 
     Guarantee
     ---------
@@ -191,7 +194,10 @@ def plan_synthesis(
             most_noise=MOST_NOISE,
         )
         noise = mean_noise(second, columns.sizes, n_pairs=len(pairs), n_rows=n_rows)
-        if selection == Selection.AUTO and noise > SCREENABLE_NOISE:
+        dear = guarded_columns(changed, allowed)
+        n_dear = sum(bool(dear.intersection(pair)) for pair in pairs)
+        mostly_dear = n_dear > len(pairs) / 2
+        if selection == Selection.AUTO and mostly_dear and noise > SCREENABLE_NOISE:
             selection = Selection.ADAPTIVE
     if selection == Selection.ADAPTIVE:
         free = [r for r in pairs if not changed[WHOLE_RECORD].intersection(r)]
