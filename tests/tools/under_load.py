@@ -54,17 +54,30 @@ def busy_loops(count: int = N_LOOPS) -> Iterator[None]:
             loop.wait()
 
 
-def run(tests: tuple[str, ...], repeats: int, versions: str | None = None) -> list[int]:
-    """Return the exit code of each repetition."""
+def run(
+    tests: tuple[str, ...], repeats: int, versions: str | None = None
+) -> Iterator[int]:
+    """Yield the exit code of each repetition."""
     command = [sys.executable, "-m", "pytest", "-q"]
     if versions is not None:
         command = [sys.executable, str(TRY_VERSIONS), versions]
     command += ["-n", str(N_WORKERS), *tests]
-    codes = []
     with busy_loops():
         for _ in range(repeats):
-            codes.append(subprocess.run(command, cwd=ROOT).returncode)
-    return codes
+            yield subprocess.run(command, cwd=ROOT).returncode
+
+
+def save(name: str, codes: list[int], tests: tuple[str, ...]) -> None:
+    """Write how many repetitions there were so far, and how many passed."""
+    saved = json.loads(SAVED.read_text("utf-8")) if SAVED.is_file() else {}
+    saved[name] = {
+        "busy_loops": N_LOOPS,
+        "repetitions": len(codes),
+        "passed": codes.count(0),
+        "workers": N_WORKERS,
+        "tests": list(tests),
+    }
+    SAVED.write_text(json.dumps(saved, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 def main() -> int:
@@ -75,16 +88,10 @@ def main() -> int:
     chosen = parser.parse_args()
     name = "every test" if chosen.all else "tests that measured time"
     tests = () if chosen.all else MEASURED_TIME
-    codes = run(tests, 1 if chosen.all else N_REPEATS, chosen.versions)
-    saved = json.loads(SAVED.read_text("utf-8")) if SAVED.is_file() else {}
-    saved[name] = {
-        "busy_loops": N_LOOPS,
-        "repetitions": len(codes),
-        "passed": codes.count(0),
-        "workers": N_WORKERS,
-        "tests": list(tests),
-    }
-    SAVED.write_text(json.dumps(saved, indent=1, sort_keys=True) + "\n", "utf-8")
+    codes: list[int] = []
+    for code in run(tests, 1 if chosen.all else N_REPEATS, chosen.versions):
+        codes.append(code)
+        save(name, codes, tests)
     return int(any(codes))
 
 
