@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def verdicts(house):
         capture_output=True,
         text=True,
     )
-    lines = done.stdout.splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout).splitlines()  # colors
     found = {
         name: line.removeprefix(name).split()[0]
         for name in NAMES

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from scipy.integrate import trapezoid
 from scipy.special import log_ndtr
 
 from corrdp.accounting import (
@@ -45,11 +46,11 @@ def hockey_stick(present, replaced, *, rate, epsilon):
     log_base = -(GRID**2) / 2 - 0.5 * math.log(2 * math.pi)
     if across < 1e-9:
         values = np.exp(log_base + log_for) - np.exp(log_base + log_against)
-        return float(np.trapezoid(np.maximum(values, 0.0), GRID))
+        return float(trapezoid(np.maximum(values, 0.0), GRID))
     threshold = (log_against - log_for) / across + across / 2
     values = np.exp(log_base + log_for + log_ndtr(across - threshold))
     values -= np.exp(log_base + log_against + log_ndtr(-threshold))
-    return float(np.trapezoid(values, GRID))
+    return float(trapezoid(values, GRID))
 
 
 def excess(formula, present, replaced, *, rate, epsilon):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
+from scipy.integrate import quad, trapezoid
 
 from corrdp.accounting import (
     ApproximateEvent,
@@ -134,7 +134,7 @@ def test_a_fixed_batch_of_one_in_two_attains_the_bound():
     present = 0.5 * (density(-contribution) + density(contribution))
     replaced = 0.5 * (density(-contribution) + density(contribution - change))
     gap = np.maximum(present - math.exp(epsilon) * replaced, 0.0)
-    exact = float(np.trapezoid(gap, grid))
+    exact = float(trapezoid(gap, grid))
     step = {"rate": 0.5, "change": change}
     assert sampled_delta(
         epsilon, contribution=2 * contribution, **step

@@ -7,6 +7,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from scipy.special import ndtr
 
 from corrdp.accounting import (
@@ -127,10 +128,10 @@ def test_gaussian_scores_stay_within_the_price_and_come_near_it(mu, best_is_high
 
         def excess_at(epsilon, p=p, q=q):
             gap = np.maximum(np.exp(p) - np.exp(epsilon + q), 0)
-            return np.trapezoid(gap, GRID)
+            return trapezoid(gap, GRID)
 
         for order in ORDERS:
-            moment = np.trapezoid(np.exp(order * p + (1 - order) * q), GRID)
+            moment = trapezoid(np.exp(order * p + (1 - order) * q), GRID)
             assert math.log(moment) / (order - 1) <= renyi_divergence(event, order)
         assert excess_at(epsilon) <= 1e-5
         tried = np.linspace(0, epsilon, 50)
@@ -172,7 +173,7 @@ def test_profile_is_the_integral_over_the_best_lines(mu):
     density = np.exp(-(w**2) / 2) / math.sqrt(2 * math.pi)
     for epsilon in (0.5 * mu, 3 * mu, 8 * mu):
         lines = ratio[:, None] * weight - math.exp(epsilon) * other
-        expected = np.trapezoid(density * np.maximum(lines.max(axis=1), 0), w)
+        expected = trapezoid(density * np.maximum(lines.max(axis=1), 0), w)
         found = math.exp(selected_log_delta(np.array([epsilon]), mu, 20.0)[0])
         assert expected * (1 - 1e-4) <= found <= expected * 1.05
 
