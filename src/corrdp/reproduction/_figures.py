@@ -129,7 +129,7 @@ def _draw_panel(
     ticks = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
     panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     panel.set_xlim(0.042, 12)
-    panel.tick_params(axis="x", which="minor", bottom=False)
+    panel.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     panel.set_xlabel("nominal epsilon" if calibration == "theorem" else "epsilon")
     panel.set_title(_TITLES[calibration], fontsize=9)
 
