@@ -160,6 +160,15 @@ def test_another_policy_is_another_command(session, monkeypatch):
     assert first == again
 
 
+def test_the_same_words_about_another_policy_are_another_job(tmp_path, monkeypatch):
+    finishing(monkeypatch)
+    jobs, words = Jobs(tmp_path), ("train", "--out", "model")
+    first, again = (jobs.start(words, "Train", about="a")[0] for _ in range(2))
+    assert first == again
+    assert not jobs.finished(words, "b")
+    assert jobs.start(words, "Train", about="b")[0] != first
+
+
 def finishing(monkeypatch):
     """Let commands end well at once, without running anything."""
 
