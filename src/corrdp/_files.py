@@ -76,9 +76,12 @@ def require_room(path: Path) -> None:
             f"there is a file {str(path)!r} already, which may have cost budget. "
             "Choose another --out."
         )
+    made = [folder for folder in path.parents if not folder.exists()]
     trial = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     write_text(trial, "")
     trial.unlink()
+    for folder in made:  # what is refused later leaves nothing behind
+        folder.rmdir()
 
 
 def cannot_write(path: Path, error: OSError) -> CorrDPError:

@@ -296,3 +296,19 @@ def test_what_is_paid_for_is_neither_replaced_nor_lost(command, out, folder, tmp
     assert "another --out" in result.stderr
     assert (tmp_path / "kept.json").read_text() == "paid"
     assert not ledger.exists()
+
+
+def test_a_question_that_is_refused_leaves_no_directory(folder, tmp_path):
+    result = run(
+        *("query", folder / "data.csv", "--policy", folder / "policy.toml"),
+        *(
+            "--ask",
+            "mean(shoe)",
+            "--epsilon",
+            1,
+            "--out",
+            tmp_path / "a" / "b" / "page",
+        ),
+    )
+    assert result.code == 3
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -138,6 +138,12 @@ def query(
     )
     if out is not None:
         require_room(out)
+    wishes: dict[str, Any] = {
+        "leakage": known,
+        "kind": None if noise is NoiseChoice.AUTO else noise.value,
+        "variant": variant.value,
+        "quantiles": quantiles.value,
+    }
     with working("Answering"), rows_for(engine, address, data, rules) as rows:
         if engine is not None:  # no ledger, and rows are counted once
             result = answer_queries(
@@ -146,12 +152,9 @@ def query(
                 questions or [],
                 epsilon=epsilon,
                 delta=delta,
-                leakage=known,
-                kind=None if noise is NoiseChoice.AUTO else noise.value,
-                variant=variant.value,
-                quantiles=quantiles.value,
                 failure_probability=failure_probability,
                 random_state=seed,
+                **wishes,
             )
         else:
             rows = read_declared(data, rules)
@@ -160,10 +163,7 @@ def query(
                 questions or [],
                 budget=Budget(epsilon=epsilon, delta=delta),
                 n_rows=public_size(rows, rules),
-                leakage=known,
-                kind=None if noise is NoiseChoice.AUTO else noise.value,
-                variant=variant.value,
-                quantiles=quantiles.value,
+                **wishes,
             )
             result = paid_answers(
                 rows,

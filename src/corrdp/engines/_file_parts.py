@@ -101,9 +101,13 @@ class FileMaker:
         import pyarrow as pa
 
         paths = nw.from_native(table, eager_only=True)[PATH].to_list()
-        held = [_no_rows(self.make.columns, self.number_columns)]
+        columns = list(self.make.columns)
+        numbers = [name for name in self.number_columns if name in columns]
+        held = [_no_rows(columns, numbers)]
         for path in paths:
-            held += _batches(path, list(self.make.columns), self.number_columns)
+            held += iter_batches(
+                path, columns, number_columns=numbers, may_be_empty=True
+            )
         return self.make(pa.concat_tables(held, promote_options="permissive"))
 
 
@@ -127,20 +131,6 @@ class FileEngine:
     def start(self, make: Maker) -> int:
         """Make every partition where it is; return how many there are."""
         return self._engine.start(FileMaker(make, self._number_columns))
-
-
-def _batches(
-    path: str, columns: Sequence[str], number_columns: Sequence[str]
-) -> list[Any]:
-    """Return a file as tables; none of a file without rows, which others may have."""
-    numbers = [name for name in number_columns if name in columns]
-    held: list[Any] = []
-    try:
-        held.extend(iter_batches(path, columns, number_columns=numbers))
-    except CorrDPError as error:
-        if "has no rows" not in str(error):
-            raise
-    return held
 
 
 def _no_rows(columns: Sequence[str], number_columns: Sequence[str]) -> Any:

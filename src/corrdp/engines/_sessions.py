@@ -63,7 +63,10 @@ def _dask(address: str | None) -> Callable[[], None]:
     try:
         get_client()
     except ValueError:
-        cluster = LocalCluster(dashboard_address=None, silence_logs=logging.CRITICAL)
+        # None would be port 8787, which another run may hold, for all the network.
+        cluster = LocalCluster(
+            dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+        )
         return _ended(Client(cluster), cluster)
     return _nothing
 

@@ -76,6 +76,7 @@ def iter_batches(
     *,
     number_columns: Sequence[str],
     batch_rows: int = BATCH_ROWS,
+    may_be_empty: bool = False,
 ) -> Iterator[Any]:
     """Yield a file as pyarrow tables of texts and floats, `batch_rows` rows at most.
 
@@ -96,6 +97,8 @@ def iter_batches(
         file (null, NaN) is null there, the texts ``NA`` and ``""`` are texts.
     batch_rows : int
         Largest number of rows held at a time (CSV: a block of text).
+    may_be_empty : bool
+        Whether a file without rows is read, as one of several may be.
 
     Raises
     ------
@@ -123,7 +126,7 @@ def iter_batches(
         yield batch
     if is_foreign_source(path):
         path = type(path).__name__
-    if n_rows == 0:
+    if n_rows == 0 and not may_be_empty:
         raise CorrDPError(f"{str(path)!r} has no rows. Pass a table with at least one.")
 
 
