@@ -28,7 +28,11 @@ def text_column(column: Any) -> Any:
 
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return column
+        return (
+            column
+            if _is_unicode(column)
+            else _by_distinct(column, text_of_cell, pa.string())
+        )
     if pa.types.is_dictionary(kind):
         return text_column(column.cast(kind.value_type))
     exact = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
@@ -54,6 +58,28 @@ def number_column(column: Any) -> Any:
     if exact or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
         return pc.cast(column, pa.float64(), safe=False)
     return _by_distinct(column, _number_or_none, pa.float64())
+
+
+def python_cells(array: Any) -> list[Any]:
+    """Return the cells of a pyarrow array as Python objects, None where missing.
+
+    Arrow converts all cells or none. Where it refuses, cells are converted one by one:
+    bytes that are no Unicode are replaced, and what Python cannot hold, such as a day
+    after the year 9999, has no text.
+    """
+    try:
+        return list(array.to_pylist())
+    except Exception:  # whatever it says may quote a cell
+        return [_python_cell(cell) for cell in array]
+
+
+def _python_cell(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return cell.as_buffer().to_pybytes().decode("utf-8", "replace")
+    except Exception:
+        return NO_TEXT
 
 
 def text_of_cell(value: Any) -> str | None:
@@ -104,7 +130,7 @@ def _floats_of_text(chunk: Any) -> FloatArray:
     floats = _as_nan(pc.cast(pc.if_else(plain, chunk, nothing), pa.float64())).copy()
     odd = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
     encoded = chunk.take(pa.array(odd)).dictionary_encode()
-    spelled = [number_of(text) for text in encoded.dictionary.to_pylist()]
+    spelled = [number_of(text) for text in python_cells(encoded.dictionary)]
     places = encoded.indices.fill_null(len(spelled)).to_numpy()
     floats[odd] = np.asarray([*spelled, np.nan])[places]
     return floats
@@ -128,11 +154,22 @@ def _by_distinct(column: Any, convert: Callable[[Any], Any], kind: Any) -> Any:
         try:
             encoded = chunk.dictionary_encode()
         except (pa.ArrowInvalid, NotImplementedError):  # lists and structures
-            return pa.array([convert(value) for value in chunk.to_pylist()], kind)
-        values = [convert(value) for value in encoded.dictionary.to_pylist()]
+            return pa.array([convert(value) for value in python_cells(chunk)], kind)
+        values = [convert(value) for value in python_cells(encoded.dictionary)]
         return pa.array(values, kind).take(encoded.indices)
 
     return pa.chunked_array([converted(chunk) for chunk in column.chunks], kind)
+
+
+def _is_unicode(column: Any) -> bool:
+    """Return whether all texts are: files may hold others, and Arrow passes them on."""
+    import pyarrow as pa
+
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def texts_and_numbers(table: Any, number_columns: Sequence[str]) -> Any:

@@ -9,7 +9,7 @@ import datetime
 import math
 import re
 from contextlib import suppress
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from numbers import Integral, Real
 from typing import Any
 
@@ -46,12 +46,14 @@ def canonical_text(value: Any) -> str | None:
         return str(value)
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
+    if isinstance(value, np.timedelta64):  # numpy counts it among the integers
+        return None
     if isinstance(value, Integral):
         with suppress(ValueError):  # more digits than Python writes
             return str(int(value))
         return None
     if isinstance(value, Real):
-        number = float(value)
+        number = number_of(value)
         return str(int(number)) if number.is_integer() else repr(number)
     if isinstance(value, Decimal):
         return _decimal_text(value)
@@ -76,7 +78,10 @@ def loose_text(text: str) -> str:
         return _BOOLEANS[bare]
     if _NUMBER.fullmatch(bare) is None:
         return text
-    return _decimal_text(Decimal(bare)) or text
+    try:
+        return _decimal_text(Decimal(bare)) or text
+    except InvalidOperation:  # an exponent of more digits than decimals can have
+        return canonical_text(float(bare)) or text
 
 
 def is_missing(value: Any) -> bool:
@@ -104,6 +109,8 @@ def number_of(value: Any) -> float:
             return float(_BOOLEANS[bare])
         if _NUMBER.fullmatch(bare) or _INFINITY.fullmatch(bare):
             return float(bare)
+        return math.nan
+    if isinstance(value, np.timedelta64):
         return math.nan
     if isinstance(value, Real | Decimal | np.bool_):
         try:

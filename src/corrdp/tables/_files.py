@@ -202,12 +202,15 @@ def _csv_batches(
 
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
 
-    def opened(names: Sequence[str]) -> Any:
+    def opened(names: Sequence[str], n_columns: int) -> Any:
         return csv.open_csv(
             pa.input_stream(str(path), compression="detect"),
             read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
             parse_options=csv.ParseOptions(
-                delimiter=delimiter, newlines_in_values=True
+                delimiter=delimiter,
+                newlines_in_values=True,
+                # A row whose only cell is empty is a row: their number is public.
+                ignore_empty_lines=n_columns > 1,
             ),
             convert_options=csv.ConvertOptions(
                 include_columns=names,
@@ -221,7 +224,7 @@ def _csv_batches(
         if not has_rows:
             return
         check_names(path, columns, present)
-        reader = opened(present if columns is None else columns)
+        reader = opened(present if columns is None else columns, len(present))
         inferred = [f.name for f in reader.schema if not pa.types.is_string(f.type)]
         if inferred:
             raise AssertionError("a column of a CSV file was not read as text")
@@ -247,7 +250,7 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], bool]:
     with pa.input_stream(str(path), compression="detect") as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         names = next(csv.reader(text, delimiter=delimiter), [])
-        return names, any(line.strip("\r\n") for line in text)
+        return names, any(len(names) == 1 or line.strip("\r\n") for line in text)
 
 
 def _parquet_batches(

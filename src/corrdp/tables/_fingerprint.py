@@ -176,18 +176,26 @@ def _cells(column: Any) -> bytes:
     parts = []
     for cell in column:
         marked = (type(cell), cell)
-        if marked not in told:
-            told[marked] = _cell(cell)
-        parts.append(told[marked])
+        try:
+            if marked not in told:
+                told[marked] = _cell(cell)
+            parts.append(told[marked])
+        except TypeError:  # a cell that cannot be hashed, such as a list
+            parts.append(_cell(cell))
     return b"".join(parts)
 
 
 def _cell(cell: Any) -> bytes:
-    if cell is None or cell == "":
+    if cell is None or (isinstance(cell, str) and cell == ""):
         return _MISSING
-    text = str(cell).strip()
+    try:
+        text = str(cell).strip()
+    except ValueError:  # an integer of more digits than Python writes
+        text = hex(cell)
     try:
         number = float({"true": "1", "false": "0"}.get(text.lower(), text))
     except ValueError:
-        return hashlib.blake2b(text.encode(), digest_size=8).digest()
+        return hashlib.blake2b(
+            text.encode(errors="surrogatepass"), digest_size=8
+        ).digest()
     return _MISSING if math.isnan(number) else struct.pack("<d", number + 0.0)

@@ -13,6 +13,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from corrdp.exceptions import PolicyError
+from corrdp.tables._arrow_cells import python_cells
 
 Column: TypeAlias = NDArray[Any] | list[Any]
 """Floats (missing is NaN), integers, booleans; or a list of Python objects."""
@@ -124,6 +125,8 @@ def _prefix_remedy(name: str, columns: Sequence[str]) -> str:
 
 def _from_series(series: Any) -> Column | DistinctColumn:
     kind = series.dtype
+    if kind in (nw.Int128, nw.UInt128):  # numpy has none
+        return list(series.to_list())
     if kind.is_integer():
         return _from_integers(series)
     if kind.is_float():
@@ -131,7 +134,7 @@ def _from_series(series: Any) -> Column | DistinctColumn:
         return np.asarray(floats, dtype=np.float64)
     if kind == nw.Boolean and not series.is_null().any():
         return np.asarray(series.to_numpy(), dtype=np.bool_)
-    if kind in (nw.String, nw.Categorical, nw.Enum):
+    if kind in (nw.String, nw.Categorical, nw.Enum) or kind.is_temporal():
         return _distinct(series)
     return list(series.to_list())
 
@@ -148,12 +151,13 @@ def _from_integers(series: Any) -> Column:
 
 
 def _distinct(series: Any) -> Column | DistinctColumn:
-    """Look at each distinct text once: rows repeat few of them."""
+    """Look at each distinct text or day once: rows repeat few of them."""
     try:
         import pyarrow as pa
 
         column = series.to_arrow()
-    except (ImportError, ValueError):  # no pyarrow, or text that is not Unicode
+    except (ImportError, ValueError, TypeError, OverflowError):
+        # no pyarrow; text that is not Unicode; categories of several types
         return list(series.to_list())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     values: list[Any] = []
@@ -163,7 +167,7 @@ def _distinct(series: Any) -> Column | DistinctColumn:
         coded = chunk if is_coded else chunk.dictionary_encode()
         places = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
         parts.append(np.where(places < 0, -1, places + len(values)))
-        values += coded.dictionary.to_pylist()
+        values += python_cells(coded.dictionary)
     joined = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
     return DistinctColumn([*values, None], np.where(joined < 0, len(values), joined))
 

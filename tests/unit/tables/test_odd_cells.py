@@ -1,0 +1,139 @@
+"""Cells that libraries stumble over: their rows are coded, all others as before.
+
+Every domain here has a slot for everything, so no table is refused, whatever one of its
+rows holds (docs/theory/encoder.md).
+"""
+
+import datetime
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corrdp.policy import (
+    CategoryDomain,
+    Feature,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    Slot,
+)
+from corrdp.tables import iter_batches, read_table, table_fingerprint
+
+WORDS = CategoryDomain(("a", "1", "1970-01-01"), other=True, missing=Slot())
+POLICIES = [
+    Policy((Feature("x", "sensitive", WORDS),)),
+    Policy((Feature("x", "sensitive", NumberDomain(0, 10, missing=Slot())),)),
+]
+FAR = 10**14  # in seconds: three million years from now
+NO_UNICODE = pa.Array.from_buffers(
+    pa.string(),
+    2,
+    [None, pa.array([0, 1, 2], pa.int32()).buffers()[1], pa.py_buffer(b"a\xff")],
+)
+
+
+def coded(table):
+    return [PolicyEncoder(policy).transform(table) for policy in POLICIES]
+
+
+def check_row_before(table, plain):
+    """Check that the first row has the code that it has without the second one."""
+    for together, alone in zip(coded(table), coded(plain), strict=True):
+        assert len(together) == 2
+        np.testing.assert_array_equal(together[0], alone[0])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param("1e" + "9" * 30, id="exponent"),
+        pytest.param("0e-" + "9" * 30, id="negative exponent"),
+        Fraction(10**400),
+        np.timedelta64(1, "s"),
+        np.timedelta64(1, "ns"),
+        pytest.param([1, 2], id="list"),
+        pytest.param((1, [2]), id="tuple"),
+        pytest.param(np.arange(3), id="array"),
+        pytest.param(10**5000, id="more digits than Python writes"),
+        "\ud800",
+        pytest.param(datetime.timedelta.max, id="timedelta"),
+    ],
+)
+def test_objects(odd):
+    table = pd.DataFrame({"x": pd.Series(["a", odd], dtype=object)})
+    check_row_before(table, table[:1])
+    # A ledger looks at the same cells.
+    assert table_fingerprint(table, key=b"k") == table_fingerprint(table, key=b"k")
+    other = pd.DataFrame({"x": pd.Series(["a", "b"], dtype=object)})
+    assert table_fingerprint(table, key=b"k") != table_fingerprint(other, key=b"k")
+
+
+@pytest.mark.parametrize("odd", ["1e" + "9" * 30, "0e" + "9" * 30, "0x10", "1_000"])
+def test_texts_of_files(tmp_path, odd):
+    for name, rows in {"two": ["a", odd], "one": ["a"]}.items():
+        lines = ["x,y", *(f"{row},1" for row in rows)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    two, one = (
+        read_table(tmp_path / f"{name}.csv", ["x"], number_columns=())
+        for name in ("two", "one")
+    )
+    check_row_before(two, one)
+
+
+FAR_DAYS = [
+    pa.array([0, FAR], pa.timestamp("s")),
+    pa.array([0, FAR * 1000], pa.timestamp("ms", "UTC")),
+    pa.array([0, 10**9], pa.int32()).cast(pa.date32()),
+    pa.array([0, 10**18], pa.duration("s")),
+]
+
+
+@pytest.mark.parametrize("days", FAR_DAYS, ids=lambda days: str(days.type))
+def test_days_that_python_cannot_hold(tmp_path, days):
+    table = pa.table({"x": days})
+    check_row_before(table, table[:1])
+    if days.type != pa.duration("s"):  # which polars does not have
+        check_row_before(pl.from_arrow(table), pl.from_arrow(table[:1]))
+    pq.write_table(table, tmp_path / "t.parquet")
+    for numbers in ([], ["x"]):
+        read = read_table(tmp_path / "t.parquet", number_columns=numbers)
+        check_row_before(read, read[:1])
+
+
+def test_text_that_is_no_unicode(tmp_path):
+    table = pa.table({"x": NO_UNICODE})
+    check_row_before(table, table[:1])
+    pq.write_table(table, tmp_path / "t.parquet")
+    for numbers in ([], ["x"]):
+        read = read_table(tmp_path / "t.parquet", number_columns=numbers)
+        read.validate(full=True)
+        check_row_before(read, read[:1])
+
+
+def test_categories_of_several_types():
+    levels = pd.CategoricalDtype(["a", b"\xff", 1])
+    table = pd.DataFrame({"x": pd.Series(["a", b"\xff"]).astype(levels)})
+    check_row_before(table, table[:1])
+
+
+def test_integers_of_128_bits():
+    table = pl.DataFrame({"x": pl.Series([1, 2**100], dtype=pl.Int128)})
+    check_row_before(table, table[:1])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("empty", ["", '""'])
+def test_an_empty_cell_of_a_single_column_is_a_row(tmp_path, end, empty):
+    """The number of rows is public: it must not say that a cell is empty."""
+    path = tmp_path / "t.csv"
+    path.write_text(end.join(["x", "1", empty, "3", ""]), newline="")
+    (batch,) = iter_batches(path, number_columns=["x"])
+    assert batch["x"].to_pylist() == [1.0, None, 3.0]
+    path.write_text(end.join(["x", empty, ""]), newline="")
+    (batch,) = iter_batches(path, number_columns=["x"])
+    assert batch["x"].to_pylist() == [None]
