@@ -243,6 +243,7 @@ def rates(path: str, folder: str) -> dict:
     from dataclasses import replace
 
     os.environ["NUMBA_NUM_THREADS"] = "1"
+    _tiles(path, folder, few=True)
     table, _key, (seconds, used) = _tiles(path, folder)
     plan = model().plan(table.n_rows)
     held = [

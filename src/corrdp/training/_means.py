@@ -43,13 +43,20 @@ def exact_sums(codes: FloatArray) -> IntArray:
     total = np.zeros((3, codes.shape[1]), dtype=np.int64)
     for start in range(0, len(codes), _ROWS_AT_ONCE):
         part = np.asarray(codes[start : start + _ROWS_AT_ONCE], dtype=np.float64)
-        if not np.abs(part).max(initial=0.0) <= LARGEST_CODE:
+        if not (
+            part.min(initial=0.0) >= -LARGEST_CODE
+            and part.max(initial=0.0) <= LARGEST_CODE
+        ):
             raise CorrDPError(
                 f"codes must lie between plus and minus {LARGEST_CODE:g}. Encode rows "
                 "with a PolicyEncoder."
             )
-        high = np.rint(part * 2.0**_BITS)
-        low = np.rint((part - high * 2.0**-_BITS) * 2.0 ** (2 * _BITS))
+        high = part * 2.0**_BITS
+        np.rint(high, out=high)
+        low = high * 2.0**-_BITS
+        np.subtract(part, low, out=low)
+        low *= 2.0 ** (2 * _BITS)
+        np.rint(low, out=low)
         total[1] += high.sum(axis=0).astype(np.int64)
         total[2] += low.sum(axis=0).astype(np.int64)
         total = _carried(total)

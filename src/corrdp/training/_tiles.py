@@ -28,8 +28,6 @@ TILE_ARRAYS = (
 )
 """Fields of `RowTiles` that are arrays."""
 
-_ROWS_AT_ONCE = 4096  # whose zeros are looked up while little memory is in use
-
 
 @dataclass(frozen=True, eq=False)
 class GroupRules:
@@ -164,8 +162,9 @@ class RowTiles:
         fixed = np.zeros((n_tiles, order.size), dtype=bool)
         stored = []
         for k, rows in enumerate(members):
-            inside = np.clip(codes[rows], *ends)
-            features = _scaled(inside, layout)[:, order].T.astype(np.float32)
+            inside = codes[rows]
+            np.clip(inside, *ends, out=inside)
+            features = _scaled(inside, layout).astype(np.float32).T[order]
             for number in (0.0, 1.0):
                 still = (features == number).all(axis=1)
                 constants[k, still], fixed[k] = number, fixed[k] | still
@@ -229,16 +228,16 @@ def _like_rows_together(codes: FloatArray) -> IntArray:
     Columns that divide the rows most evenly come first, which leaves fewest tiles with
     rows of both kinds.
     """
-    share = np.count_nonzero(codes, axis=0) / max(len(codes), 1)
+    nonzero = codes != 0
+    share = np.count_nonzero(nonzero, axis=0) / max(len(codes), 1)
     evenly = np.argsort(np.abs(share - 0.5), kind="stable")
-    nonzero = np.empty((len(codes), -(-codes.shape[1] // 8)), dtype=np.uint8)
-    for first in range(0, len(codes), _ROWS_AT_ONCE):
-        rows = slice(first, first + _ROWS_AT_ONCE)
-        nonzero[rows] = np.packbits(codes[rows][:, evenly] != 0, axis=1)
-    return np.lexsort(nonzero.T[::-1])
+    packed = np.packbits(nonzero[:, evenly], axis=1)
+    return np.lexsort(packed.T[::-1])
 
 
 def _scaled(codes: FloatArray, layout: GradientLayout) -> FloatArray:
     """Return scaled codes with the constant, not centered, shape (..., n_columns)."""
-    constant = np.ones((*codes.shape[:-1], int(layout.has_intercept)))
-    return np.concatenate([codes * layout.column_scale, constant], axis=-1)
+    n_codes = codes.shape[-1]
+    scaled = np.ones((*codes.shape[:-1], n_codes + int(layout.has_intercept)))
+    np.multiply(codes, layout.column_scale, out=scaled[..., :n_codes])
+    return scaled
