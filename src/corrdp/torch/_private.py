@@ -196,6 +196,9 @@ class PrivateModule(nn.Module):
             per example, or a layer was called in a way that its gradient per example
             is not known. Values of rows raise nothing: what is not finite
             contributes nothing.
+        CorrDPError
+            If the module or the loss raises, as for a label out of range; their own
+            words, which may quote a row, are dropped.
         """
         progress = self.progress
         refuse_autocast()
@@ -402,9 +405,21 @@ class PrivateModule(nn.Module):
             n_losses = 2 * n_rows
         version = features._version  # noqa: SLF001
         with _differentiating():
+            problem = ""
             with self._randomness.secret(), Capture(self._layers) as capture:
-                outputs = self.module(features)
-                losses = self._loss(outputs, labels)
+                try:
+                    outputs = self.module(features)
+                    losses = self._loss(outputs, labels)
+                except CorrDPError:
+                    raise
+                except Exception as error:
+                    problem = type(error).__name__
+            if problem:  # what torch says quotes labels and indices
+                raise CorrDPError(
+                    f"the module or the loss stopped at a batch ({problem}). The step "
+                    "is charged and nothing is released. A label or an index out of "
+                    "range? Call both on public rows to see where."
+                )
             check_losses(losses, n_losses)
             capture.check(n_losses)
             if features._version != version:  # noqa: SLF001

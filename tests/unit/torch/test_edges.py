@@ -408,3 +408,22 @@ def test_projected_rows_are_no_farther_apart_than_the_diameter(block):
     assert projected(inside, block) == pytest.approx(inside, abs=1e-15)
     alone = np.vstack([projected(codes[i : i + 1], block) for i in range(50)])
     assert np.array_equal(alone, inside[:50])  # a function of the row
+
+
+def test_words_about_a_label_out_of_range_are_dropped():
+    """Torch says which label; a refusal of ours says what kind of error it was."""
+    features, labels = rows()
+    labels = (labels > 0).long()
+
+    def loss(outputs, labels):
+        both = torch.stack((outputs[:, 0], -outputs[:, 0]), dim=1)
+        return nn.functional.cross_entropy(both, labels, reduction="none")
+
+    data = features, labels.where(torch.arange(len(labels)) != 3, 73)
+    module, _, loader = train(small_network(), data, loss=loss)
+    with pytest.raises(CorrDPError, match="stopped at a batch.*IndexError") as caught:
+        for batch in loader:
+            module.backward(*batch)
+    assert "73" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert 1 <= module.steps_charged <= 5
