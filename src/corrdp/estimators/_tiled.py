@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,8 @@ def _name(
         return None
     policy: Policy = rows.encoder.policy
     keyed = hmac.new(key, digestmod=hashlib.sha256)
-    facts = [str(rows.data), compiled, in_order, policy.to_dict()]
+    # Another version may encode a cell otherwise.
+    facts = [version("corrdp"), str(rows.data), compiled, in_order, policy.to_dict()]
     keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
     for path in files:
         keyed.update(f"\0{path}\0{path.stat().st_size}\0".encode())

@@ -14,6 +14,7 @@ import os
 import secrets
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -164,15 +165,9 @@ def cache_key(directory: Path) -> bytes:
     path = directory / ".key"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        try:
-            handle = os.open(path, flags, PRIVATE_MODE)
-        except FileExistsError:
-            key = path.read_bytes()
-        else:
-            key = secrets.token_bytes(KEY_BYTES)
-            with os.fdopen(handle, "wb") as file:
-                file.write(key)
+        if not path.exists():
+            _write_key(path)
+        key = path.read_bytes()
     except OSError as error:
         raise _cannot_cache(directory, error) from None
     if len(key) != KEY_BYTES or path.stat().st_mode & 0o077:
@@ -181,6 +176,19 @@ def cache_key(directory: Path) -> bytes:
             "Remove the directory; the cache is made anew."
         )
     return key
+
+
+def _write_key(path: Path) -> None:
+    """Write a new secret; whoever comes at the same time finds one whole key."""
+    name = path.parent / f"{path.name}.{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with os.fdopen(os.open(name, flags, PRIVATE_MODE), "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+        with suppress(FileExistsError):  # another process was first
+            os.link(name, path)
+    finally:
+        name.unlink(missing_ok=True)
 
 
 def _cannot_cache(directory: Path, error: OSError) -> CorrDPError:

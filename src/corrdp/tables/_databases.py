@@ -15,6 +15,9 @@ from corrdp.tables._arrow_cells import (
     texts_and_numbers,
 )
 
+DATABASE_LOGS = ("-wal", "-journal", ".wal")
+"""Ends of files beside a database that hold rows which it does not have yet."""
+
 
 def database_reader(path: Path, table: str) -> Reader:
     """Return the reader of a table of a database file."""

@@ -15,7 +15,7 @@ from typing import Any
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
 from corrdp.tables._arrow_cells import Reader, check_names, guarded, texts_and_numbers
-from corrdp.tables._databases import database_reader
+from corrdp.tables._databases import DATABASE_LOGS, database_reader
 from corrdp.tables._directories import directory_batches, files_under
 from corrdp.tables._sources import foreign_batches, is_foreign_source
 
@@ -35,14 +35,20 @@ def is_source(data: Any) -> bool:
 
 
 def files_of(data: Any) -> list[Path] | None:
-    """Return the files that a source is read from; None if that cannot be told."""
-    if isinstance(data, str | Path):
-        if Path(data).is_dir():
-            return files_under(Path(data))
-        return [part for part, _ in _parts(str(data))]
-    held = getattr(data, "files", None)  # of a dataset of files
-    paths = [Path(name) for name in held or ()]
-    return paths if paths and all(path.is_file() for path in paths) else None
+    """Return the files whose bytes are all that a source holds; None if none are.
+
+    Those of a path, with what a database has written beside itself. A dataset of files
+    may be filtered or projected, so that they do not tell which rows it has.
+    """
+    if not isinstance(data, str | Path):
+        return None
+    if Path(data).is_dir():
+        return files_under(Path(data))
+    found = [part for part, _ in _parts(str(data))]
+    if "::" in str(data):
+        logs = [Path(f"{path}{end}") for path in found for end in DATABASE_LOGS]
+        found += [path for path in logs if path.is_file()]
+    return found
 
 
 def read_table(

@@ -1,13 +1,16 @@
 """A fit from files and other sources is the fit from memory, and leaves nothing."""
 
 import os
+import sqlite3
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
@@ -209,6 +212,28 @@ class TestCache:
         assert _bits(_fitted(path, cache_dir=kept)) == _expected()
         assert len(made) == 2
         assert tiles.read_bytes() == content
+
+    def test_a_filtered_dataset_never_gets_the_tiles_of_another(self, path, tmp_path):
+        """Datasets of the same files are told apart by nothing but their rows."""
+        kept, whole = tmp_path / "cache", ds.dataset(path)
+        for bound in (30, 40, 50):
+            # Each is gone before the next one is made, often at the same address.
+            data = whole.filter(pc.field("age") > bound)
+            assert _bits(_fitted(data, cache_dir=kept)) == _bits(_fitted(data))
+            del data
+        assert [p.name for p in kept.iterdir()] == [".key"]
+
+    def test_rows_in_the_log_of_a_database_have_tiles_of_their_own(self, tmp_path):
+        kept, place = tmp_path / "cache", tmp_path / "rows.db"
+        with closing(sqlite3.connect(place)) as connection:
+            connection.execute("pragma journal_mode = wal")
+            FRAME.to_sql("t", connection, index=False)
+            connection.execute("pragma wal_checkpoint(truncate)")
+            before = _bits(_fitted(f"{place}::t", cache_dir=kept))
+            connection.execute("delete from t where rowid % 2 = 0")
+            connection.commit()
+            changed = _bits(_fitted(f"{place}::t", cache_dir=kept))
+            assert changed == _bits(_fitted(f"{place}::t")) != before
 
     def test_what_cannot_be_named_is_not_kept(self, tmp_path, made):
         kept = tmp_path / "cache"

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,3 +131,18 @@ def test_a_directory_keeps_its_key(tmp_path):
     (tmp_path / ".key").write_bytes(b"short")
     with pytest.raises(CorrDPError, match="damaged"):
         cache_key(tmp_path)
+
+
+def test_two_processes_at_once_have_one_key(tmp_path, monkeypatch):
+    link, others = os.link, b"k" * 32
+
+    def second(source, target):
+        """Come second: between looking and writing another key has appeared."""
+        assert len(Path(source).read_bytes()) == 32  # never half of one
+        target.touch(mode=0o600)
+        target.write_bytes(others)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", second)
+    assert cache_key(tmp_path) == cache_key(tmp_path) == others
+    assert [path.name for path in tmp_path.iterdir()] == [".key"]

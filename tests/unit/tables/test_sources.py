@@ -173,9 +173,18 @@ def test_files_of_a_source(path):
         path / "parts" / "a.parquet",
         path / "parts" / "b" / "b.parquet",
     ]
-    assert files_of(_dataset(path)) == [path / "whole.parquet"]
+    # Its files do not tell whether a dataset is filtered.
+    assert files_of(_dataset(path)) is None
     assert files_of(_reader(path)) is None
     assert files_of(_memory(path)) is None
+
+
+@pytest.mark.parametrize("log", ["rows.db-wal", "rows.db-journal", "rows.db.wal"])
+def test_files_of_a_database_are_those_beside_it_too(tmp_path, log):
+    for name in ("rows.db", log):
+        (tmp_path / name).touch()
+    found = files_of(f"{tmp_path / 'rows.db'}::t")
+    assert found == [tmp_path / "rows.db", tmp_path / log]
 
 
 def test_a_file_is_not_kept_in_memory_while_it_is_read(tmp_path):

@@ -421,9 +421,13 @@ def test_words_about_a_label_out_of_range_are_dropped():
 
     data = features, labels.where(torch.arange(len(labels)) != 3, 73)
     module, _, loader = train(small_network(), data, loss=loss)
-    with pytest.raises(CorrDPError, match="stopped at a batch.*IndexError") as caught:
+
+    def trained():
         for batch in loader:
             module.backward(*batch)
+
+    with pytest.raises(CorrDPError, match=r"stopped at a batch \(IndexE") as caught:
+        trained()
     assert "73" not in str(caught.value)
     assert caught.value.__context__ is None
     assert 1 <= module.steps_charged <= 5
