@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from corrdp.exceptions import CorrDPError
 from corrdp.tables._arrow_cells import check_names, guarded, texts_and_numbers
 
 _HINT = "Read it to its end by itself first, to see what is wrong."
@@ -63,12 +64,17 @@ def _dataset(
     try:
         fragments = list(data.get_fragments())
     except ValueError:  # a filter or a projection: rows are what the dataset says
+        _refuse_guesses(data, ds.CsvFileFormat | ds.JsonFileFormat)
         wanted = None if columns is None else list(columns)
         yield from data.to_batches(columns=wanted, batch_size=batch_rows)
         return
+    _refuse_guesses(data, ds.JsonFileFormat)
     for fragment in fragments:
         keys = ds.get_partition_keys(fragment.partition_expression)
         schema = fragment.physical_schema
+        if isinstance(getattr(fragment, "format", None), ds.CsvFileFormat):
+            # Its own types are guesses from all rows of a block.
+            schema = pa.schema([(column, pa.string()) for column in schema.names])
         wanted = list(data.schema.names) if columns is None else list(columns)
         own = [column for column in wanted if column in schema.names]
         check_names(name, [c for c in wanted if c not in keys], schema.names)
@@ -83,6 +89,19 @@ def _dataset(
                         column, pa.repeat(value, table.num_rows)
                     )
             yield table.select(wanted)
+
+
+def _refuse_guesses(data: Any, formats: Any) -> None:
+    """Raise if a dataset, or one that it joins, has files of certain formats."""
+    for part in getattr(data, "children", ()):
+        _refuse_guesses(part, formats)
+    if isinstance(getattr(data, "format", None), formats):
+        raise CorrDPError(
+            "a dataset of JSON files, or of CSV files that is filtered or projected, "
+            "guesses the types of its columns from the rows, so that a row could "
+            "change how others are read. Pass the path of CSV files, or write the "
+            "rows to Parquet."
+        )
 
 
 def _reader(

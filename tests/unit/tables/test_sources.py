@@ -197,3 +197,30 @@ def test_a_file_is_not_kept_in_memory_while_it_is_read(tmp_path):
     for _ in iter_batches(path, ["x"], number_columns=["x"], batch_rows=2**12):
         most = max(most, pa.total_allocated_bytes() - before)
     assert 0 < most < path.stat().st_size / 4
+
+
+@pytest.mark.parametrize("beside", ["1", "q"])
+def test_a_dataset_of_csv_files_guesses_no_types(tmp_path, beside):
+    """One row more of digits, and pyarrow would take 01 for 1 and NA for missing."""
+    import pyarrow.dataset as ds
+
+    (tmp_path / "a=1").mkdir()
+    (tmp_path / "a=1" / "t.csv").write_text(f"job,age\n01,1e3\nNA,\n{beside},x\n")
+    data = ds.dataset(tmp_path, format="csv", partitioning="hive")
+    names = [*NAMES, "a"]
+    for joined in (data, ds.dataset([data])):
+        held = read_table(joined, names, number_columns=NUMBERS).to_pydict()
+        assert held["job"] == ["01", "NA", beside]
+        assert held["age"] == [1000.0, None, None]
+        assert held["a"] == ["1"] * 3
+        with pytest.raises(CorrDPError, match="guesses the types"):
+            read_table(joined.filter(ds.field("a") == 1), names, number_columns=())
+
+
+def test_a_dataset_of_json_files_is_refused(tmp_path):
+    import pyarrow.dataset as ds
+
+    (tmp_path / "t.json").write_text('{"job": "2020-01-31T00:00:00"}\n')
+    data = ds.dataset(tmp_path / "t.json", format="json")
+    with pytest.raises(CorrDPError, match="guesses the types"):
+        read_table(data, ["job"], number_columns=())
