@@ -41,7 +41,13 @@ from corrdp.exceptions import (
     PolicyError,
     UtilityWarning,
 )
-from corrdp.leakage import LeakageInput, estimate_leakage, policy_read, resolve_leakage
+from corrdp.leakage import (
+    LeakageInput,
+    estimate_leakage,
+    known_means,
+    policy_read,
+    resolve_leakage,
+)
 from corrdp.ledger import Ledger
 from corrdp.policy import (
     Budget,
@@ -410,6 +416,7 @@ class PrivateLinearModel(Searchable):
             budget=budget,
             spent=leakage.spent,
             adapts_residual_bound=loss.adapts_residual_bound,
+            known_means=known_means(policy, leakage.margins, n_rows),
         )
         return PlanInputs(
             PolicyEncoder(policy).blocks_,

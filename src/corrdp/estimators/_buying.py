@@ -19,11 +19,13 @@ from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
 from corrdp.leakage import (
     BLOCK,
     LeakageInput,
+    LevelSizes,
     count_layout,
     declared_or_one,
     estimate_leakage,
     leakage_targets,
     plan_leakage_release,
+    planned_margins,
     predicted_excess,
     telling_shapes,
 )
@@ -136,13 +138,15 @@ def plan_purchase(
     for share in SHARES:
         epsilon = share * budget.epsilon
         try:
-            spent, distances = _predicted(policy, epsilon, budget.delta, n_rows)
+            spent, distances, margins = _predicted(
+                policy, epsilon, budget.delta, n_rows
+            )
         except (PolicyError, BudgetError) as error:
             return no(str(error))
         usable = {
             name: min(value, known[name]) for name, value in distances.items()
         } | {name: value for name, value in known.items() if name not in distances}
-        loss = predicted_loss(known_leakage(policy, usable, spent))
+        loss = predicted_loss(known_leakage(policy, usable, spent, margins))
         if best is None or loss < best.loss:
             best = LeakagePurchase(
                 epsilon, budget.delta, share, loss, without, usable, ""
@@ -161,7 +165,10 @@ def plan_purchase(
 
 
 def known_leakage(
-    policy: Policy, values: Mapping[str, float], spent: tuple[Component, ...] = ()
+    policy: Policy,
+    values: Mapping[str, float],
+    spent: tuple[Component, ...] = (),
+    margins: Mapping[str, LevelSizes] | None = None,
 ) -> LeakageInput:
     """Return distances, and what they cost, in the form that plans take."""
     if not policy.insensitive:
@@ -169,22 +176,29 @@ def known_leakage(
     distances: Any = dict(values)
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         distances = values[BLOCK]
-    return LeakageInput(LeakageClaim.declared(policy, values), distances, spent)
+    return LeakageInput(
+        LeakageClaim.declared(policy, values), distances, spent, margins=margins or {}
+    )
 
 
 def _predicted(
     policy: Policy, epsilon: float, delta: float, n_rows: int
-) -> tuple[tuple[Component, ...], dict[str, float]]:
-    """Return the cost of a release, and the bounds that it may be expected to give."""
+) -> tuple[tuple[Component, ...], dict[str, float], dict[str, LevelSizes]]:
+    """Return the cost of a release, bounds to expect of it, and which means it tells.
+
+    How many rows each level will have is not known: all alike, with the noise that
+    they will have.
+    """
     plan = plan_leakage_release(policy, epsilon=epsilon, delta=delta)
     if plan is None:
-        return (), {}
+        return (), {}, {}
     scales = {
         group.name: float(scale)
         for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
     }
     view = policy.leakage_view()
-    shapes = telling_shapes(count_layout(view, leakage_targets(view)))
+    layout = count_layout(view, leakage_targets(view))
+    shapes = telling_shapes(layout)
     single = policy.relation is NeighborRelation.ONE_INSENSITIVE
     distances = {}
     for shape in shapes:
@@ -198,7 +212,8 @@ def _predicted(
         value = _TYPICAL_LEAKAGE + excess
         distances[shape.name] = value if value <= _USEFUL else 1.0
     component = Component("leakage", plan=plan, scope=class_columns(policy))
-    return (component.restated(policy),), distances
+    margins = planned_margins(layout, plan, n_rows)
+    return (component.restated(policy),), distances, margins
 
 
 class BuysLeakage(PrivateEstimator):

@@ -1,7 +1,7 @@
 """Three ways to fit privately, each with the certificate of what it released."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from corrdp.exceptions import UnsupportedEventError
 from corrdp.leakage import LeakageInput
 from corrdp.policy import Budget, Policy, allowed_epsilons
 from corrdp.training import (
+    CONSTANT,
     GradientSensitivity,
     HostedTable,
     SampledBudget,
@@ -150,6 +151,9 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     That of `corrdp.training.Descent` (`docs/theory/solvers.md`).
     """
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
+    told = plan.spending.known_text
+    if told and plan.noise != CONSTANT:
+        rows = replace(rows, assumptions=(*rows.assumptions, told))
     certificate = rows.certified(plan.components(cost))
     model = _descended(rows, plan, noise_generator(rows.random_state))
     return PrivateFit(

@@ -35,6 +35,7 @@ from corrdp.leakage._joining import (
     joined_words,
 )
 from corrdp.leakage._levels import ground_distances, level_texts
+from corrdp.leakage._margins import LevelSizes, known_means
 from corrdp.leakage._metrics import (
     METRICS,
     Axioms,
@@ -65,6 +66,7 @@ from corrdp.leakage.release import (
     estimate_leakage,
     intersect_leakage,
     plan_leakage_release,
+    planned_margins,
 )
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "Hellinger",
     "LeakageInput",
     "LeakageTable",
+    "LevelSizes",
     "Metric",
     "NoisyBounds",
     "PaperConstants",
@@ -109,12 +112,14 @@ __all__ = [
     "joined_policy",
     "joined_words",
     "joint_layout",
+    "known_means",
     "leakage_targets",
     "level_texts",
     "metric_named",
     "noisy_leakage",
     "noisy_total_variation_upper",
     "plan_leakage_release",
+    "planned_margins",
     "plug_in_leakage",
     "policy_read",
     "predicted_excess",

@@ -1,11 +1,12 @@
 """What a leakage argument means: the claim, the distances and what it has cost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._targets import BLOCK
 from corrdp.policy import NeighborRelation, Policy
 
@@ -29,6 +30,8 @@ class LeakageInput:
         What the leakage rests on.
     replayable_noise : bool
         Whether it was released with a fixed seed.
+    margins : mapping of str to LevelSizes
+        Rows per level that `spent` has paid for, of the levels as they are read.
     """
 
     claim: LeakageClaim
@@ -36,6 +39,7 @@ class LeakageInput:
     spent: tuple[Component, ...] = ()
     assumptions: tuple[str, ...] = ()
     replayable_noise: bool = False
+    margins: Mapping[str, LevelSizes] = field(default_factory=dict)
 
 
 def policy_read(policy: Policy, leakage: Any) -> Policy:
@@ -103,6 +107,9 @@ def resolve_leakage(
         spent=tuple(part.restated(policy) for part in leakage.components),
         assumptions=tuple(leakage.assumptions) if kept else (),
         replayable_noise=leakage.replayable_noise,
+        margins=leakage.margins_as_read(declared)
+        if hasattr(leakage, "margins_as_read")
+        else {},
     )
 
 

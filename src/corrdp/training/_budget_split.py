@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from corrdp._typing import FloatArray
@@ -12,6 +12,7 @@ from corrdp.exceptions import BudgetError, UnsupportedEventError
 from corrdp.policy import (
     Block,
     Budget,
+    ColumnRole,
     NeighborClass,
     Policy,
     allowed_epsilon,
@@ -42,6 +43,9 @@ class BudgetSplit:
     blocks : tuple of Block
         Blocks of the encoder, which tell what the means really cost each class; if
         there are none, the whole share is set aside.
+    known_means : mapping of str to tuple of float
+        By block, means of its columns that an earlier release has paid for; only the
+        others are released.
 
     Guarantee
     ---------
@@ -55,6 +59,7 @@ class BudgetSplit:
     residual_share: float = 0.0
     means_share: float = MEANS_SHARE
     blocks: tuple[Block, ...] = ()
+    known_means: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @cached_property
     def smallest_mu(self) -> float:
@@ -76,6 +81,23 @@ class BudgetSplit:
     def means_noise(self) -> tuple[FloatArray, dict[str, float]]:
         """Noise on the column sums of the blocks, and what it costs each class."""
         return plan_means_noise(self.blocks, self)
+
+    @property
+    def known_text(self) -> str:
+        """Whose means an earlier release has paid for, in words; empty if none."""
+        if not self.known_means:
+            return ""
+        told: dict[bool, dict[str, None]] = {True: {}, False: {}}
+        for block in self.blocks:
+            if block.role is not ColumnRole.PUBLIC:
+                told[block.name in self.known_means][block.feature] = None
+        rest = ""
+        if told[False]:
+            rest = f", those of {', '.join(told[False])} are released"
+        return (
+            f"column means of {', '.join(told[True])} are read from the released "
+            f"leakage table at no further cost{rest}"
+        )
 
     @property
     def residual_mu(self) -> float:
@@ -140,6 +162,7 @@ def plan_spending(
     spent: Sequence[Component] = (),
     adapts_residual_bound: bool = False,
     releases_means: bool = True,
+    known_means: Mapping[str, tuple[float, ...]] | None = None,
 ) -> BudgetSplit:
     """Turn epsilons into Gaussian-DP parameters, minus what was spent before.
 
@@ -155,6 +178,8 @@ def plan_spending(
         Earlier releases on the same rows that count against the budget.
     adapts_residual_bound, releases_means : bool
         What training releases besides gradients.
+    known_means : mapping of str to tuple of float, optional
+        Means of columns by block that `spent` has paid for.
 
     Guarantee
     ---------
@@ -184,6 +209,7 @@ def plan_spending(
         residual_share=RESIDUAL_SHARE if adapts_residual_bound else 0.0,
         means_share=MEANS_SHARE if releases_means else 0.0,
         blocks=policy_blocks(policy),
+        known_means=known_means or {},
     )
 
 

@@ -137,17 +137,31 @@ def release_means(
     Guarantee
     ---------
     ``cost[c]``-Gaussian-DP for every class ``c``, within ``spending.means_mu``:
-    `docs/theory/allocation.md` on the sensitivity of `docs/theory/encoder.md`.
+    `docs/theory/allocation.md` on the sensitivity of `docs/theory/encoder.md`. Columns
+    of ``spending.known_means`` are overwritten by what was released before, so their
+    sums, which get no noise, do not leave (`docs/theory/leakage.md`, Theorem 7).
     """
     noise_scale, cost = means_noise(blocks, spending)
     if spending.means_share == 0:
         return central_reference(blocks), cost
+    if all(block.name in spending.known_means for block in blocks):
+        return _with_known(np.zeros(blocks[-1].stop), blocks, spending), cost
     totals = CodeTotals.of(codes)
     means = noisy_column_sums(totals.sums, noise_scale, blocks, rng) / totals.n_rows
     for block in blocks:
         low, high = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (0.0, 1.0)
         np.clip(means[block.columns], low, high, out=means[block.columns])
-    return means, cost
+    return _with_known(means, blocks, spending), cost
+
+
+def _with_known(
+    means: FloatArray, blocks: Sequence[Block], spending: "BudgetSplit"
+) -> FloatArray:
+    """Put what an earlier release has told in place of exact sums."""
+    for block in blocks:
+        if block.name in spending.known_means:
+            means[block.columns] = spending.known_means[block.name]
+    return means
 
 
 def means_noise(
@@ -170,8 +184,12 @@ def plan_means_noise(
     blocks: Sequence[Block], spending: "BudgetSplit"
 ) -> tuple[FloatArray, dict[str, float]]:
     """Return `means_noise` from nothing; a split remembers that of its own blocks."""
-    table = column_sum_sensitivity(blocks, spending.classes)
-    if spending.means_share == 0:
+    unknown = [block.name not in spending.known_means for block in blocks]
+    table = column_sum_sensitivity(
+        [block for block, asked in zip(blocks, unknown, strict=True) if asked],
+        spending.classes,
+    )
+    if spending.means_share == 0 or not any(unknown):
         return np.zeros(len(blocks)), dict.fromkeys(table.class_names, 0.0)
     allowed = spending.means_mu
     scale = standardizing_scale(blocks)
@@ -179,8 +197,10 @@ def plan_means_noise(
         table.bounds,
         budget_mu=np.array([allowed[name] for name in table.classes]),
         sizes=table.sizes,
-        weights=np.array([scale[block.start] ** 2 for block in blocks]),
+        weights=np.array([scale[block.start] ** 2 for block in blocks])[unknown],
     ).noise_scale
-    noise_scale.setflags(write=False)
     cost = step_mu(table.bounds, noise_scale)
-    return noise_scale, dict(zip(table.classes, cost.tolist(), strict=True))
+    every = np.zeros(len(blocks))
+    every[unknown] = noise_scale
+    every.setflags(write=False)
+    return every, dict(zip(table.classes, cost.tolist(), strict=True))

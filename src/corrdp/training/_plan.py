@@ -299,6 +299,8 @@ class TrainingPlan:
             f"predicted excess risk {self.predicted_error:.3g} ({low:.3g} to "
             f"{high:.3g}), noise to signal {self.noise_to_signal:.3g}",
         ]
+        if self.spending.known_text and self.noise != CONSTANT:
+            lines.append(self.spending.known_text)
         return "\n".join(lines)
 
     def _epochs(self) -> str:

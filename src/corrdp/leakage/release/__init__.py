@@ -1,7 +1,7 @@
 """Leakage as it is released: planned, paid, counted with noise, kept in a table."""
 
 from corrdp.leakage.release._intersection import intersect_leakage
-from corrdp.leakage.release._noise import SIZES, release_tables
+from corrdp.leakage.release._noise import SIZES, planned_margins, release_tables
 from corrdp.leakage.release._release import estimate_leakage, plan_leakage_release
 from corrdp.leakage.release._table import LeakageTable, declared_table
 
@@ -12,5 +12,6 @@ __all__ = [
     "estimate_leakage",
     "intersect_leakage",
     "plan_leakage_release",
+    "planned_margins",
     "release_tables",
 ]

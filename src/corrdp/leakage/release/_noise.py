@@ -1,5 +1,6 @@
 """The noise of a leakage release: drawn exactly, from the plan that prices it."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -12,8 +13,10 @@ from corrdp.exceptions import BudgetError
 from corrdp.leakage._bounds import NOISE_LATTICE
 from corrdp.leakage._counts import CountLayout, TableShape
 from corrdp.leakage._joining import Groups
+from corrdp.leakage._margins import LevelSizes, ReleasedCounts, level_sizes
 from corrdp.leakage._plug_in import noisy_leakage
 from corrdp.leakage._result import FeatureLeakage
+from corrdp.leakage._targets import telling_shapes
 from corrdp.leakage.release._request import LeakageRequest, shares_of_cells
 from corrdp.mechanisms.noise import (
     LARGEST_MU,
@@ -200,3 +203,60 @@ def noisy_leakages(
             )
         )
     return found
+
+
+def released_margins(
+    layout: CountLayout,
+    released: Mapping[str, NoisyTable],
+    features: Mapping[str, FeatureLeakage],
+    n_rows: int,
+) -> dict[str, LevelSizes]:
+    """Return the rows per level that released tables tell, of levels as they are read.
+
+    Guarantee
+    ---------
+    A function of what was released and of public numbers (docs/theory/leakage.md,
+    Theorem 7). Tables that cannot tell anything were not released and tell nothing.
+    """
+    told = {shape.name for shape in telling_shapes(layout)}
+    counts = {
+        name: ReleasedCounts(
+            noisy.cells, noisy.sizes, noisy.cell_scale, noisy.size_scale
+        )
+        for name, noisy in released.items()
+        if name in told
+    }
+    margins = level_sizes(layout, counts, n_rows)
+    for name, found in features.items():
+        if found.joined is not None and name in margins:
+            groups, apart = released[name].groups, margins[name]
+            margins[name] = LevelSizes(
+                tuple(grouped(np.array(apart.sizes), groups, axis=-1).tolist()),
+                apart.noise_scale * math.sqrt(max(map(len, groups))),
+            )
+    return margins
+
+
+def planned_margins(
+    layout: CountLayout, plan: NoisePlan, n_rows: int
+) -> dict[str, LevelSizes]:
+    """Return rows per level with the noise of a planned release, all levels alike.
+
+    Guarantee
+    ---------
+    A function of public numbers: it says which means a release will tell
+    (docs/theory/leakage.md, Theorem 7).
+    """
+    scales = dict(
+        zip((g.name for g in plan.table.groups), plan.noise_scale, strict=True)
+    )
+    counts = {
+        shape.name: ReleasedCounts(
+            np.zeros((shape.n_values, shape.n_cells)),
+            np.zeros(shape.n_values),
+            float(scales[shape.name]),
+            float(scales[SIZES.format(shape.name)]),
+        )
+        for shape in telling_shapes(layout)
+    }
+    return level_sizes(layout, counts, n_rows)

@@ -19,6 +19,7 @@ from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.leakage._bounds import check_failure_probability
 from corrdp.leakage._counts import MAX_CELLS
 from corrdp.leakage._joining import joined_policy
+from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._metrics import Metric, metric_named
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import (
@@ -39,6 +40,7 @@ from corrdp.leakage.release._noise import (
     check_covered,
     noisy_leakages,
     release_tables,
+    released_margins,
 )
 from corrdp.leakage.release._request import LeakageRequest, counted_tables
 from corrdp.leakage.release._table import LeakageTable, declared_table
@@ -161,8 +163,9 @@ def estimate_leakage(
         else frozenset(),
     )
     components: tuple[Component, ...] = ()
+    margins: dict[str, LevelSizes] = {}
     if source == "private":
-        features, plan = _private(request, targets, epsilon, delta, charge)
+        features, plan, margins = _private(request, targets, epsilon, delta, charge)
         if plan is not None:
             scope = class_columns(policy)
             components = (Component("leakage", plan=plan, scope=scope),)
@@ -192,6 +195,7 @@ def estimate_leakage(
         replayable_noise=source == "private" and random_state is not None,
         policy_fingerprint=joined.fingerprint(),
         declared_fingerprint=policy.fingerprint(),
+        margins=margins,
     )
 
 
@@ -271,7 +275,7 @@ def _private(
     epsilon: float | None,
     delta: float | None,
     charge: Callable[[NoisePlan], None] | None,
-) -> tuple[dict[str, FeatureLeakage], NoisePlan | None]:
+) -> tuple[dict[str, FeatureLeakage], NoisePlan | None, dict[str, LevelSizes]]:
     policy = request.policy
     if request.estimator is not None and not isinstance(request.estimator, PlugIn):
         raise GuaranteeVoidError(
@@ -299,4 +303,6 @@ def _private(
         ),
     )
     found = noisy_leakages(request, layout, released, counts.n_rows)
-    return {name: found.get(name) or found[BLOCK] for name in targets}, plan
+    features = {name: found.get(name) or found[BLOCK] for name in targets}
+    margins = released_margins(layout, released, features, counts.n_rows)
+    return features, plan, margins

@@ -1,7 +1,7 @@
 """The leakage of a policy's features: numbers, where they came from, what they cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,7 @@ from corrdp.exceptions import (
     PolicyError,
 )
 from corrdp.leakage._joining import joined_policy, joined_words
+from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import BLOCK, count_layout, leakage_targets, telling_shapes
 from corrdp.policy import Conditioning, NeighborRelation, Policy
@@ -85,6 +86,9 @@ class LeakageTable:
         SHA-256 of the policy that the numbers are about: see `policy_for`.
     declared_fingerprint : str
         SHA-256 of the policy as declared; the same if no levels are joined.
+    margins : mapping of str to LevelSizes
+        Rows per level that a private release tells, in the order of the codes of
+        `policy_for`; none from other sources.
 
     Guarantee
     ---------
@@ -105,6 +109,7 @@ class LeakageTable:
     replayable_noise: bool = False
     policy_fingerprint: str = ""
     declared_fingerprint: str = ""
+    margins: Mapping[str, LevelSizes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.declared_fingerprint:
@@ -206,6 +211,23 @@ class LeakageTable:
             self.failure_probability,
             self.metric,
         )
+
+    def margins_as_read(self, policy: Policy) -> dict[str, LevelSizes]:
+        """Return the released rows per level, as far as `policy` has those levels.
+
+        Guarantee
+        ---------
+        What `components` has paid for, and nothing else: a table that states no cost
+        has none (docs/theory/leakage.md, Theorem 7).
+        """
+        if self.source != "private" or not self.components:
+            return {}
+        as_read = policy.fingerprint() == self.policy_fingerprint
+        return {
+            name: margin
+            for name, margin in self.margins.items()
+            if as_read or name not in self.joined
+        }
 
     def require_policy(self, policy: Policy) -> None:
         """Raise `PolicyError` unless the table was computed for this policy.
@@ -318,7 +340,16 @@ class LeakageTable:
             "research": self.research,
             "replayable_noise": self.replayable_noise,
             "policy_fingerprint": self.policy_fingerprint,
-        } | ({"declared_fingerprint": self.declared_fingerprint} if self.joined else {})
+        } | self._by_need()
+
+    def _by_need(self) -> JSONObject:
+        """Return the fields that only some tables have."""
+        document: JSONObject = {}
+        if self.joined:
+            document["declared_fingerprint"] = self.declared_fingerprint
+        if self.margins:
+            document["margins"] = {n: m.to_json() for n, m in self.margins.items()}
+        return document
 
     @classmethod
     def from_dict(cls, document: Any) -> "LeakageTable":
@@ -362,6 +393,10 @@ class LeakageTable:
             replayable_noise=document["replayable_noise"],
             policy_fingerprint=document["policy_fingerprint"],
             declared_fingerprint=document.get("declared_fingerprint", ""),
+            margins={
+                name: LevelSizes.from_json(value)
+                for name, value in document.get("margins", {}).items()
+            },
         )
 
     def _value(self, name: str, calibration: Calibration) -> float:

@@ -1,0 +1,231 @@
+"""How many rows hold each level: a by-product of released tables, used once more.
+
+Training centers columns at their means. Where a private leakage table was released,
+the means of what it counts are functions of released numbers
+(docs/theory/leakage.md, Theorem 7).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from corrdp._json import check_shape
+from corrdp._typing import FloatArray, JSONObject
+from corrdp.leakage._counts import CountLayout
+from corrdp.policy import (
+    Block,
+    BlockKind,
+    Feature,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+    policy_blocks,
+)
+
+LARGEST_MEAN_ERROR = 0.03
+"""Means are read from a table if noise moves them by less than this part of a range."""
+
+COARSEST_BIN = 1 / 8
+"""Means of numbers are read from bins of at most this part of the range, or joined."""
+
+_POINTS_PER_BIN = 32
+
+
+@dataclass(frozen=True)
+class LevelSizes:
+    """Released numbers of rows per level of one feature.
+
+    Parameters
+    ----------
+    sizes : tuple of float
+        One per code of the feature, as the policy of the table reads it; noisy.
+    noise_scale : float
+        Standard deviation of the noise on each.
+    """
+
+    sizes: tuple[float, ...]
+    noise_scale: float
+
+    @property
+    def shares(self) -> FloatArray:
+        """Part of the rows in every level: what is below no rows counts as none."""
+        kept = np.maximum(np.asarray(self.sizes, dtype=np.float64), 0.0)
+        total = float(kept.sum())
+        return kept / total if total > 0 else np.full(kept.size, 1 / kept.size)
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description."""
+        return {"sizes": list(self.sizes), "noise_scale": self.noise_scale}
+
+    @classmethod
+    def from_json(cls, document: Any) -> "LevelSizes":
+        """Read what `to_json` wrote."""
+        check_shape(document, {"sizes": [float], "noise_scale": float}, "level sizes")
+        return cls(tuple(map(float, document["sizes"])), float(document["noise_scale"]))
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedCounts:
+    """What one table released, as far as margins need it.
+
+    Parameters
+    ----------
+    cells : array of float, shape (n_groups, n_cells)
+        Noisy counts of the joint sensitive cells.
+    sizes : array of float, shape (n_values,)
+        Noisy row sizes.
+    cell_scale, size_scale : float
+        Standard deviations of the noise on each.
+    """
+
+    cells: FloatArray
+    sizes: FloatArray
+    cell_scale: float
+    size_scale: float
+
+
+def level_sizes(
+    layout: CountLayout, released: Mapping[str, ReleasedCounts], n_rows: int
+) -> dict[str, LevelSizes]:
+    """Return the rows per level of every feature that released tables count.
+
+    Parameters
+    ----------
+    layout : CountLayout
+        Features and codes of the tables.
+    released : mapping of str to ReleasedCounts
+        By table; a table that was not released is left out.
+    n_rows : int
+        The number of rows, which is public: sizes are shifted to add up to it.
+
+    Guarantee
+    ---------
+    A function of released counts and public numbers: it costs nothing beyond them
+    (docs/theory/leakage.md, Theorem 7).
+    """
+    found: dict[str, LevelSizes] = {}
+    total, weight = 0.0, 0.0
+    for shape in layout.shapes:
+        if shape.name not in released:
+            continue
+        table = released[shape.name]
+        for name in shape.features:
+            found[name] = _margin(
+                table.sizes, table.size_scale, shape.features, name, layout, n_rows
+            )
+        precision = 1 / (len(table.cells) * table.cell_scale**2)
+        total = total + precision * table.cells.sum(axis=0)
+        weight += precision
+    if weight > 0:
+        cells, scale = np.asarray(total) / weight, 1 / math.sqrt(weight)
+        for name in layout.sensitive:
+            found[name] = _margin(cells, scale, layout.sensitive, name, layout, n_rows)
+    return found
+
+
+def _margin(
+    counts: FloatArray,
+    noise_scale: float,
+    axes: Sequence[str],
+    name: str,
+    layout: CountLayout,
+    n_rows: int,
+) -> LevelSizes:
+    """Return the margin of one axis of noisy counts, shifted to the known total."""
+    joint = counts.reshape([layout.n_codes[axis] for axis in axes])
+    others = tuple(place for place, axis in enumerate(axes) if axis != name)
+    sizes = joint.sum(axis=others)
+    sizes = sizes + (n_rows - sizes.sum()) / sizes.size
+    spread = math.sqrt(counts.size / sizes.size)
+    return LevelSizes(tuple(sizes.tolist()), noise_scale * spread)
+
+
+def known_means(
+    policy: Policy, margins: Mapping[str, LevelSizes], n_rows: int
+) -> dict[str, tuple[float, ...]]:
+    """Return the means of encoded columns that margins tell well enough, by block.
+
+    Parameters
+    ----------
+    policy : Policy
+        By which rows are read.
+    margins : mapping of str to LevelSizes
+        Rows per level, of this policy's levels.
+    n_rows : int
+        Public number of rows that will be centered.
+
+    Returns
+    -------
+    means : mapping of str to tuple of float
+        One mean per column of the block. A number is taken to lie evenly in its bins.
+
+    Guarantee
+    ---------
+    A function of the margins, the policy and a public number
+    (docs/theory/leakage.md, Theorem 7). Blocks that are left out must be released.
+    """
+    n_codes = PolicyEncoder(policy).n_codes
+    means = {}
+    for block in policy_blocks(policy):
+        margin, feature = margins.get(block.feature), policy.feature(block.feature)
+        if margin is None or n_codes.get(feature.name) != len(margin.sizes):
+            continue
+        if isinstance(feature.domain, NumberDomain) and not _is_fine(feature.domain):
+            continue
+        columns = level_columns(feature, block, n_codes)
+        error = margin.noise_scale / n_rows * np.linalg.norm(columns, axis=0).max()
+        if error <= LARGEST_MEAN_ERROR:
+            means[block.name] = tuple((margin.shares @ columns).tolist())
+    return means
+
+
+def _is_fine(domain: NumberDomain) -> bool:
+    """Return whether bins tell a mean: what is left in them is small, or one value."""
+    n_apart = (domain.bins or 1) - sum(
+        last - first + 1 for first, last, _ in domain.joined
+    )
+    return n_apart == 0 or (domain.bins or 1) * COARSEST_BIN >= 1
+
+
+def level_columns(
+    feature: Feature, block: Block, n_codes: Mapping[str, int]
+) -> FloatArray:
+    """Return the mean encoded columns of rows in each level of a feature.
+
+    Parameters
+    ----------
+    feature : Feature
+        As it is read.
+    block : Block
+        One of its blocks.
+    n_codes : mapping of str to int
+        Number of codes of every feature, a slot for missing values the last one.
+
+    Returns
+    -------
+    columns : array of float, shape (n_codes, block.stop - block.start)
+    """
+    columns = np.zeros((n_codes[feature.name], block.stop - block.start))
+    if block.kind is BlockKind.FLAG:
+        columns[-1] = 1.0
+        return columns
+    domain = feature.domain
+    if not isinstance(domain, NumberDomain):
+        if block.kind is BlockKind.ONE_HOT:
+            np.fill_diagonal(columns, 1.0)
+        else:
+            columns[:2, 0] = (-0.5, 0.5)
+        return columns
+    alone = Policy((feature,))
+    places = [b.columns for b in policy_blocks(alone) if b.name == block.name]
+    encoder = PolicyEncoder(alone)
+    edges = domain.edges
+    inside = (np.arange(_POINTS_PER_BIN) + 0.5) / _POINTS_PER_BIN
+    for code, (low, high) in enumerate(pairwise(edges)):
+        values = (low + (high - low) * inside)[:, None]
+        columns[code] = encoder.transform(values)[:, places[0]].mean(axis=0)
+    return columns
