@@ -8,6 +8,7 @@ file, so that no run depends on it unseen.
 import signal
 import sys
 import tomllib
+import traceback
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -46,6 +47,7 @@ DEFAULTS_FILE = Path("corrdp.toml")
 MUST_BE_TYPED = frozenset({"accept-new-data", "all", "help", "research", "seed"})
 """Whoever takes a responsibility, or gives up the promise, does so in that run."""
 
+DEFECT = 1
 REFUSED = 3
 VOID = 4
 TERMINATED = 143
@@ -54,8 +56,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Correlation-aware differential privacy: less noise where less leaks.",
-    epilog="Exit codes: 0 success, 2 wrong command line, 3 input refused, "
-    "4 guarantee void, 130 or 143 interrupted.",
+    epilog="Exit codes: 0 success, 1 an error not foreseen, 2 wrong command line, "
+    "3 input refused, 4 guarantee void, 130 or 143 interrupted.",
 )
 
 
@@ -176,6 +178,8 @@ def main() -> None:
         _stop(error, VOID)
     except CorrDPError as error:
         _stop(error, REFUSED)
+    except Exception as error:
+        _stop_at_defect(error)
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -184,6 +188,26 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 def _terminate(_: int, __: FrameType | None) -> None:
     raise SystemExit(TERMINATED)  # unwinds, so that unfinished files are removed
+
+
+def _stop_at_defect(error: Exception) -> None:
+    """Show where an error that nobody foresaw came from, and not what it says.
+
+    Libraries quote what they stumble over, which may be a cell of a private table. Of
+    files that cannot be read or written the path and the system's words are told.
+    """
+    kind = type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        kind += f": {error.strerror} {error.filename or ''}".rstrip()
+    print(
+        *traceback.format_tb(error.__traceback__),
+        f"corrdp: stopped by an error that it did not foresee ({kind}). Its own words "
+        "are withheld, since they may quote a row. Please report the lines above, "
+        "without the data.",
+        sep="",
+        file=sys.stderr,
+    )
+    raise SystemExit(DEFECT)
 
 
 def _stop(error: CorrDPError, code: int) -> None:
