@@ -84,22 +84,44 @@ def choose_pairs(
     """
     chosen: list[Region] = []
     noisy = {table.region: table for table in pairs}
+    most = max(len(shape.sizes) // 2, 6)
     model, theta = fitted_model(shape, singles, {})
     for turn in range(_ROUNDS):
-        share = (turn + 1) / _ROUNDS  # what joins first leaves room for the rest
+        # What joins first leaves room for the rest.
+        share = max(turn + 1, _ROUNDS // 2) / _ROUNDS
         scores = _unexplained(shape, model, noisy, chosen, generator)
-        before = len(chosen)
-        for region in sorted(scores, key=lambda r: (-scores[r], r)):
-            if len(chosen) - before >= max(len(shape.sizes) // 2, 6):
-                break
-            if shape.fits([*chosen, region], share):
-                chosen.append(region)
-        if len(chosen) == before:
+        ranked = sorted(scores, key=lambda r: (-scores[r], r))
+        before = tuple(chosen)
+        if turn == 0:
+            chosen += _forest(shape, ranked, share)
+        else:
+            for region in ranked:
+                if len(chosen) - len(before) < most and shape.fits(
+                    [*chosen, region], share
+                ):
+                    chosen.append(region)
+        if len(chosen) == len(before):
             break
         if turn + 1 < _ROUNDS:
             held = [*singles, *(noisy[region] for region in chosen)]
             model, theta = fitted_model(shape, held, theta)
     return tuple(chosen)
+
+
+def _forest(shape: TableShape, ranked: Sequence[Region], share: float) -> list[Region]:
+    """Return pairs without a circle, the best first.
+
+    Of columns that all depend on each other a tree tells most: another pair among them
+    would fill cells with what the model knows once it is fitted.
+    """
+    chosen: list[Region] = []
+    tree = list(range(len(shape.sizes)))
+    for region in ranked:
+        one, other = (tree[column] for column in region)
+        if one != other and shape.fits([*chosen, region], share):
+            chosen.append(region)
+            tree = [one if number == other else number for number in tree]
+    return chosen
 
 
 def with_label(shape: TableShape, chosen: Sequence[Region]) -> tuple[Region, ...]:

@@ -1,0 +1,50 @@
+"""Which pairs a model holds: a forest first, then what it does not explain."""
+
+import itertools
+
+import numpy as np
+
+from corrdp.synthesis._estimation import NoisyTable
+from corrdp.synthesis._junction_tree import count_cells
+from corrdp.synthesis._structure import TableShape, choose_pairs
+
+N_ROWS = 20_000
+
+
+def chosen_from(codes, max_cells=10_000):
+    """Return the pairs that are chosen from tables of almost exact counts."""
+    sizes = tuple(int(number) + 1 for number in codes.max(axis=0))
+
+    def table(region):
+        return NoisyTable(region, count_cells(codes, region, sizes), 1e-3)
+
+    columns = range(len(sizes))
+    return choose_pairs(
+        TableShape(sizes, len(codes), None, max_cells),
+        [table((column,)) for column in columns],
+        [table(pair) for pair in itertools.combinations(columns, 2)],
+        np.random.default_rng(0),
+    )
+
+
+def test_of_columns_that_say_the_same_a_tree_is_enough():
+    column = np.random.default_rng(0).integers(6, size=N_ROWS)
+    chosen = chosen_from(np.stack([column] * 4, axis=1))
+    assert len(chosen) == 3
+    assert {c for pair in chosen for c in pair} == {0, 1, 2, 3}
+
+
+def test_a_circle_is_closed_where_a_tree_does_not_explain_it():
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(6, size=(2, N_ROWS))
+    # The third goes with the first or the second: no two pairs say all.
+    third = np.where(rng.random(N_ROWS) < 0.5, first, second)
+    second = np.where(rng.random(N_ROWS) < 0.4, first, second)
+    chosen = chosen_from(np.stack([first, second, third], axis=1))
+    assert sorted(chosen) == [(0, 1), (0, 2), (1, 2)]
+
+
+def test_a_model_stays_within_its_cells():
+    column = np.random.default_rng(3).integers(6, size=N_ROWS)
+    chosen = chosen_from(np.stack([column] * 4, axis=1), max_cells=100)
+    assert len(chosen) == 1
