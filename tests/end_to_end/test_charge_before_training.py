@@ -73,8 +73,9 @@ def test_a_refused_charge_means_that_no_gradient_was_computed(files, gradients, 
 def test_a_run_that_breaks_off_has_been_paid_and_released_nothing(
     files, gradients, model
 ):
-    with pytest.raises(StoppedError):
-        train(files, model, total=20)
+    result = train(files, model, total=20)
+    assert result.code == 1
+    assert "(StoppedError)" in result.stderr
     assert gradients == [1]
     assert [entry["purpose"] for entry in charges(files)] == [
         f"{model} model, method corr"
