@@ -185,8 +185,7 @@ def draw(saved: dict[str, Any], place: Path) -> None:
     """Draw the curves of Adult as the report does."""
     import vl_convert
 
-    from corrdp.report._chart_style import VEGA_LITE
-    from corrdp.report._shape_chart import shape_chart
+    from corrdp.report._charts import VEGA_LITE, shape_chart
 
     rows = [
         {

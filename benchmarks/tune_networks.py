@@ -35,9 +35,8 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
-from corrdp.reproduction._networks_clipping import Rows
+from corrdp.reproduction._networks_clipping import NetworkShape, Rows
 from corrdp.reproduction._networks_ensemble import Schedule, train_together
-from corrdp.reproduction._networks_shape import NetworkShape
 from corrdp.torch._plan_inputs import INFLUENCE, NetworkPlan, NetworkPlanInputs
 from corrdp.torch._planning import plan_network
 from corrdp.torch.mlp import (

@@ -24,7 +24,7 @@ from corrdp.engines import (
     is_hosted,
     made,
 )
-from corrdp.estimators._hosted import PartTiler
+from corrdp.estimators._tiled import PartTiler
 from corrdp.leakage import count_codes
 from corrdp.leakage._coding import iter_codes
 from corrdp.leakage._hosted_counts import hosted_counts

@@ -103,7 +103,7 @@ def main() -> None:
     """Write every figure as SVG."""
     import vl_convert
 
-    from corrdp.report._chart_style import VEGA_LITE
+    from corrdp.report._charts import VEGA_LITE
 
     config = {"legend": {"orient": "bottom", "columns": 5}}
     for name, chart in figures().items():

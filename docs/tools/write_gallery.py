@@ -75,7 +75,7 @@ def write_picture(path: Path, spec: dict[str, Any], values: list[Any]) -> None:
     """Draw a chart as SVG."""
     import vl_convert
 
-    from corrdp.report._chart_style import VEGA_LITE
+    from corrdp.report._charts import VEGA_LITE
 
     document = {"data": {"values": values}, "width": 420, "background": "white"}
     svg = vl_convert.vegalite_to_svg(document | spec, vl_version=VEGA_LITE)

@@ -48,15 +48,7 @@ class Infinite:
 
 
 def parse_json(text: str, what: str) -> Any:
-    """Return the document of a JSON text, or raise `CorrDPError`.
-
-    Parameters
-    ----------
-    text : str
-        From a file that may be damaged.
-    what : str
-        What it should be, in words.
-    """
+    """Return the document of a JSON text, or raise `CorrDPError`."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
@@ -71,17 +63,7 @@ def parse_json(text: str, what: str) -> Any:
 
 
 def read_json(path: Path, what: str, written_by: str) -> Any:
-    """Return the document of a JSON file, or raise `CorrDPError`.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    what : str
-        What it should be, in words.
-    written_by : str
-        The command that writes such files.
-    """
+    """Return the document of a JSON file, or raise `CorrDPError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -98,11 +80,6 @@ def decoding(what: str) -> Iterator[None]:
 
     Only for code that turns a document into objects: what goes wrong there is wrong
     with the document.
-
-    Parameters
-    ----------
-    what : str
-        What is decoded, in words.
     """
     try:
         yield

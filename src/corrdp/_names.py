@@ -1,4 +1,14 @@
-"""Names that rooms share which may not enter each other."""
+"""Names that rooms share which may not enter each other, and the nearest known name."""
+
+import difflib
+from collections.abc import Sequence
 
 WHOLE_RECORD = "whole_record"
 """The class of neighbors in which all of a record changes: priced, never promised."""
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return a sentence that offers the nearest known name, or nothing."""
+    lowered = {other.lower(): other for other in known}
+    close = difflib.get_close_matches(name.lower(), lowered, n=1)
+    return f" Did you mean {lowered[close[0]]!r}?" if close else ""

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,42 @@ def test_no_logic_stands_in_two_files(tmp_path):
         (tmp_path / name).write_text(text)
     planted = [tmp_path / "one.py", tmp_path / "other.py"]
     assert repeated(planted) == ["one.py:2 and other.py:2"]
+
+
+# Names that say more than what they call: a word of conditions, writing to a frozen
+# event, a refusal without a result, one changed field.
+WORDS = {"col", "_set", "check_columns", "_with_spending"}
+
+
+def test_no_function_only_passes_its_arguments_on(tmp_path):
+    tool = runpy.run_path(str(ROOT / "docs" / "tools" / "find_forwarders.py"))
+    found = {
+        name
+        for path in SOURCES
+        for name, kind in tool["forwarders"](path)
+        if kind == "function"
+    }
+    assert found <= WORDS
+    planted = tmp_path / "hop.py"
+    planted.write_text("def hop(a, *, b):\n    return far(a, b=b)\n")
+    assert list(tool["forwarders"](planted)) == [("hop", "function")]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "corrdp.training.kernels._grids.Grids",
+        "corrdp.training.kernels._grids.Models",
+        "corrdp.training.kernels._grids.Tiles",
+        "corrdp.training.sensitivity._scores.CornerScores",
+        "corrdp.training.sensitivity._table.ChangedPairs",
+        "corrdp.training.sensitivity._table.InfluencedCells",
+        "corrdp.training.sensitivity._table.MovementTable",
+    ],
+)
+def test_what_compiled_functions_take_stays_where_it_is(place):
+    # numba keeps compiled functions on disk, under the modules of what they take. It
+    # reads the list before it looks whether the source has changed, so that a class
+    # that moved is an import error for whoever upgrades in place.
+    module, name = place.rsplit(".", 1)
+    assert getattr(importlib.import_module(module), name).__module__ == module

@@ -10,8 +10,8 @@ import pytest
 
 from command_runner import run
 from corrdp.exceptions import CorrDPError
-from corrdp.reproduction import _balancing, _data, sepsis_balanced
-from corrdp.reproduction._cache import CellCache
+from corrdp.reproduction import _data, sepsis_balanced
+from corrdp.reproduction._runner import CellCache
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_missing_extra_is_refused_before_anything_is_trained(tmp_path, monkeyp
 
 def test_sepsis_without_its_extra_is_refused(data, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imblearn.over_sampling", None)
-    _balancing._balanced.cache_clear()
+    _data._balanced.cache_clear()
     with pytest.raises(CorrDPError, match="imbalanced-learn"):
         sepsis_balanced(n_rows=10, n_source=100)
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from corrdp.exceptions import CorrDPError
 from corrdp.mechanisms import parse_ask, plan_queries
 from corrdp.mechanisms.noise import Movement, concentrated_epsilon, plan_vector
-from corrdp.mechanisms.noise._laplace_allocation import least_variance_scales
+from corrdp.mechanisms.noise._laplace_scales import least_variance_scales
 from corrdp.policy import (
     BooleanDomain,
     Budget,

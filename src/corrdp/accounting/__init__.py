@@ -9,7 +9,11 @@ from corrdp.accounting._allocation import (
     least_variance,
     step_mu,
 )
-from corrdp.accounting._composition import compose_delta, compose_epsilon
+from corrdp.accounting._composition import (
+    compose_delta,
+    compose_epsilon,
+    epsilon_within,
+)
 from corrdp.accounting._events import (
     ApproximateEvent,
     GaussianEvent,
@@ -41,7 +45,6 @@ from corrdp.accounting._paper_noise import (
 )
 from corrdp.accounting._plan import NoisePlan
 from corrdp.accounting._planning import plan_noise
-from corrdp.accounting._pricing import epsilon_within
 from corrdp.accounting._renyi import renyi_divergence, renyi_epsilon
 from corrdp.accounting._risk import (
     NO_PROTECTION,

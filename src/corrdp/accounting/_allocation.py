@@ -19,8 +19,9 @@ from corrdp.accounting._allocation_problem import (
     AllocationProblem,
     check_length,
     check_problem,
+    least_cost,
+    minimize_cost,
 )
-from corrdp.accounting._interior_point import least_cost, minimize_cost
 from corrdp.exceptions import BudgetError, UtilityWarning
 
 _GAP_ACCEPTED = 1e-6

@@ -1,12 +1,21 @@
-"""What a noise allocation is given, checked: the table, the budgets, the costs."""
+"""What a noise allocation is given, checked, and the method that solves it.
 
+The method is primal-dual with predictor and corrector, after Mehrotra (SIAM J. Optim.
+2, 1992), in normalized units. It only has to be accurate, never trusted:
+`allocate_noise` makes the result feasible and certifies the gap.
+"""
+
+import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
+from threadpoolctl import ThreadpoolController
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_nonnegative_array
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
@@ -131,3 +140,251 @@ def check_length(
             f"{name} must have one entry per {unit}, {expected} in all, got "
             f"{values.size}. Pass them in the order of the sensitivity table."
         )
+
+
+GAP_TARGET = 1e-10
+MAX_ITERATIONS = 100
+WARM_START_ITERATIONS = 10
+LARGEST_GROWTH = 2.0
+LARGEST_PULL_CHANGE = 0.9
+MANY_LONE_ROWS = 64  # from here on it pays to eliminate them first
+
+
+def minimize_cost(
+    load: FloatArray, root_cost: FloatArray
+) -> tuple[FloatArray, FloatArray, int]:
+    """Minimize sum(root_cost**2 / precision) subject to load @ precision <= 1.
+
+    Every column of `load` has maximum 1. Returns a feasible precision, dual
+    multipliers and the number of Newton steps (`docs/theory/allocation.md`, 4).
+    """
+    # numpy and scipy have a pool of threads each; taking turns, they wait for each
+    # other, which costs more than the arithmetic.
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        return _minimize_cost(load, root_cost)
+
+
+def least_cost(load: FloatArray, root_cost: FloatArray) -> float:
+    """Return a number that no feasible precision's cost is below.
+
+    The value of the dual where `minimize_cost` starts, some matrix products in all
+    (`docs/theory/allocation.md`, 4).
+    """
+    with _thread_pools().limit(limits=1, user_api="blas"):
+        dual = _first_dual(load, root_cost)
+        return float((root_cost @ np.sqrt(dual @ load)) ** 2 / dual.sum())
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _minimize_cost(
+    load: FloatArray, root_cost: FloatArray
+) -> tuple[FloatArray, FloatArray, int]:
+    cost = root_cost**2
+    lone = _lone_rows(load)
+    system_of = partial(_NewtonSystem if lone is None else _SplitSystem, lone=lone)
+    precision, slack, dual = _warm_start(load, root_cost)
+    best_gap, best = math.inf, (precision, dual)
+    iterations = 0
+    while True:
+        pull = dual @ load
+        feasible = precision / (load @ precision).max()
+        lower = (root_cost @ np.sqrt(pull)) ** 2 / dual.sum()
+        gap = 1.0 - lower / np.sum(cost / feasible)
+        if gap < best_gap:
+            best_gap, best = gap, (feasible, dual)
+        if gap <= GAP_TARGET or iterations == MAX_ITERATIONS:
+            break
+        system = system_of(load, cost, precision, slack, dual, pull)
+        if not system.solvable:
+            break
+        precision, slack, dual = system.step()
+        iterations += 1
+    return *best, iterations
+
+
+def _warm_start(
+    load: FloatArray, root_cost: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    dual = _first_dual(load, root_cost)
+    precision = root_cost / np.sqrt(dual @ load)
+    precision *= 0.9 / (load @ precision).max()
+    slack = 1.0 - load @ precision
+    objective = np.sum(root_cost**2 / precision)
+    centered = 0.1 * objective / (dual.size * slack)
+    return precision, slack, np.maximum(dual * objective / dual.sum(), centered)
+
+
+def _first_dual(load: FloatArray, root_cost: FloatArray) -> FloatArray:
+    dual = np.ones(load.shape[0])
+    for _ in range(WARM_START_ITERATIONS):
+        dual *= (load @ (root_cost / np.sqrt(dual @ load))) ** 2
+        dual = np.maximum(dual / dual.max(), 1e-8)
+    return dual
+
+
+class _LoneRows(NamedTuple):
+    """Rows that move one group each, that group, and all other rows."""
+
+    rows: IntArray
+    groups: IntArray
+    others: IntArray
+
+
+def _lone_rows(load: FloatArray) -> _LoneRows | None:
+    """Return the rows that move one group alone, if there are many.
+
+    In a policy with many insensitive columns nearly every class is of this kind.
+    """
+    is_lone = np.count_nonzero(load, axis=1) == 1
+    if is_lone.all() or np.count_nonzero(is_lone) < MANY_LONE_ROWS:
+        return None
+    rows = np.flatnonzero(is_lone)
+    return _LoneRows(rows, load[rows].argmax(axis=1), np.flatnonzero(~is_lone))
+
+
+class _NewtonSystem:
+    """Newton steps for log(precision**2 * pull) = log(cost), slack * dual = target.
+
+    Unknowns are relative changes of the precision. The linear system is reduced to
+    whichever is fewer, rows or groups, and is positive definite either way.
+    """
+
+    def __init__(
+        self,
+        load: FloatArray,
+        cost: FloatArray,
+        precision: FloatArray,
+        slack: FloatArray,
+        dual: FloatArray,
+        pull: FloatArray,
+        lone: _LoneRows | None = None,
+    ) -> None:
+        self.precision, self.slack, self.dual = precision, slack, dual
+        self.spent = load * precision
+        self.primal_residual = 1.0 - self.spent.sum(axis=1) - slack
+        share = precision * pull
+        self.dual_residual = share * np.log(cost / (precision * share))
+        self.curvature = 2.0 * share
+        self.tightness = dual / slack
+        self.lone = lone
+        matrix = self._matrix()
+        self.scaling = 1.0 / np.sqrt(matrix.diagonal())
+        matrix *= self.scaling
+        matrix *= self.scaling[:, None]
+        matrix.flat[:: self.scaling.size + 1] += float(np.finfo(np.float64).eps)
+        self.factor, info = dpotrf(matrix, lower=1, overwrite_a=1)
+        self.solvable = info == 0
+
+    def _matrix(self) -> FloatArray:
+        return self._reduced(self.spent, self.curvature, self.tightness)
+
+    def _reduced(
+        self, spent: FloatArray, curvature: FloatArray, tightness: FloatArray
+    ) -> FloatArray:
+        self.by_group = curvature.size <= tightness.size
+        if self.by_group:
+            matrix = (spent.T * tightness) @ spent
+            matrix.flat[:: curvature.size + 1] += curvature
+        else:
+            matrix = (spent / curvature) @ spent.T
+            matrix.flat[:: tightness.size + 1] += 1.0 / tightness
+        return np.asarray(matrix)
+
+    def step(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the next precision, slack and dual (predictor, then corrector)."""
+        product = self.slack * self.dual
+        n_rows = product.size
+        _, slack_change, dual_change = direction = self._direction(-product)
+        length = min(1.0, self._longest(*direction))
+        ahead = (self.slack + length * slack_change) @ (
+            self.dual + length * dual_change
+        )
+        centering = (ahead / product.sum()) ** 3 * product.sum() / n_rows
+        # Complementarity must not run ahead of stationarity, or steps shrink to 0.
+        centering = max(centering, 0.1 * np.abs(self.dual_residual).sum() / n_rows)
+        direction = self._direction(centering - product - slack_change * dual_change)
+        length = min(1.0, 0.995 * self._longest(*direction))
+        growth, slack_change, dual_change = direction
+        return (
+            self.precision * (1.0 + length * growth),
+            self.slack + length * slack_change,
+            self.dual + length * dual_change,
+        )
+
+    def _direction(
+        self, target: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        push = target / self.slack - self.tightness * self.primal_residual
+        if self.by_group:
+            growth = self._solve(self.dual_residual - push @ self.spent)
+            dual_change = push + self.tightness * (self.spent @ growth)
+        else:
+            reduced = self.spent @ (self.dual_residual / self.curvature)
+            dual_change = self._solve(push / self.tightness + reduced)
+            growth = (self.dual_residual - dual_change @ self.spent) / self.curvature
+        return growth, self.primal_residual - self.spent @ growth, dual_change
+
+    def _solve(self, right: FloatArray) -> FloatArray:
+        solution, _ = dpotrs(self.factor, self.scaling * right, lower=1)
+        return np.asarray(self.scaling * solution)
+
+    def _longest(
+        self, growth: FloatArray, slack_change: FloatArray, dual_change: FloatArray
+    ) -> float:
+        """Return the longest step that stays positive and near the linear model.
+
+        The logarithm of the stationarity equation is only linear for moderate
+        relative changes of precision and pull; unlimited, the iterates may cycle.
+        """
+        pull_change = 2.0 * (dual_change @ self.spent) / self.curvature
+        shrinkage = max(
+            -growth.min(),
+            (-slack_change / self.slack).max(),
+            (-dual_change / self.dual).max(),
+            np.abs(growth).max() / LARGEST_GROWTH,
+            np.abs(pull_change).max() / LARGEST_PULL_CHANGE,
+        )
+        return float(1.0 / max(shrinkage, 1e-3))
+
+
+class _SplitSystem(_NewtonSystem):
+    """The same steps where most rows move one group each.
+
+    Such a row adds to the diagonal of the system in the groups, so it is eliminated
+    at once; what is left is a system in the other rows (`docs/theory/allocation.md`,
+    4). A thousand columns with a class each leave three rows or so.
+    """
+
+    def _matrix(self) -> FloatArray:
+        assert self.lone is not None
+        rows, groups, others = self.lone
+        self.alone = self.spent[rows, groups]
+        self.diagonal = self.curvature + np.bincount(
+            groups, self.tightness[rows] * self.alone**2, self.curvature.size
+        )
+        self.shared = self.spent[others]
+        return self._reduced(self.shared, self.diagonal, self.tightness[others])
+
+    def _direction(
+        self, target: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        assert self.lone is not None
+        rows, groups, others = self.lone
+        push = target / self.slack - self.tightness * self.primal_residual
+        right = self.dual_residual - np.bincount(
+            groups, push[rows] * self.alone, self.diagonal.size
+        )
+        own, tightness = push[others], self.tightness[others]
+        if self.by_group:
+            growth = self._solve(right - own @ self.shared)
+            own = own + tightness * (self.shared @ growth)
+        else:
+            own = self._solve(own / tightness + self.shared @ (right / self.diagonal))
+            growth = (right - own @ self.shared) / self.diagonal
+        dual_change = push + self.tightness * (self.spent @ growth)
+        dual_change[others] = own
+        return growth, self.primal_residual - self.spent @ growth, dual_change

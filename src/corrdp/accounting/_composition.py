@@ -5,7 +5,7 @@ Theory: ``docs/theory/composition.md``.
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import numpy as np
@@ -15,6 +15,7 @@ from corrdp._validate import check_delta, check_real
 from corrdp.accounting._events import (
     ApproximateEvent,
     GaussianEvent,
+    LaplaceEvent,
     PrivacyEvent,
 )
 from corrdp.accounting._gaussian import gaussian_delta, gaussian_epsilon
@@ -327,3 +328,49 @@ def _check_grid(grid: float) -> float:
         open_lower=True,
         remedy="Any positive spacing is safe; 1e-4 is the default.",
     )
+
+
+# Calibrating and pricing are two inversions; each may round the last digits.
+ROUND_OFF = 1e-9
+
+
+def epsilon_within(
+    events: Sequence[PrivacyEvent], *, delta: float, allowed_epsilon: float
+) -> float:
+    """Return the epsilon of events at `delta`, exact where it meets a limit.
+
+    Parameters
+    ----------
+    events : sequence of events
+        All fixed before the first of them runs.
+    delta : float
+        Failure probability.
+    allowed_epsilon : float
+        The limit; infinite if there is none.
+
+    Guarantee
+    ---------
+    The result is proved for the composition (`docs/theory/composition.md`). It is
+    the limit itself where inverting the curve lands within round-off above it and
+    the curve read at the limit is within `delta`: a direct evaluation, not a
+    tolerance. At ``delta=0`` pure epsilons add, and anything else is infinite.
+    """
+    if delta == 0.0:
+        return _pure_epsilon(events)
+    epsilon = compose_epsilon(events, delta=delta)
+    just_above = allowed_epsilon < epsilon <= allowed_epsilon * (1 + ROUND_OFF)
+    if just_above and compose_delta(events, epsilon=allowed_epsilon) <= delta:
+        return allowed_epsilon
+    return epsilon
+
+
+def _pure_epsilon(events: Sequence[PrivacyEvent]) -> float:
+    total = 0.0
+    for event in events:
+        if isinstance(event, LaplaceEvent) or (
+            isinstance(event, ApproximateEvent) and event.delta == 0.0
+        ):
+            total += event.count * event.epsilon
+        else:
+            return math.inf
+    return total

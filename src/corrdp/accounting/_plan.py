@@ -19,8 +19,8 @@ from corrdp._validate import (
     check_real,
 )
 from corrdp.accounting._allocation import step_mu
+from corrdp.accounting._composition import epsilon_within
 from corrdp.accounting._events import GaussianEvent, SampledGaussianEvent
-from corrdp.accounting._pricing import epsilon_within
 from corrdp.accounting._sensitivity import SensitivityTable
 from corrdp.exceptions import BudgetError, CorrDPError
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_real
-from corrdp.accounting._normal import log_gap
+from corrdp.accounting._gaussian import log_gap
 from corrdp.exceptions import BudgetError, CorrDPError
 
 _MAXIMAL_ITERATIONS = 60

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corrdp._suggestions import did_you_mean
+from corrdp._names import did_you_mean
 from corrdp.cli import (
     _account,
     _audit,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from corrdp._files import write_text
-from corrdp._suggestions import did_you_mean
+from corrdp._names import did_you_mean
 from corrdp.cli._output import JsonOption, show
 from corrdp.exceptions import PolicyError
 

@@ -97,8 +97,8 @@ def leakage(
     Example: corrdp leakage data.csv --policy policy.toml --epsilon 0.1 --delta 1e-6
     --out leakage.json
     """
-    from corrdp.cli._hosting import refuse_on_engine, rows_for
     from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._options import refuse_on_engine, rows_for
     from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage

@@ -1,10 +1,17 @@
 """Arguments and options that several commands share."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from corrdp.exceptions import CorrDPError
+
+if TYPE_CHECKING:
+    from corrdp.policy import Policy
 
 
 class EngineChoice(StrEnum):
@@ -77,3 +84,41 @@ CacheOption = Annotated[
 def names(text: str | None) -> list[str]:
     """Return the names in a comma-separated option."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def refuse_on_engine(
+    engine: EngineChoice | None, address: str | None, needs_rows: Mapping[str, bool]
+) -> None:
+    """Raise for options that need the rows in this process, before anything is read."""
+    if engine is None:
+        if address is not None:
+            raise CorrDPError(
+                f"--address={address!r} was given without --engine, so nobody would be "
+                "asked there. Name the engine, or leave the address out."
+            )
+        return
+    given = [option for option, was_given in needs_rows.items() if was_given]
+    if given:
+        raise CorrDPError(
+            f"{given[0]} needs the rows in this process, and with --engine "
+            f"{engine.value} they stay with its workers. Leave one of them out."
+        )
+
+
+@contextmanager
+def rows_for(
+    engine: EngineChoice | None, address: str | None, data: str, policy: "Policy"
+) -> Iterator[Any]:
+    """Give the files to an engine for as long as a command takes; or as they are."""
+    if engine is None:
+        yield data
+        return
+    from corrdp.engines import engine_files, engine_session
+    from corrdp.policy import Feature, Label, number_columns
+
+    declared: list[Feature | Label] = [*policy.features]
+    declared += [] if policy.label is None else [policy.label]
+    names = [column.name for column in declared]
+    table = engine_files(engine.value, data, names, number_columns(declared))
+    with engine_session(engine.value, address):
+        yield table

@@ -107,8 +107,8 @@ def query(
 
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
-    from corrdp.cli._hosting import refuse_on_engine, rows_for
     from corrdp.cli._models import read_leakage
+    from corrdp.cli._options import refuse_on_engine, rows_for
     from corrdp.cli._paying import ledger_with_leakage, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (

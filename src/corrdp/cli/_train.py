@@ -89,7 +89,6 @@ def train(
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
-    from corrdp.cli._hosting import refuse_on_engine, rows_for
     from corrdp.cli._models import (
         describe,
         estimator_class,
@@ -99,6 +98,7 @@ def train(
         refuse_unstamped,
         write_summary,
     )
+    from corrdp.cli._options import refuse_on_engine, rows_for
     from corrdp.cli._paying import buy_leakage, ledger_choice
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import Payment, refuse_unrecorded

@@ -26,7 +26,6 @@ from corrdp.estimators._fitting import (
     fit_full_batch,
     fit_on_samples,
 )
-from corrdp.estimators._hosted import table_and_host
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
     check_outputs,
@@ -35,7 +34,12 @@ from corrdp.estimators._saving import (
     write_model,
 )
 from corrdp.estimators._searchable import Searchable
-from corrdp.estimators._tiled import RowsInBatches, count_clipped_rows, opened_source
+from corrdp.estimators._tiled import (
+    RowsInBatches,
+    count_clipped_rows,
+    opened_source,
+    table_and_host,
+)
 from corrdp.exceptions import (
     CorrDPError,
     PolicyError,
@@ -155,12 +159,7 @@ class PrivateLinearModel(Searchable):
         )
 
     def coded_policy(self, n_rows: int) -> Policy:
-        """Return the policy that a fit on `n_rows` rows keeps and codes rows by.
-
-        Guarantee
-        ---------
-        As `plan` (`docs/theory/default_rule.md`).
-        """
+        """Return the policy that a fit on `n_rows` rows keeps and codes rows by."""
         if not isinstance(self.policy, Policy):
             raise PolicyError(
                 f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
@@ -200,17 +199,7 @@ class PrivateLinearModel(Searchable):
         return encoder.transform(X), self._encode_label(encoder, y)
 
     def _coded(self, policy: Policy, declared: Policy, n_rows: int) -> Policy:
-        """Return the policy by which rows are coded: numbers are straight lines.
-
-        Parameters
-        ----------
-        policy : Policy
-            The policy that is kept.
-        declared : Policy
-            As it was declared.
-        n_rows : int
-            Public number of rows.
-        """
+        """Return the policy by which rows are coded: numbers are straight lines."""
         del declared, n_rows  # additive models need them
         return without_knots(policy)
 

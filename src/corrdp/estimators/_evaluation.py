@@ -127,12 +127,7 @@ def evaluate_model(
     accept_new_data: bool,
     random_state: int | None,
 ) -> QueryResult:
-    """Answer what `plan_evaluation` planned; the ledger pays before a row is read.
-
-    Guarantee
-    ---------
-    As the certificate states (``docs/theory/queries.md``).
-    """
+    """Answer what `plan_evaluation` planned; the ledger pays before a row is read."""
     budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
     plan = plan_evaluation(
         model,

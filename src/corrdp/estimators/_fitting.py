@@ -144,12 +144,7 @@ class PrivateFit:
 
 
 def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
-    """Fit on all rows at every step.
-
-    Guarantee
-    ---------
-    That of `corrdp.training.Descent` (`docs/theory/solvers.md`).
-    """
+    """Fit on all rows at every step (`corrdp.training.Descent`)."""
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
     told = plan.spending.known_text
     if told and plan.noise != CONSTANT:
@@ -191,10 +186,6 @@ def sampled_budget(
         Sampling rate.
     n_steps : int, optional
         Number of steps; by default that of a sampled fit.
-
-    Guarantee
-    ---------
-    That of `corrdp.training.plan_sampling` (`docs/theory/sampling.md`).
     """
     classes = plan.spending.classes
     sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
@@ -212,12 +203,7 @@ def sampled_budget(
 def fit_on_samples(
     rows: Rows, plan: TrainingPlan, *, rate: float, n_steps: int | None
 ) -> PrivateFit:
-    """Fit on Poisson samples.
-
-    Guarantee
-    ---------
-    That of `corrdp.training.descend_sampled_tiled` (`docs/theory/sampling.md`).
-    """
+    """Fit on Poisson samples (`corrdp.training.descend_sampled_tiled`)."""
     if rows.leakage.spent:
         raise UnsupportedEventError(
             f"sampling_rate={rate!r} after a leakage table that was paid from the same "

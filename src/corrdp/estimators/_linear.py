@@ -129,10 +129,6 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         freely, never charged, and the certificate names it (`docs/public_rows.md`).
         `charge` is called with the certificate before anything is computed from the
         rows, for example to pay a ledger; what it raises stops the training.
-
-        Guarantee
-        ---------
-        See the class (`docs/theory/solvers.md`).
         """
         self._fit_with(X, y, public_rows, charge)
         return self

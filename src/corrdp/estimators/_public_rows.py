@@ -26,15 +26,6 @@ FEWEST_ROWS = 20
 class PublicRows:
     """A table declared public, checked against the policy.
 
-    Parameters
-    ----------
-    table : table
-        Features.
-    labels : array of float, shape (n_rows,)
-        Labels as encoded.
-    policy : Policy
-        The policy as declared.
-
     Guarantee
     ---------
     Whatever is computed from it costs nothing, if the rows are public: neither

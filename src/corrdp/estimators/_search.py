@@ -172,10 +172,6 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
 
         `charge` is told the certificate of the whole search before a row is read; what
         it raises stops the search.
-
-        Guarantee
-        ---------
-        See the class (``docs/theory/selection.md``).
         """
         refuse_hosted(
             X,

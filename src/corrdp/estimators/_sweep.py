@@ -251,15 +251,7 @@ class _Planned:
 
 
 class _Tables:
-    """Rows of a sweep, coded and prepared once for every way in which plans need it.
-
-    Parameters
-    ----------
-    plain : PrivateLinearModel
-        Codes the rows for models without privacy.
-    frame, y : table and series
-        Rows that may be disclosed.
-    """
+    """Rows of a sweep, coded and prepared once for every way in which plans need it."""
 
     def __init__(self, plain: PrivateLinearModel, frame: Any, y: Any) -> None:
         self._frame = frame

@@ -19,6 +19,7 @@ from corrdp.ledger._accounts import Account, Price, open_accounts, price_release
 from corrdp.ledger._balance import Remaining, check_no_overdraft
 from corrdp.ledger._reading import (
     RELEASE,
+    Verified,
     check_new_release,
     known_policies,
     read_accounts,
@@ -26,9 +27,9 @@ from corrdp.ledger._reading import (
     read_charges,
     read_header,
     read_releases,
+    verify_entries,
 )
 from corrdp.ledger._rules import UNITS, Rule
-from corrdp.ledger._verified import Verified, verify_entries
 from corrdp.policy import Budget, Policy, number_columns
 from corrdp.tables import check_same_data, table_fingerprint
 

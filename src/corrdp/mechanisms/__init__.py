@@ -7,8 +7,12 @@ both above this package; their names stay importable here.
 from importlib import import_module
 from typing import Any
 
-from corrdp.mechanisms._column_sums import column_sum_sensitivity, noisy_column_sums
-from corrdp.mechanisms._mean_release import MeanPlan, plan_means
+from corrdp.mechanisms._column_means import (
+    MeanPlan,
+    column_sum_sensitivity,
+    noisy_column_sums,
+    plan_means,
+)
 from corrdp.mechanisms.noise import (
     Movement,
     NoiseKind,

@@ -11,7 +11,13 @@ from corrdp.policy._domains import (
     Slot,
 )
 from corrdp.policy._draft import READ_MARK, Draft, DraftWishes, draft_policy
-from corrdp.policy._encoder import Block, BlockKind, PolicyEncoder, policy_blocks
+from corrdp.policy._encoder import (
+    Block,
+    BlockKind,
+    PolicyEncoder,
+    policy_blocks,
+    read_declared,
+)
 from corrdp.policy._features import (
     ColumnRole,
     Conditioning,
@@ -22,7 +28,6 @@ from corrdp.policy._features import (
     number_columns,
 )
 from corrdp.policy._guess import Guess, guess_domain
-from corrdp.policy._methods import Method, partial_policy, protected_policy
 from corrdp.policy._neighbors import (
     Budget,
     NeighborClass,
@@ -32,8 +37,7 @@ from corrdp.policy._neighbors import (
     class_epsilon,
     neighbor_classes,
 )
-from corrdp.policy._policy import Policy
-from corrdp.policy._rows import read_declared
+from corrdp.policy._policy import Method, Policy, partial_policy, protected_policy
 
 __all__ = [
     "READ_MARK",

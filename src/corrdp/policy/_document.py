@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tomlkit
-
 from corrdp._typing import JSONObject
 from corrdp.exceptions import PolicyError
 from corrdp.policy._domains import (
@@ -141,11 +139,6 @@ def policy_document(policy: "Policy", *, as_declared: bool = True) -> JSONObject
         if policy.label.joins is not None:
             document["label"]["joins"] = policy.label.joins.value
     return document
-
-
-def write_toml(document: JSONObject) -> str:
-    """Return a document as TOML text."""
-    return tomlkit.dumps(document)
 
 
 def canonical_json(document: JSONObject) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import tomlkit
 
-from corrdp._suggestions import did_you_mean
+from corrdp._names import did_you_mean
 from corrdp.exceptions import PolicyError
 from corrdp.policy._guess import FEWEST_ROWS, Guess, guess_domain
 from corrdp.tables import MISSING_TEXTS

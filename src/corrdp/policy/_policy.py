@@ -4,11 +4,14 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import tomlkit
+
 from corrdp._display import html_card
-from corrdp._suggestions import did_you_mean
+from corrdp._names import did_you_mean
 from corrdp._typing import JSONObject
 from corrdp._validate import check_count
 from corrdp.exceptions import PolicyError
@@ -18,7 +21,6 @@ from corrdp.policy._document import (
     policy_arguments,
     policy_document,
     read_text,
-    write_toml,
 )
 from corrdp.policy._domains import checked_number, checked_text, shown
 from corrdp.policy._features import (
@@ -184,7 +186,7 @@ class Policy:
 
     def to_toml(self) -> str:
         """Return the policy as TOML text, equal after a round trip."""
-        return write_toml(self.to_dict())
+        return tomlkit.dumps(self.to_dict())
 
     def to_dict(self) -> JSONObject:
         """Return the policy as a nested table of JSON values."""
@@ -318,3 +320,58 @@ class Policy:
                 "The policy protects nothing: no feature is sensitive or insensitive "
                 "and the label is not protected. Declare a role or a label score."
             )
+
+
+class Method(StrEnum):
+    """What is protected, from the most to the least.
+
+    ``standard`` protects every feature alike (ordinary DP); ``corr`` protects
+    insensitive features by what they leak; ``semi`` protects sensitive features only;
+    ``partial`` leaves sensitive features out and ``nonprivate`` protects nothing.
+    """
+
+    STANDARD = "standard"
+    CORR = "corr"
+    SEMI = "semi"
+    PARTIAL = "partial"
+    NONPRIVATE = "nonprivate"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether anything about the rows it reads is protected."""
+        return self not in (Method.PARTIAL, Method.NONPRIVATE)
+
+
+def protected_policy(policy: Policy, method: Method) -> Policy:
+    """Return the policy that a method keeps.
+
+    Guarantee
+    ---------
+    ``standard``: a change of any set of features is a sensitive one, so what is
+    proved is ordinary replace-one DP. ``semi``: insensitive features count as public
+    and nothing is promised about them (`docs/theory/neighbors.md`).
+    """
+    role = {Method.STANDARD: ColumnRole.SENSITIVE, Method.SEMI: ColumnRole.PUBLIC}
+    if method not in role:
+        return policy
+    return replace(
+        policy,
+        features=tuple(
+            replace(feature, role=role[method], leakage=None, score=0.0)
+            if feature.role is ColumnRole.INSENSITIVE
+            else feature
+            for feature in policy.features
+        ),
+        block_leakage=None,
+    )
+
+
+def partial_policy(policy: Policy) -> Policy:
+    """Return the policy without its sensitive features."""
+    kept = tuple(f for f in policy.features if f.role is not ColumnRole.SENSITIVE)
+    if not kept:
+        raise PolicyError(
+            "method='partial' leaves the sensitive features out, and the policy has no "
+            "others. Choose another method."
+        )
+    return replace(policy, features=kept)

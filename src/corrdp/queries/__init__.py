@@ -2,10 +2,9 @@
 
 from corrdp.queries._ask import ask_text, parse_ask
 from corrdp.queries._bounds import bounds_from, plan_bounds, provisional_policy
-from corrdp.queries._columns import group_names
+from corrdp.queries._columns import DerivedColumns, group_names
 from corrdp.queries._conditions import Column, Condition, col
 from corrdp.queries._consistent import consistent_counts
-from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._kinds import (
     Correlation,
     Count,

@@ -23,7 +23,7 @@ from corrdp.policy import (
     Refuse,
     Slot,
 )
-from corrdp.queries._derived import DerivedColumns
+from corrdp.queries._columns import DerivedColumns
 from corrdp.queries._kinds import Count
 from corrdp.queries._plan import QueryPlan, plan_queries
 from corrdp.queries._result import Answer
@@ -42,13 +42,7 @@ _LEVELS = tuple(f"cell {number}" for number in range(GRID.size + 1))
 
 @dataclass(frozen=True)
 class DrawnBounds:
-    """Bounds of one column.
-
-    Parameters
-    ----------
-    lower, upper : float
-        Edges of the grid.
-    """
+    """Bounds of one column."""
 
     lower: float
     upper: float

@@ -1,5 +1,7 @@
 """Columns that queries read: features and the label, by their declared domains."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,7 +19,6 @@ from corrdp.policy import (
     PolicyEncoder,
     Slot,
 )
-from corrdp.queries._derived import ExtendedTable
 
 MISSING = "(missing)"
 OTHER = "(other)"
@@ -151,3 +152,74 @@ def _one_column(
             )
         return PolicyEncoder(alone), table[:, [names.index(name)]]
     return PolicyEncoder(alone), table
+
+
+Computed = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class DerivedColumns:
+    """Columns that are computed from a row, their domains and what they read.
+
+    Parameters
+    ----------
+    domains : mapping of str to domain
+        What each column may hold; values are clipped to it like any other.
+    inputs : mapping of str to frozenset of str
+        Columns of the policy that each one reads.
+    compute : callable
+        From the table to one value per row of every column; called once paid for. The
+        value of a row must depend on that row alone.
+    """
+
+    domains: Mapping[str, NumberDomain | CategoryDomain]
+    inputs: Mapping[str, frozenset[str]]
+    compute: Callable[[Any], Computed]
+
+    def view(self, policy: Policy) -> Policy:
+        """Return the policy with the columns, for their domains.
+
+        They stand as public there only because no class of the policy names them:
+        prices go through `reached`.
+        """
+        taken = {feature.name for feature in policy.features} & set(self.domains)
+        if taken:
+            raise PolicyError(
+                f"column {sorted(taken)[0]!r} has a name that evaluation needs. Rename "
+                "it in the policy and in the table."
+            )
+        extra = tuple(
+            Feature(name, "public", domain)  # type: ignore[arg-type]
+            for name, domain in self.domains.items()
+        )
+        return replace(policy, features=(*policy.features, *extra))
+
+    def reached(self, changed: frozenset[str]) -> frozenset[str]:
+        """Return the columns that change with the changed ones.
+
+        Guarantee
+        ---------
+        A derived column is a function of its inputs, so it stays where it is unless one
+        of them changes (``docs/theory/queries.md``).
+        """
+        follows = {name for name, inputs in self.inputs.items() if inputs & changed}
+        return changed | follows
+
+    def extend(self, table: Any) -> "ExtendedTable":
+        """Return the table with the computed columns."""
+        return ExtendedTable(table, dict(self.compute(table)))
+
+
+@dataclass(frozen=True, eq=False)
+class ExtendedTable:
+    """A table, and columns beside it that are read first."""
+
+    table: Any
+    columns: dict[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def column(self, name: str) -> FloatArray | NDArray[Any]:
+        """Return a computed column as a table of one column."""
+        return np.asarray(self.columns[name]).reshape(-1, 1)

@@ -74,15 +74,7 @@ class Count(Query):
 
 @dataclass(frozen=True)
 class ColumnQuery(Query):
-    """A question about one column, in every cell of others.
-
-    Parameters
-    ----------
-    column : str
-        The column.
-    by, groups, where
-        As in `Count`.
-    """
+    """A question about one column, in every cell of others."""
 
     column: str
     by: By = None

@@ -21,6 +21,7 @@ from corrdp.exceptions import PolicyError
 from corrdp.mechanisms.noise import Movement
 from corrdp.policy import NeighborClass, Policy
 from corrdp.queries._columns import (
+    DerivedColumns,
     count_rows,
     group_names,
     may_be_missing,
@@ -28,7 +29,6 @@ from corrdp.queries._columns import (
     read_numbers,
 )
 from corrdp.queries._conditions import Condition
-from corrdp.queries._derived import DerivedColumns
 from corrdp.queries._question_text import condition_text
 
 MOST_CELLS = 2**20

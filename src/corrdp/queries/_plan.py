@@ -25,7 +25,7 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.queries._ask import ask_text, parse_ask
-from corrdp.queries._derived import DerivedColumns
+from corrdp.queries._columns import DerivedColumns
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._methods import Movements, with_methods
 from corrdp.queries._moments import Moment, moment_movement

@@ -15,7 +15,7 @@ from corrdp.ledger import Ledger, Receipt, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._choices import RankChoice
-from corrdp.queries._derived import ExtendedTable
+from corrdp.queries._columns import ExtendedTable
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._hosted import HostedRows, refuse_ledger
 from corrdp.queries._moments import Moment

@@ -16,7 +16,7 @@ import numpy as np
 
 from corrdp._typing import IntArray
 from corrdp.policy import Policy
-from corrdp.queries._derived import ExtendedTable
+from corrdp.queries._columns import ExtendedTable
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._metrics import ModelMetric
 from corrdp.queries._moments import Moment
@@ -34,13 +34,7 @@ N_BITS = 8 * (LONGEST + _CHECK_BYTES)
 
 @dataclass(frozen=True)
 class SketchMoment(Moment):
-    """Rows by bucket, place of a bit, and bit.
-
-    Parameters
-    ----------
-    column : str
-        A column of texts.
-    """
+    """Rows by bucket, place of a bit, and bit."""
 
     column: str = ""
 
@@ -84,13 +78,7 @@ class SketchMoment(Moment):
 
 @dataclass(frozen=True)
 class FrequentTexts(ModelMetric):
-    """The texts that many rows of a column hold, and how many do, roughly.
-
-    Parameters
-    ----------
-    column : str
-        A column of texts, which may hold anything.
-    """
+    """The texts that many rows of a column hold, and how many do, roughly."""
 
     column: str
 

@@ -14,9 +14,8 @@ from corrdp._typing import IntArray
 from corrdp.exceptions import PolicyError
 from corrdp.policy import CategoryDomain, Policy
 from corrdp.queries._ask import split_and_filtered
-from corrdp.queries._columns import count_rows
+from corrdp.queries._columns import DerivedColumns, ExtendedTable, count_rows
 from corrdp.queries._conditions import Comparison
-from corrdp.queries._derived import DerivedColumns, ExtendedTable
 from corrdp.queries._query import Query
 from corrdp.tables import canonical_text, read_columns
 

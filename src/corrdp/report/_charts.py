@@ -3,17 +3,42 @@
 from typing import Any
 
 from corrdp._typing import JSONObject
-from corrdp.report._chart_style import (
-    BLUE,
-    CONFIG,
-    GRAY,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SCHEMA,
-    WIDTH,
+
+VEGA_LITE = "6.4"
+WIDTH = 560
+BLUE, ORANGE, GREEN, PURPLE, GRAY = (
+    "#2f7fc1",
+    "#c26a0a",
+    "#2b8a5b",
+    "#8a63c2",
+    "#7c8794",
 )
-from corrdp.report._shape_chart import shape_chart
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+# Text and lines take the color of the page, so that one chart serves light and dark.
+CONFIG: JSONObject = {
+    "background": None,
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": "currentColor",
+        "titleColor": "currentColor",
+        "domainColor": "currentColor",
+        "tickColor": "currentColor",
+        "gridColor": "currentColor",
+        "gridOpacity": 0.15,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "labelLimit": 190,
+    },
+    "legend": {
+        "labelColor": "currentColor",
+        "titleColor": "currentColor",
+        "labelFontSize": 12,
+        "orient": "top",
+        "symbolOpacity": 1,
+        "title": None,
+    },
+}
 
 
 def charts(summary: JSONObject) -> dict[str, JSONObject]:
@@ -318,3 +343,62 @@ def _audit_roc(audit: JSONObject | None) -> JSONObject | None:
             },
         ],
     )
+
+
+_BAND = 2.0  # standard deviations of the noise
+
+
+def shape_chart(rows: list[JSONObject] | None) -> JSONObject | None:
+    """Return curves with bands for the noise, or None if there are none."""
+    if not rows:
+        return None
+    values = [
+        row
+        | {
+            "low": row["effect"] - _BAND * (row["deviation"] or 0.0),
+            "high": row["effect"] + _BAND * (row["deviation"] or 0.0),
+        }
+        for row in rows
+    ]
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    color: JSONObject = {"value": BLUE}
+    if len(labels) > 1:
+        color = {
+            "field": "label",
+            "type": "nominal",
+            "scale": {"domain": labels, "range": [BLUE, ORANGE, GREEN, PURPLE]},
+        }
+    x = {"field": "value", "type": "quantitative", "title": None}
+    effect = {"type": "quantitative", "title": "effect"}
+    return {
+        "$schema": SCHEMA,
+        "description": "What every number adds to the score, with bands for the noise",
+        "config": CONFIG | {"header": {"labelColor": "currentColor", "title": None}},
+        "data": {"values": values},
+        "facet": {"field": "feature", "type": "nominal", "sort": None, "title": None},
+        "columns": 2,
+        "spec": {
+            "width": 230,
+            "height": 130,
+            "layer": [
+                {
+                    "mark": {"type": "area", "opacity": 0.2},
+                    "encoding": {
+                        "x": x,
+                        "y": effect | {"field": "low"},
+                        "y2": {"field": "high"},
+                        "color": color,
+                    },
+                },
+                {
+                    "mark": {"type": "line", "point": True, "tooltip": True},
+                    "encoding": {
+                        "x": x,
+                        "y": effect | {"field": "effect"},
+                        "color": color,
+                    },
+                },
+            ],
+        },
+        "resolve": {"scale": {"x": "independent"}},
+    }

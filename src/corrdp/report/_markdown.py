@@ -4,8 +4,7 @@ from typing import Any
 
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
-from corrdp.report._html import shown_number
-from corrdp.report._page import assumptions, page_view
+from corrdp.report._html import assumptions, page_view, shown_number
 
 
 @decoding("summary")

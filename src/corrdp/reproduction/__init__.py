@@ -1,6 +1,6 @@
 """The paper's experiments, run again, beside their certified twins."""
 
-from corrdp.reproduction._balancing import load_sepsis_balanced, sepsis_balanced
+from corrdp.reproduction._data import load_sepsis_balanced, sepsis_balanced
 from corrdp.reproduction._experiments import (
     EXPERIMENTS,
     Calibration,

@@ -35,15 +35,6 @@ class GramMoments:
 
     The gradient of the mean of ``(y - x . coef)^2 + ridge |coef|^2`` needs the Gram
     matrix: a step costs the square of the number of columns, whatever the rows.
-
-    Parameters
-    ----------
-    features : array of float, shape (n_rows, n_columns)
-        Rows.
-    labels, counts : array of float, shape (n_rows,)
-        Labels, and how many rows are equal.
-    ridge : float
-        Weight of the penalty.
     """
 
     dtype = np.float64

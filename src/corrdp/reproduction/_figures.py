@@ -54,17 +54,7 @@ _SMALLEST = 1e-6  # what a logarithmic axis shows for a gap of 0
 
 
 def draw_figure(results: Results, experiment: str, directory: Path) -> list[Path]:
-    """Draw one experiment as SVG and PNG; return the files.
-
-    Parameters
-    ----------
-    results : Results
-        Every cell of the experiment.
-    experiment : str
-        Its name, which the files bear.
-    directory : path
-        Where the files are written.
-    """
+    """Draw one experiment as SVG and PNG; return the files."""
     plt = _pyplot()
     settings = {"svg.hashsalt": "corrdp", "font.size": 9, "axes.grid": True}
     settings |= {"grid.color": "#DDDDDD", "grid.linewidth": 0.6}

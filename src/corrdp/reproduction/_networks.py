@@ -25,21 +25,20 @@ from corrdp.policy import (
     policy_blocks,
     protected_policy,
 )
-from corrdp.reproduction._balancing import load_sepsis_balanced
+from corrdp.reproduction._data import load_sepsis_balanced
 from corrdp.reproduction._experiments import (
     Calibration,
     Cell,
     CellResult,
     Experiment,
 )
-from corrdp.reproduction._networks_clipping import Rows
+from corrdp.reproduction._networks_clipping import NetworkShape, Rows
 from corrdp.reproduction._networks_ensemble import (
     Schedule,
     constant_steps,
     train_together,
     without_privacy,
 )
-from corrdp.reproduction._networks_shape import NetworkShape
 from corrdp.torch.mlp import (
     CLIP_NORM,
     MOMENTUM,
@@ -133,12 +132,7 @@ def _implied_epsilon(cell: Cell, provable: Mapping[str, float]) -> float:
 
 @lru_cache(maxsize=256)
 def plan_cell(cell: Cell) -> NetworkPlan | None:
-    """Return the plan of a cell; None for plain minimization.
-
-    Guarantee
-    ---------
-    See `docs/theory/networks.md`; sections 6 and 7 for the two calibrations.
-    """
+    """Return the plan of a cell; None for plain minimization."""
     if cell.calibration is Calibration.THEOREM:
         name = cell.method if cell.is_private else "standard"
         epsilon = cell.epsilon if cell.is_private else 1.0

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from corrdp._random import noise_generator
 from corrdp.exceptions import CorrDPError
-from corrdp.reproduction._networks_clipping import Clipper, Rows
-from corrdp.reproduction._networks_shape import NetworkShape
+from corrdp.reproduction._networks_clipping import Clipper, NetworkShape, Rows
 from corrdp.torch.networks import NetworkLayout, NetworkPlan
 
 StepSize: TypeAlias = Callable[[NetworkPlan, int], float]

@@ -41,17 +41,7 @@ _SHOWN = (0.1, 0.3, 1.0, 10.0)
 
 
 def findings_page(results: Results, *, figures: str = "", quick: bool = False) -> str:
-    """Return the page in Markdown.
-
-    Parameters
-    ----------
-    results : Results
-        What was run.
-    figures : str
-        Folder of the figures, relative to the page.
-    quick : bool
-        Whether the results are those of a rehearsal.
-    """
+    """Return the page in Markdown."""
     lines = ["# The paper's experiments, run again", ""]
     if quick:
         lines += [

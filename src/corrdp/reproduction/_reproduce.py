@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corrdp._validate import check_count
-from corrdp.reproduction._cache import CellCache
 from corrdp.reproduction._experiments import N_SEEDS, experiments
 from corrdp.reproduction._figures import draw_figure, require_matplotlib
 from corrdp.reproduction._page import findings_page
 from corrdp.reproduction._results import Results
-from corrdp.reproduction._runner import run_cells
+from corrdp.reproduction._runner import CellCache, run_cells
 from corrdp.reproduction._tables import (
     leakage_document,
     leakage_page,
@@ -24,15 +23,7 @@ QUICK_SEEDS = 2
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """What a run left behind.
-
-    Parameters
-    ----------
-    results : Results
-        Every score.
-    files : tuple of path
-        What was written.
-    """
+    """What a run left behind."""
 
     results: Results
     files: tuple[Path, ...]

@@ -60,13 +60,7 @@ class Difference:
 
 
 class Results:
-    """Results of cells, by experiment, calibration, method and epsilon.
-
-    Parameters
-    ----------
-    cells : mapping of Cell to CellResult
-        What was trained.
-    """
+    """Results of cells, by experiment, calibration, method and epsilon."""
 
     def __init__(self, cells: Mapping[Cell, CellResult]) -> None:
         self._cells = {

@@ -1,7 +1,6 @@
 """The studio: a local page that leads from a table to a certificate."""
 
-from corrdp.studio._app import make_app
-from corrdp.studio._serve import serve
+from corrdp.studio._app import make_app, serve
 from corrdp.studio._session import Session
 
 __all__ = ["Session", "make_app", "serve"]

@@ -1,5 +1,6 @@
 """The pages of the studio and what their forms do."""
 
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -7,6 +8,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
+import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -26,8 +28,7 @@ from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageTable
 from corrdp.policy import Policy
 from corrdp.studio._forms import Form, edited, number, read_form, shown
-from corrdp.studio._plans import ESTIMATORS, budget_words, planned
-from corrdp.studio._preview import previewed
+from corrdp.studio._preview import ESTIMATORS, budget_words, planned, previewed
 from corrdp.studio._security import FORM_FIELD, REPORT_POLICY, Gate, Keys
 from corrdp.studio._session import ROLES, Session
 
@@ -338,3 +339,35 @@ async def _asset(request: Request) -> Response:
         return PlainTextResponse("Not found.\n", status_code=HTTPStatus.NOT_FOUND)
     text = (files("corrdp.studio") / "templates" / name).read_text(encoding="utf-8")
     return Response(text, media_type=_ASSETS[name])
+
+
+LOOPBACK = "127.0.0.1"
+
+
+def serve(session: Session, *, port: int, tell: Callable[[str], None]) -> None:
+    """Serve one session until it is interrupted.
+
+    Parameters
+    ----------
+    session : Session
+        The table and what was said of it.
+    port : int
+        0 takes any free one.
+    tell : callable
+        Gets the address with its token, once the studio listens.
+    """
+    keys = Keys()
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((LOOPBACK, port))
+        listener.listen()
+        port = listener.getsockname()[1]
+        app = make_app(session, keys, port=port)
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, ws="none"
+        )
+        tell(f"http://{LOOPBACK}:{port}/?token={keys.token}")
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            session.jobs.stop()

@@ -14,15 +14,7 @@ _RUN = "from corrdp.cli import main; main()"
 
 @dataclass(eq=False)
 class Job:
-    """One run of the command line.
-
-    Parameters
-    ----------
-    words : tuple of str
-        Arguments of ``corrdp``.
-    what : str
-        What it does, for people.
-    """
+    """One run of the command line."""
 
     words: tuple[str, ...]
     what: str

@@ -12,7 +12,6 @@ from corrdp.training._default_rule import (
     or_constant,
     standard_plan,
 )
-from corrdp.training._epochs import SVRG_EPOCH_STEPS, Schedule
 from corrdp.training._gradient_descent import (
     Descent,
     TrainedModel,
@@ -32,10 +31,9 @@ from corrdp.training._layout import (
 )
 from corrdp.training._means import means_noise
 from corrdp.training._plan import CONSTANT, TrainingPlan
-from corrdp.training._prepared_rows import PreparedRows, prepare_rows
-from corrdp.training._public_model import PublicModel
+from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
+from corrdp.training._public_model import PublicModel, minimize_risk
 from corrdp.training._records import record_gradients
-from corrdp.training._risk import minimize_risk
 from corrdp.training._sampled_descent import (
     SampledBudget,
     SampledSums,
@@ -44,8 +42,14 @@ from corrdp.training._sampled_descent import (
     descend_sampled_tiled,
     plan_sampling,
 )
-from corrdp.training._shards import SegmentHost
-from corrdp.training._solver import Output, Solver, StepRule, Update
+from corrdp.training._solver import (
+    SVRG_EPOCH_STEPS,
+    Output,
+    Schedule,
+    Solver,
+    StepRule,
+    Update,
+)
 from corrdp.training._step_sizes import ColumnSteps, noise_gains
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
 from corrdp.training._tiling import (

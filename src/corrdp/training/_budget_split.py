@@ -18,8 +18,8 @@ from corrdp.policy import (
     allowed_epsilon,
     policy_blocks,
 )
-from corrdp.training._epochs import Schedule
 from corrdp.training._means import plan_means_noise
+from corrdp.training._solver import Schedule
 
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03
@@ -194,7 +194,7 @@ def plan_spending(
             neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
         allowed = gaussian_mu(epsilon=epsilon, delta=budget.delta)
-        before = _spent_mu(spent, neighbor.name)
+        before = math.sqrt(spent_square(spent, neighbor.name))
         if before >= allowed:
             raise BudgetError(
                 f"earlier releases cost class {neighbor.name!r} mu={before:.6g}, the "
@@ -242,7 +242,15 @@ def whole_record_spending(spending: BudgetSplit) -> BudgetSplit:
     return replace(spending, total_mu=every)
 
 
-def _spent_mu(spent: Sequence[Component], class_name: str) -> float:
+def spent_square(spent: Sequence[Component], class_name: str) -> float:
+    """Return what earlier releases cost a class, in squares of Gaussian-DP parameters.
+
+    Infinite if one of them has no noise where the class moves.
+
+    Guarantee
+    ---------
+    Squares add up under adaptive composition (`docs/theory/gaussian.md`).
+    """
     squares = 0.0
     for component in spent:
         events = component.events_of(class_name)
@@ -256,7 +264,7 @@ def _spent_mu(spent: Sequence[Component], class_name: str) -> float:
                     "the leakage with Gaussian noise."
                 )
             squares += event.count * event.mu**2
-    return math.sqrt(squares)
+    return squares
 
 
 def _events(

@@ -12,15 +12,22 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import OnlineAllocator, is_within_budget
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._constant import LabelTotals, release_constant
-from corrdp.training._epochs import Epochs
 from corrdp.training._hosted import HostedTable
 from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._plan import CONSTANT, TrainingPlan
-from corrdp.training._prepared_rows import PreparedRows, gradient_sums, prepare_rows
-from corrdp.training._residual_bound import ResidualBound
-from corrdp.training._shards import SegmentHost
-from corrdp.training._solver import Direction, Iterates, Solver, StepRule
-from corrdp.training._step_sizes import Walk, column_curvature, noise_gains
+from corrdp.training._prepared_rows import (
+    PreparedRows,
+    SegmentHost,
+    gradient_sums,
+    prepare_rows,
+)
+from corrdp.training._solver import Direction, Epochs, Iterates, Solver, StepRule
+from corrdp.training._step_sizes import (
+    ResidualBound,
+    Walk,
+    column_curvature,
+    noise_gains,
+)
 from corrdp.training._tiling import TiledTable
 from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training.losses import Loss
@@ -111,7 +118,9 @@ class Descent:
         self.coef = initial_coef(plan)
         self.n_done = 0
         self.residual_bound = plan.loss.clips_residuals_at
-        self._bound = ResidualBound.of_plan(plan)
+        self._bound = ResidualBound.of_loss(
+            plan.loss, growth=plan.bound_growth, price=plan.bound_price
+        )
         solver = plan.solver
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
         self._iterates = Iterates(solver.output, plan.n_steps, rng, plan.averaged_part)

@@ -19,8 +19,14 @@ from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
 from corrdp.training._constant import LabelTotals, label_sums
 from corrdp.training._means import CodeTotals, add_exact, rounded
-from corrdp.training._prepared_rows import PreparedRows, tile_order
-from corrdp.training._shards import Answer, SampledQuestion, StepQuestion, added
+from corrdp.training._prepared_rows import (
+    Answer,
+    PreparedRows,
+    SampledQuestion,
+    StepQuestion,
+    added,
+    tile_order,
+)
 from corrdp.training._tiles import RowTiles
 from corrdp.training._tiling import Segment, cut_segments, tiling_layout
 from corrdp.training.kernels._choice import kernel_module

@@ -116,17 +116,6 @@ def release_means(
 ) -> tuple[FloatArray, dict[str, float]]:
     """Release the mean of every encoded column, brought back into its domain.
 
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes), or CodeTotals
-        Rows of the encoder, or their sum.
-    blocks : sequence of Block
-        Blocks of the encoder.
-    spending : BudgetSplit
-        What the means may cost each class.
-    rng : numpy Generator
-        Source of the noise.
-
     Returns
     -------
     means : array of float, shape (n_codes,)

@@ -17,9 +17,8 @@ from corrdp.accounting import GaussianEvent, allocate_noise, gaussian_epsilon
 from corrdp.certificate import Component
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._constant import constant_noise
-from corrdp.training._epochs import Schedule
 from corrdp.training._layout import GradientLayout
-from corrdp.training._solver import Solver
+from corrdp.training._solver import Schedule, Solver
 from corrdp.training._step_sizes import ColumnSteps
 from corrdp.training._typical_sizes import nominal_coef
 from corrdp.training.losses import Loss
@@ -225,13 +224,7 @@ class TrainingPlan:
 
     @property
     def constant_noise(self) -> tuple[float, dict[str, float]]:
-        """Noise on the sum of labels, and its cost, if labels are all that is learned.
-
-        Guarantee
-        ---------
-        That of `corrdp.training._constant.constant_noise`
-        (`docs/theory/default_rule.md`, Proposition 4).
-        """
+        """Noise on the sum of labels, and its cost, if only they are learned."""
         return constant_noise(self.loss, self.spending.classes, self.spending.total_mu)
 
     @property

@@ -30,8 +30,7 @@ from corrdp.training._gradient_descent import (
 from corrdp.training._hosted import HostedTable
 from corrdp.training._layout import GradientLayout
 from corrdp.training._plan import TrainingPlan
-from corrdp.training._prepared_rows import PreparedRows, prepare_rows
-from corrdp.training._shards import SegmentHost
+from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._solver import Direction, Iterates
 from corrdp.training._tiling import TiledTable
 from corrdp.training.sensitivity._gradient import GradientSensitivity

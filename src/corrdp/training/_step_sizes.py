@@ -10,10 +10,14 @@ separable table, gradients go on pointing the same way. Means of adjacent blocks
 noisy gradients have independent noise, so their inner product is an unbiased estimate
 of how much they agree, and what it would be by chance is known from the noise that was
 added.
+
+*Where residuals of numbers are cut*, from noisy fractions of small ones, decides how
+large that noise is.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -21,6 +25,11 @@ from corrdp._typing import FloatArray
 from corrdp.policy import BlockKind
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import first_averaged
+from corrdp.training.losses import (
+    LARGEST_RESIDUAL_BOUND,
+    SMALLEST_RESIDUAL_BOUND,
+    Loss,
+)
 
 _NUMBER_VARIANCE = 1.0 / 3.0  # nominal, of a scaled number without knots
 _LEAST_SHARE = 0.002  # of the rows, below which a mean says nothing but noise
@@ -73,15 +82,6 @@ def column_curvature(
     layout: GradientLayout, means: FloatArray, curvature: float
 ) -> FloatArray:
     """Return the curvature of the loss along every column, as far as means tell.
-
-    Parameters
-    ----------
-    layout : GradientLayout
-        Blocks and scales.
-    means : array of float, shape (n_codes,)
-        Released means of the codes.
-    curvature : float
-        Of the loss in the score.
 
     Guarantee
     ---------
@@ -200,3 +200,65 @@ def noise_gains(
     )
     weights = (until - before) / (n_steps - first)
     return np.asarray(np.sqrt(np.sum(weights**2, axis=0)))
+
+
+COVERED = (0.9, 0.99)  # least and largest fraction of residuals left uncut
+CUTTING_COST = 0.45  # excess risk of cutting, by its square and the bound's
+_FIRST_PART = 0.25  # of the steps, in which the bound finds its scale
+_RATES = (0.6, 0.3)  # of adaptation, in the first part and after it
+_SMALLEST_BOUND = 0.04  # of the bound that training begins with
+
+
+class ResidualBound:
+    """A bound on residuals that follows released fractions of those within it.
+
+    Parameters
+    ----------
+    first : float
+        The bound that training begins with.
+    growth : float
+        Largest bound, in units of the first.
+    price : float
+        What noise costs in risk per unit of the bound; infinite if nothing is known.
+
+    Guarantee
+    ---------
+    A function of public numbers and of noisy fractions, which are paid for: costs
+    nothing more (`docs/theory/solvers.md`, section 3).
+    """
+
+    def __init__(self, first: float, *, growth: float, price: float = math.inf) -> None:
+        self.value = first
+        self._least = max(_SMALLEST_BOUND * first, SMALLEST_RESIDUAL_BOUND)
+        self._largest = min(growth * first, LARGEST_RESIDUAL_BOUND)
+        self._price = price
+
+    @classmethod
+    def of_loss(cls, loss: Loss, *, growth: float, price: float) -> Self | None:
+        """Return the bound that a loss begins with; None if there is none to adapt."""
+        first = loss.clips_residuals_at
+        if first is None or not loss.adapts_residual_bound:
+            return None
+        return cls(first, growth=growth, price=price)
+
+    @property
+    def covered(self) -> float:
+        """Fraction of residuals that the present bound should leave uncut."""
+        cut = math.sqrt(self._price / (CUTTING_COST * self.value))
+        least, largest = COVERED
+        return min(max(1.0 - cut, least), largest)
+
+    def adapted(self, fraction: float, progress: float) -> float:
+        """Return the bound that follows from a noisy fraction of small residuals.
+
+        Parameters
+        ----------
+        fraction : float
+            Released fraction of residuals within the present bound.
+        progress : float
+            Part of the steps that are done.
+        """
+        rate = _RATES[progress >= _FIRST_PART]
+        bound = self.value * math.exp(-rate * (fraction - self.covered))
+        self.value = min(max(bound, self._least), self._largest)
+        return self.value

@@ -23,8 +23,12 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._means import CodeTotals, add_exact, exact_sums, rounded
-from corrdp.training._prepared_rows import PreparedRows, tile_order
-from corrdp.training._shards import SegmentHost, SegmentsHere
+from corrdp.training._prepared_rows import (
+    PreparedRows,
+    SegmentHost,
+    SegmentsHere,
+    tile_order,
+)
 from corrdp.training._tiles import TILE_ARRAYS, RowTiles
 from corrdp.training.kernels._choice import kernel_module
 from corrdp.training.losses import Loss

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
 from corrdp.tables import ArrayFile
-from corrdp.training._shards import Answer, StepQuestion, added
+from corrdp.training._prepared_rows import Answer, StepQuestion, added
 from corrdp.training._tiling import Segment, TiledTable
 
 MOST_REPLACED = 3

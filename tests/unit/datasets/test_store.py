@@ -14,8 +14,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from corrdp.datasets import _store
-from corrdp.datasets._origins import ORIGINS, adult_csv, medical_cost_csv, sepsis_csv
-from corrdp.datasets._store import find_table, user_cache
+from corrdp.datasets._store import (
+    ORIGINS,
+    adult_csv,
+    find_table,
+    medical_cost_csv,
+    sepsis_csv,
+    user_cache,
+)
 from corrdp.exceptions import CorrDPError, CorrDPWarning
 
 PUBLISHED = b"age,charges\r\n18,1.5\r\n64,2.5"

@@ -235,7 +235,7 @@ class TestPoisonedRow:
         def fail(self, table):
             raise KeyError(f"a row: {TestPoisonedRow.MARKER}")
 
-        monkeypatch.setattr("corrdp.estimators._hosted.PartTiler.__call__", fail)
+        monkeypatch.setattr("corrdp.estimators._tiled.PartTiler.__call__", fail)
         with pytest.raises(CorrDPError) as caught:
             _fitted(_held())
         assert "a worker failed (KeyError)" in str(caught.value)
@@ -385,11 +385,11 @@ def test_research_counts_clipped_rows_in_parts():
 
 
 def test_all_workers_need_the_kernel_of_the_driver(monkeypatch):
-    from corrdp.estimators import _hosted
+    from corrdp.estimators import _tiled
 
-    tiled = _hosted.tiled_part
+    tiled = _tiled.tiled_part
     monkeypatch.setattr(
-        _hosted, "tiled_part", lambda *a, **o: replace(tiled(*a, **o), kernel="another")
+        _tiled, "tiled_part", lambda *a, **o: replace(tiled(*a, **o), kernel="another")
     )
     with pytest.raises(CorrDPError, match="another kernel than this process"):
         _fitted(_held())

@@ -34,7 +34,7 @@ from corrdp.policy import (
     Policy,
 )
 from corrdp.queries import DerivedColumns, metric_query, plan_queries
-from corrdp.queries._pairs import PairMoment
+from corrdp.queries._metrics import PairMoment
 
 N_ROWS = 4_000
 CLASSIFIER_METRICS = ("accuracy", "log_loss", "confusion", "auc", "roc", "calibration")

@@ -9,14 +9,19 @@ import torch
 
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.certificate import Calibration
-from corrdp.reproduction._networks_clipping import Clipper, Rows, _factor, _square
+from corrdp.reproduction._networks_clipping import (
+    Clipper,
+    NetworkShape,
+    Rows,
+    _factor,
+    _square,
+)
 from corrdp.reproduction._networks_ensemble import (
     Schedule,
     constant_steps,
     train_together,
     without_privacy,
 )
-from corrdp.reproduction._networks_shape import NetworkShape
 from corrdp.torch._layout import flat_layout
 from corrdp.torch._planning import grouped, plan_network
 from corrdp.torch._private import PrivateModule

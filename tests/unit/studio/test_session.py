@@ -23,8 +23,7 @@ from corrdp.policy import (
 from corrdp.studio import Session
 from corrdp.studio._app import _Pages
 from corrdp.studio._jobs import Jobs
-from corrdp.studio._plans import budget_words, planned
-from corrdp.studio._preview import previewed
+from corrdp.studio._preview import budget_words, planned, previewed
 from corrdp.studio._security import Keys
 
 N_ROWS = 400

@@ -13,8 +13,7 @@ from torch import nn
 from corrdp import MLPClassifier
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
-from corrdp.reproduction._networks_clipping import Clipper, Rows
-from corrdp.reproduction._networks_shape import NetworkShape
+from corrdp.reproduction._networks_clipping import Clipper, NetworkShape, Rows
 from corrdp.torch import mlp as _mlp
 from corrdp.torch._layers import trained_layers
 from corrdp.torch._planning import grouped

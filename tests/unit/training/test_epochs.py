@@ -12,12 +12,12 @@ from corrdp.training import (
     Descent,
     Schedule,
     Solver,
-    _residual_bound,
+    _step_sizes,
     descend,
     prepare_rows,
 )
 from corrdp.training import _gradient_descent as module
-from corrdp.training._epochs import Epochs
+from corrdp.training._solver import Epochs
 from descent_examples import example_plan, example_rows
 from linear_model_examples import example_frame, model_of
 
@@ -124,7 +124,7 @@ def test_exact_differences_make_plain_descent(monkeypatch, logistic):
 
     monkeypatch.setattr(module, "OnlineAllocator", Silent)
     monkeypatch.setattr(module, "is_within_budget", lambda *_: True)
-    monkeypatch.setattr(_residual_bound, "_RATES", (0.0, 0.0))
+    monkeypatch.setattr(_step_sizes, "_RATES", (0.0, 0.0))
     codes, y = example_rows()
     y = y if logistic else y - 0.5
     plan = example_plan(logistic=logistic, epsilon=50.0).with_steps(40)

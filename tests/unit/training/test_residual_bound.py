@@ -14,7 +14,7 @@ from corrdp.training import (
     plan_spending,
     standard_plan,
 )
-from corrdp.training._residual_bound import CUTTING_COST, ResidualBound
+from corrdp.training._step_sizes import CUTTING_COST, ResidualBound
 from descent_examples import example_policy
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corrdp.engines import HostedParts
-from corrdp.estimators._hosted import PartTiler
+from corrdp.estimators._tiled import PartTiler
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import PolicyEncoder
 from corrdp.training import (
@@ -23,7 +23,7 @@ from corrdp.training import (
     tiled_in_memory,
     write_tiles,
 )
-from corrdp.training._shards import SampledQuestion
+from corrdp.training._prepared_rows import SampledQuestion
 from descent_examples import example_frame, example_plan, example_policy, example_rows
 from engine_examples import HeldTable, HereEngine
 from recorded_noise import RecordedGenerator

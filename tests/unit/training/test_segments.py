@@ -19,7 +19,7 @@ from corrdp.training import (
     tiled_in_memory,
     write_tiles,
 )
-from corrdp.training._shards import SegmentsHere
+from corrdp.training._prepared_rows import SegmentsHere
 from descent_examples import example_plan, example_policy, example_rows
 from recorded_noise import RecordedGenerator
 
@@ -162,7 +162,7 @@ _workers.serve(sys.argv[1])
 _FAILING = """
 import sys
 from corrdp.training import _workers
-from corrdp.training._shards import GradientQuestion
+from corrdp.training._prepared_rows import GradientQuestion
 def fail(self, rows):
     print("a row: MARKER")
     raise ValueError("a row: MARKER")

@@ -44,17 +44,6 @@ _CLIMBS = 100
 class NetworkSteps(NoisySteps):
     """Noisy sums of a private module at parameters fixed in advance.
 
-    Parameters
-    ----------
-    training : PrivateTraining
-        The training that is attacked.
-    blocks : sequence of Block
-        Blocks of the encoder.
-    labels : sequence of float
-        Labels that records may have.
-    weights : sequence of Tensor
-        The parameters.
-
     Guarantee
     ---------
     None is given, one is attacked: that of `corrdp.torch.PrivateModule`, at any

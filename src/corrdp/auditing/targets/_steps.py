@@ -32,15 +32,7 @@ ClaimsOfClass = Callable[[str], Mapping[str, Claim]]
 
 @dataclass(frozen=True, eq=False)
 class EncodedRows:
-    """A table as training sees it.
-
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
-    y : array of float, shape (n_rows,)
-        Labels as encoded.
-    """
+    """A table as training sees it."""
 
     codes: FloatArray
     y: FloatArray

@@ -4,16 +4,14 @@ from corrdp.mechanisms.noise._concentrated import (
     concentrated_epsilon,
     concentrated_rho,
 )
-from corrdp.mechanisms.noise._covering import (
+from corrdp.mechanisms.noise._discrete import (
     LARGEST_MU,
     ROUNDING_PART,
     ROUNDING_REACH,
     covering_scale,
-    gaussian_part,
-)
-from corrdp.mechanisms.noise._discrete import (
     discrete_gaussian,
     discrete_laplace,
+    gaussian_part,
     grid_scale,
 )
 from corrdp.mechanisms.noise._exponential import (

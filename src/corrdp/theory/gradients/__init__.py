@@ -4,8 +4,6 @@ from corrdp.theory.gradients._model import (
     BoxModel,
     GradientConstants,
     gradient_constants,
-)
-from corrdp.theory.gradients._printed import (
     printed_least_squares_constants,
     printed_logistic_constants,
 )

@@ -11,17 +11,18 @@ from corrdp.theory.privacy._guarantees import (
     high_probability_composed,
     post_processed,
     subsampled,
+    variability_loss,
+    variability_loss_upper,
     whole_record,
 )
 from corrdp.theory.privacy._moments import (
     gaussian_log_moment,
+    gaussian_renyi_divergence,
     moments_epsilon,
     proof_noise_variance,
     proof_order,
     tail_delta,
 )
-from corrdp.theory.privacy._renyi import gaussian_renyi_divergence
-from corrdp.theory.privacy._variability import variability_loss, variability_loss_upper
 
 __all__ = [
     "AmplificationClaim",

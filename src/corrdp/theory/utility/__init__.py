@@ -7,8 +7,8 @@ from corrdp.theory.utility._dimension import (
     network_improvement_factor,
     noise_dimension,
     printed_dimension,
+    utility_lower_rate,
 )
-from corrdp.theory.utility._lower import utility_lower_rate
 from corrdp.theory.utility._upper import (
     UtilityBound,
     convex_utility_upper,

@@ -121,13 +121,7 @@ def regrouped(
 
 
 class ChangedFeatures:
-    """Which geometries a class of neighbors changes, looked up by feature.
-
-    Parameters
-    ----------
-    geometries : sequence of FeatureGeometry
-        All of a layout, in column order.
-    """
+    """Which geometries a class of neighbors changes, looked up by feature."""
 
     def __init__(self, geometries: Sequence[FeatureGeometry]) -> None:
         self._geometries = geometries
