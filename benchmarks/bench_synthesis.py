@@ -18,6 +18,7 @@ removing a record; replacing one moves a marginal by sqrt 2 instead of 1 and a s
 
 import argparse
 import fcntl
+import functools
 import itertools
 import json
 import os
@@ -119,6 +120,7 @@ BOUNDS = {
 }
 
 
+@functools.cache
 def table_of(problem: Problem) -> tuple[pd.DataFrame, Policy]:
     """Return rows and policy, every insensitive column at the declared distance."""
     if problem.source in (*FOREIGN_BINARY, *FOREIGN_NUMBER):
@@ -177,7 +179,7 @@ def three_way_error(policy: Policy, private: Any, synthetic: Any) -> float:
 def cells(seeds: int) -> Iterator[tuple[Problem, float, str, str, int]]:
     """Yield every cell of the benchmark."""
     for problem, epsilon, method in itertools.product(PROBLEMS, EPSILONS, METHODS):
-        if method == "aim" and problem != aim_problem(problem.source):
+        if problem != kept_under(problem, method):
             continue
         selections = ("aim",) if method == "aim" else SELECTIONS
         for selection, seed in itertools.product(selections, range(seeds)):
@@ -191,9 +193,20 @@ def key_of(
     return f"{problem.name}|{epsilon}|{method}|{selection}|{seed}"
 
 
-def aim_problem(source: str) -> Problem:
-    """Return under which problem AIM's runs are kept: it sees no roles of columns."""
-    return next(problem for problem in PROBLEMS if problem.source == source)
+def kept_under(problem: Problem, method: str) -> Problem:
+    """Return under which problem a run is kept.
+
+    Ordinary DP sees no roles of columns, only whether the label is protected; AIM
+    protects the label in any case.
+    """
+    if method.startswith("corr"):
+        return problem
+    return next(
+        other
+        for other in PROBLEMS
+        if other.source == problem.source
+        and (method == "aim" or other.protected == problem.protected)
+    )
 
 
 def run_cell(
@@ -309,7 +322,7 @@ class _Cell:
         self.saved, self.problem, self.epsilon = saved, problem, epsilon
 
     def _runs(self, method: str, selection: str) -> list[dict[str, Any]]:
-        held = aim_problem(self.problem.source) if method == "aim" else self.problem
+        held = kept_under(self.problem, method)
         prefix = f"{held.name}|{self.epsilon}|{method}|{selection}|"
         return [run for key, run in self.saved.items() if key.startswith(prefix)]
 

@@ -99,20 +99,22 @@ def _cliques(regions: Iterable[Region], sizes: Sequence[int]) -> list[Region]:
             neighbors[column].update(region)
     for column, around in neighbors.items():
         around.discard(column)
-    logs = [math.log(size) for size in sizes]
+    cells = {c: sizes[c] * n_cells(around, sizes) for c, around in neighbors.items()}
     found: list[set[int]] = []
     while neighbors:
-        column = min(
-            neighbors,
-            key=lambda c: (logs[c] + sum(logs[other] for other in neighbors[c]), c),
-        )
+        _, column = min(zip(cells.values(), cells, strict=True))
         around = neighbors.pop(column)
+        del cells[column]
         for other in around:
-            neighbors[other] |= around
-            neighbors[other] -= {column, other}
-        clique = around | {column}
-        if not any(clique <= larger for larger in found):
-            found.append(clique)
+            own = neighbors[other]
+            own.remove(column)
+            joined = around - own
+            joined.remove(other)
+            own |= joined
+            cells[other] = cells[other] // sizes[column] * n_cells(joined, sizes)
+        around.add(column)
+        if not any(map(around.issubset, found)):
+            found.append(around)
     return [tuple(sorted(clique)) for clique in found]
 
 
@@ -122,6 +124,8 @@ def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntA
     Exact, hence private: only `_release` adds noise to them.
     """
     shape = tuple(sizes[column] for column in region)
-    cells = np.ravel_multi_index(tuple(codes[:, c] for c in region), shape)
+    cells = codes[:, region[0]]
+    for column in region[1:]:
+        cells = cells * sizes[column] + codes[:, column]
     counts = np.bincount(cells, minlength=n_cells(region, sizes))
-    return counts.reshape(shape).astype(np.int64)
+    return counts.reshape(shape).astype(np.int64, copy=False)

@@ -45,7 +45,8 @@ class Calibrated:
         less than one row: systematic sampling has less scatter than independent rows.
         """
         n_columns = 1 + max(max(clique) for clique in self.tree.cliques)
-        codes = np.zeros((n_rows, n_columns), dtype=np.int64)
+        # Columns one after the other: they are counted a few at a time.
+        codes = np.zeros((n_rows, n_columns), dtype=np.int64, order="F")
         for clique, separator, table in zip(
             self.tree.cliques, self.tree.separators, self.tables, strict=True
         ):
@@ -64,7 +65,7 @@ class Calibrated:
                 strict=True,
             ):
                 codes[:, column] = values
-        return codes[generator.permutation(n_rows)]
+        return codes.T[:, generator.permutation(n_rows)].T
 
     def sample_given(
         self, given: Mapping[int, IntArray], generator: np.random.Generator
@@ -99,16 +100,15 @@ def calibrate(tree: JunctionTree, log_potentials: Sequence[FloatArray]) -> Calib
         largest = float(potential.max())
         log_total += largest
         beliefs.append(np.exp(potential - largest))
-    messages: list[FloatArray] = [np.ones(())] * len(beliefs)
+    sums: list[FloatArray] = [np.ones(())] * len(beliefs)  # over what is not shared
     for child in range(len(beliefs) - 1, 0, -1):
         parent = tree.parents[child]
         separator = tree.separators[child]
-        message = summed(beliefs[child], tree.cliques[child], separator)
-        scale = float(message.max())
+        sums[child] = summed(beliefs[child], tree.cliques[child], separator)
+        scale = float(sums[child].max())
         log_total += np.log(scale)
-        messages[child] = message / scale
         beliefs[parent] = beliefs[parent] * expanded(
-            messages[child], separator, tree.cliques[parent]
+            sums[child] / scale, separator, tree.cliques[parent]
         )
     total = float(beliefs[0].sum())
     log_total += np.log(total)
@@ -117,7 +117,7 @@ def calibrate(tree: JunctionTree, log_potentials: Sequence[FloatArray]) -> Calib
         separator = tree.separators[child]
         parent = tree.parents[child]
         known = summed(beliefs[parent], tree.cliques[parent], separator)
-        own = summed(beliefs[child], tree.cliques[child], separator)
+        own = sums[child]
         ratio = np.divide(known, own, out=np.zeros_like(known), where=own > 0)
         beliefs[child] = beliefs[child] * expanded(
             ratio, separator, tree.cliques[child]
@@ -168,7 +168,10 @@ def _systematic(
     upper = np.minimum(upper, counts[used, None])
     drawn = np.diff(upper, axis=1, prepend=0.0).astype(np.int64)
     inner = np.repeat(np.tile(np.arange(weights.shape[1]), used.size), drawn.ravel())
-    rows = np.lexsort((generator.random(outer.size), outer))
+    # By outer cell, in random order within: sorts of short integers are fast.
+    shuffled = np.argsort(generator.random(outer.size))
+    kind = np.min_scalar_type(len(weights))
+    rows = shuffled[np.argsort(outer[shuffled].astype(kind), kind="stable")]
     cells = np.empty(outer.size, dtype=np.int64)
     cells[rows] = inner
     return cells
