@@ -108,3 +108,18 @@ def test_a_method_that_protects_nothing_is_refused(folder):
     result = synthesize(folder, "bare", "--method", "nonprivate")
     assert result.code == 3
     assert not (folder / "bare").exists()
+
+
+def test_a_domain_that_is_too_large_is_refused_by_name_and_nothing_is_left(
+    folder, tmp_path
+):
+    policy = hospital_policy_text().replace("bins = 6", "bins = 200000", 1)
+    (tmp_path / "policy.toml").write_text(policy)
+    result = run(
+        *("synthesize", folder / "data.csv", "--policy", tmp_path / "policy.toml"),
+        *("--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "made"),
+        *("--ledger", tmp_path / "new.ledger", "--ledger-epsilon", 3),
+    )
+    assert result.code == 3
+    assert "(200000 codes)" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.toml"]

@@ -31,7 +31,7 @@ from corrdp.synthesis._adaptive import (
     stream_limits,
 )
 from corrdp.synthesis._columns import TableColumns
-from corrdp.synthesis._junction_tree import Region, n_cells
+from corrdp.synthesis._junction_tree import n_cells
 from corrdp.synthesis._plan import (
     StagePlan,
     expected_noise,
@@ -177,7 +177,7 @@ def plan_synthesis(
         for pair in itertools.combinations(range(len(columns.names)), 2)
         if n_cells(pair, columns.sizes) <= max_cells
     ]
-    _refuse_large(columns, singles, max_cells)
+    _refuse_large(columns, max_cells)
     first = plan_stage(
         singles,
         sizes=columns.sizes,
@@ -303,17 +303,11 @@ def _share(allowed: Mapping[str, float], share: float) -> dict[str, float]:
     return {name: share * rho for name, rho in allowed.items()}
 
 
-def _refuse_large(
-    columns: TableColumns, singles: Sequence[Region], max_cells: int
-) -> None:
+def _refuse_large(columns: TableColumns, max_cells: int) -> None:
     total = sum(columns.sizes)
-    if total <= max_cells:
-        return
-    largest = sorted(singles, key=lambda r: -columns.sizes[r[0]])[:3]
-    named = ", ".join(
-        f"{columns.names[c]!r} ({columns.sizes[c]} codes)" for (c,) in largest
-    )
-    raise PolicyError(
-        f"the columns have {total} codes, more than max_cells={max_cells}. Coarsen "
-        f"the largest: {named}; declare fewer bins or groups of categories."
-    )
+    if total > max_cells:
+        raise PolicyError(
+            f"the columns have {total} codes, more than max_cells={max_cells}. Coarsen "
+            f"the largest: {columns.largest(range(len(columns.names)))}; declare fewer "
+            "bins or groups of categories."
+        )

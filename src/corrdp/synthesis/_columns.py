@@ -5,7 +5,7 @@ declared bins get `DEFAULT_BINS` equal ones. Values are drawn inside a bin, so t
 synthetic table has the columns, types and bounds that the policy declares.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -111,6 +111,14 @@ class TableColumns:
                 f"there is no column {name!r}. Columns: {', '.join(self.names)}."
             )
         return self.names.index(name)
+
+    def largest(self, columns: Iterable[int], n_named: int = 3) -> str:
+        """Return the largest of some columns by name, for who has to coarsen them."""
+        ranked = sorted(columns, key=lambda column: (-self.sizes[column], column))
+        return ", ".join(
+            f"{self.names[column]!r} ({self.sizes[column]} codes)"
+            for column in ranked[:n_named]
+        )
 
     def domain(self, name: str) -> Domain:
         """Return the domain of a column, numbers with bins."""

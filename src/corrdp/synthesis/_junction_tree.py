@@ -124,7 +124,7 @@ def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntA
     Exact, hence private: only `_release` adds noise to them.
     """
     shape = tuple(sizes[column] for column in region)
-    cells = codes[:, region[0]]
+    cells = codes[:, region[0]].astype(np.int64, copy=False)  # no product overflows
     for column in region[1:]:
         cells = cells * sizes[column] + codes[:, column]
     counts = np.bincount(cells, minlength=n_cells(region, sizes))

@@ -193,9 +193,11 @@ class Synthesizer:
         plan.budget.warn_if_large_delta(n_rows)
         shape = self.shape(n_rows)
         if not shape.fits([]):
+            joined = {column for region, _ in shape.zeros for column in region}
             raise PolicyError(
                 f"the declared zeros need more than max_cells={self.max_cells}. "
-                "Coarsen their columns, or raise max_cells."
+                f"Coarsen their columns, the largest first: {columns.largest(joined)}; "
+                "or raise max_cells."
             )
         codes = columns.codes(table)
         certificate = plan.certificate(replayable_noise=self.random_state is not None)

@@ -1,6 +1,7 @@
 """Synthetic tables from end to end: types, declared knowledge, saving, paying."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -155,6 +156,38 @@ def test_knowledge_that_makes_no_sense_is_refused(knowledge):
         maker(**knowledge).fit(patients(20))
 
 
+A_PAIR = {"impossible": [{"age": [80, 100], "visits": [0, 1]}]}
+A_CIRCLE = {
+    "impossible": [
+        {"age": [80, 100], "town": "P"},
+        {"visits": [0, 1], "town": "P"},
+        {"age": [80, 100], "visits": [0, 1]},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("knowledge", "max_cells", "named"),
+    [
+        (A_PAIR, 50, "'age', 'visits'"),  # 60 cells
+        # Each has 60 cells or fewer, a model of the three together 180.
+        (A_CIRCLE, 100, r"'visits' \(10 codes\), 'age' \(6 codes\), 'town'"),
+    ],
+)
+def test_zeros_that_do_not_fit_are_refused_by_the_columns_to_coarsen(
+    knowledge, max_cells, named, monkeypatch
+):
+    def counted(*_):
+        raise AssertionError("rows were counted")
+
+    monkeypatch.setattr("corrdp.synthesis._release.count_cells", counted)
+    policy = replace(POLICY, features=POLICY.features[:-2])  # few codes beside them
+    table = patients(20).drop(columns=["country", "insured"])
+    with pytest.raises(PolicyError, match="Coarsen") as refused:
+        maker(policy=policy, max_cells=max_cells, **knowledge).fit(table)
+    assert re.search(named, str(refused.value))
+
+
 def test_rows_given_public_columns_keep_them(fitted):
     given = pd.DataFrame({"country": ["D"] * 200 + ["F"] * 200})
     rows = fitted.sample(given=given, random_state=0)
@@ -198,10 +231,11 @@ def test_no_raw_value_is_in_a_saved_synthesizer(tmp_path):
     assert "12.345678" not in (tmp_path / "model.json").read_text()
 
 
+@pytest.mark.parametrize("selection", ["screen", "adaptive"])
 @pytest.mark.parametrize("n_rows", [1, 3])
-def test_very_few_rows_give_a_table_all_the_same(n_rows):
-    rows = maker(delta=1e-9).fit(patients(n_rows)).sample(10, random_state=0)
-    assert len(rows) == 10
+def test_very_few_rows_give_a_table_all_the_same(n_rows, selection):
+    made = maker(delta=1e-9, selection=selection).fit(patients(n_rows))
+    assert len(made.sample(10, random_state=0)) == 10
 
 
 def test_a_column_of_one_value_stays_so():
