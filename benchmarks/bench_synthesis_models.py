@@ -37,7 +37,7 @@ from corrdp.policy import NumberDomain, Policy
 
 SAVED = ROOT / "docs" / "results" / "synthesis_models.json"
 PAGE = ROOT / "docs" / "results" / "synthesis_models.inc"
-TABLES = (*FOREIGN_BINARY, *FOREIGN_NUMBER, "adult", "credit", "medical")
+TABLES = (*FOREIGN_BINARY, *FOREIGN_NUMBER, "adult", "credit", "sepsis", "medical")
 EPSILONS = (0.3, 1.0)
 LABELS = ("public", "protected")
 METHODS = (

@@ -3,6 +3,8 @@
 Run it from a checkout after benchmarks: python docs/tools/write_benchmark_figures.py.
 """
 
+import importlib
+import itertools
 import json
 import runpy
 import sys
@@ -36,21 +38,30 @@ def loss_ratios() -> list[dict[str, Any]]:
 
 
 def synthesis_errors() -> list[dict[str, Any]]:
-    """Return the mean error with the default selection, by table, method, epsilon."""
+    """Return the mean error by table, method and epsilon; ordinary DP at its best."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    bench = importlib.import_module("bench_synthesis")
     saved = json.loads((RESULTS / "synthesis.json").read_text(encoding="utf-8"))
-    errors: dict[tuple[str, float, str], list[float]] = {}
-    names = {"corr": "CorrDP", "standard": "ordinary DP"}
-    for key, run in saved.items():
-        table, epsilon, method, selection, _ = key.split("|")
-        if method not in names or selection != run["auto"]:
+    values = []
+    for problem, epsilon in itertools.product(bench.PROBLEMS, bench.EPSILONS):
+        if problem.source not in ("adult", "credit") or problem.protected:
             continue
-        if table.startswith(("Adult", "Credit")) and "protected" not in table:
-            found = errors.setdefault((table, float(epsilon), names[method]), [])
-            found.append(run["error"])
-    return [
-        {"table": t, "epsilon": e, "method": m, "error": sum(v) / len(v)}
-        for (t, e, m), v in sorted(errors.items())
-    ]
+        cell = bench.Cell(saved, problem, epsilon)
+        found = {
+            "CorrDP": cell.by_default("corr"),
+            "ordinary DP": cell.best("standard"),
+        }
+        values += [
+            {
+                "table": problem.name,
+                "epsilon": epsilon,
+                "method": method,
+                "error": float(errors.mean()),
+            }
+            for method, errors in found.items()
+            if errors is not None
+        ]
+    return values
 
 
 def figures() -> dict[str, dict[str, Any]]:

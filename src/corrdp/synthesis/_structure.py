@@ -90,6 +90,8 @@ def choose_pairs(
         # What joins first leaves room for the rest.
         share = max(turn + 1, _ROUNDS // 2) / _ROUNDS
         scores = _unexplained(shape, model, noisy, chosen, generator)
+        if not scores:
+            break
         ranked = sorted(scores, key=lambda r: (-scores[r], r))
         before = tuple(chosen)
         if turn == 0:
@@ -100,9 +102,8 @@ def choose_pairs(
                     [*chosen, region], share
                 ):
                     chosen.append(region)
-        if len(chosen) == len(before):
-            break
-        if turn + 1 < _ROUNDS:
+        # Where nothing fits yet, a later turn has more room.
+        if len(chosen) > len(before) and turn + 1 < _ROUNDS:
             held = [*singles, *(noisy[region] for region in chosen)]
             model, theta = fitted_model(shape, held, theta)
     return tuple(chosen)

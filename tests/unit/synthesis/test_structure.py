@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 
 from corrdp.synthesis._estimation import NoisyTable
 from corrdp.synthesis._junction_tree import count_cells
@@ -44,7 +45,17 @@ def test_a_circle_is_closed_where_a_tree_does_not_explain_it():
     assert sorted(chosen) == [(0, 1), (0, 2), (1, 2)]
 
 
-def test_a_model_stays_within_its_cells():
+@pytest.mark.parametrize(
+    ("max_cells", "n_pairs"),
+    [
+        (47, 0),  # a pair of six codes and two columns beside it: 48 cells
+        (48, 1),  # more than half of the cells: what fits in a later turn joins there
+        (71, 1),
+        (72, 2),  # two pairs that share no column
+        (108, 3),
+    ],
+)
+def test_a_model_fills_its_cells_and_stays_within_them(max_cells, n_pairs):
     column = np.random.default_rng(3).integers(6, size=N_ROWS)
-    chosen = chosen_from(np.stack([column] * 4, axis=1), max_cells=100)
-    assert len(chosen) == 1
+    chosen = chosen_from(np.stack([column] * 4, axis=1), max_cells)
+    assert len(chosen) == n_pairs
