@@ -371,6 +371,8 @@ def _ratio(own: Any, rival: Any) -> str:
     if own is None or rival is None:
         return "-"
     ratio = own.mean() / rival.mean()
+    if min(len(own), len(rival)) == 1:
+        return f"{ratio:.2f}"
     relative = [scatter(errors) / errors.mean() for errors in (own, rival)]
     return f"{ratio:.2f} ± {ratio * np.hypot(*relative):.2f}"
 
@@ -378,10 +380,10 @@ def _ratio(own: Any, rival: Any) -> str:
 def _shown(errors: Any) -> str:
     if errors is None:
         return "-"
-    mean = f"{errors.mean():.3f}"
+    mean = f"{errors.mean():.4f}"
     if len(errors) == 1:
         return f"{mean} (1)"
-    return f"{mean} ± {scatter(errors):.3f} ({len(errors)})"
+    return f"{mean} ± {scatter(errors):.4f} ({len(errors)})"
 
 
 _MADE_UP = """
