@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -195,12 +195,20 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.asarray(self._names(), dtype=object)
         return self
 
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Return the encoded matrix, one row per row of the table."""
+    def transform(self, X: Any, *, order: Literal["C", "F"] = "C") -> NDArray[Any]:
+        """Return the encoded matrix, one row per row of the table.
+
+        Parameters
+        ----------
+        X : table
+            Raw rows.
+        order : {"C", "F"}
+            Whether rows or columns of the matrix lie together in memory.
+        """
         columns = read_distinct(X, self._names())
         blocks = self.blocks_
         shape = (len(columns[0]), blocks[-1].stop)
-        matrix = np.zeros(shape, dtype=self._float_type())
+        matrix = np.zeros(shape, dtype=self._float_type(), order=order)
         blocks_of: dict[str, list[Block]] = {}
         for block in blocks:
             blocks_of.setdefault(block.feature, []).append(block)

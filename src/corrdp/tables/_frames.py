@@ -161,15 +161,15 @@ def _distinct(series: Any) -> Column | DistinctColumn:
         return list(series.to_list())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     values: list[Any] = []
-    parts = []
+    parts = [np.empty(0, dtype=np.int64)]
     for chunk in chunks:
         is_coded = pa.types.is_dictionary(chunk.type)
         coded = chunk if is_coded else chunk.dictionary_encode()
-        places = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy()
-        parts.append(np.where(places < 0, -1, places + len(values)))
-        values += python_cells(coded.dictionary)
-    joined = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-    return DistinctColumn([*values, None], np.where(joined < 0, len(values), joined))
+        cells = [*python_cells(coded.dictionary), None]
+        places = coded.indices.cast(pa.int64()).fill_null(len(cells) - 1).to_numpy()
+        parts.append(places + len(values))
+        values += cells
+    return DistinctColumn(values or [None], np.concatenate(parts))
 
 
 def _spread(column: Column | DistinctColumn) -> Column:

@@ -28,6 +28,8 @@ TILE_ARRAYS = (
 )
 """Fields of `RowTiles` that are arrays."""
 
+_TILES_AT_ONCE = 128
+
 
 @dataclass(frozen=True, eq=False)
 class GroupRules:
@@ -147,34 +149,31 @@ class RowTiles:
         tile_rows: int,
         arrange: bool = True,
     ) -> "RowTiles":
-        """Scale and cut encoded rows; one tile at a time is in flight.
+        """Scale and cut encoded rows, column by column, some tiles at a time.
 
         `arrange` brings like rows together, which pays where there are many passes.
         """
-        ends = layout.code_ends
-        low, high = (_scaled(end, layout)[order] for end in ends)
+        low, high = (_scaled(end, layout)[order] for end in layout.code_ends)
         low, high = np.minimum(low, high), np.maximum(low, high)
         rows = _like_rows_together(codes) if arrange else np.arange(len(codes))
         n_tiles = max(1, -(-len(codes) // tile_rows))
-        members = [rows[k * tile_rows : (k + 1) * tile_rows] for k in range(n_tiles)]
         constants = np.zeros((n_tiles, order.size), dtype=np.float32)
-        labels = np.zeros((n_tiles, tile_rows), dtype=np.float32)
         fixed = np.zeros((n_tiles, order.size), dtype=bool)
+        labels = np.zeros((n_tiles, tile_rows), dtype=np.float32)
+        labels.reshape(-1)[: rows.size] = y[rows]
         stored = []
-        for k, rows in enumerate(members):
-            inside = codes[rows]
-            np.clip(inside, *ends, out=inside)
-            features = _scaled(inside, layout).astype(np.float32).T[order]
-            for number in (0.0, 1.0):
-                still = (features == number).all(axis=1)
-                constants[k, still], fixed[k] = number, fixed[k] | still
-            kept = np.zeros((np.count_nonzero(~fixed[k]), tile_rows), np.float32)
-            kept[:, : rows.size] = features[~fixed[k]]
-            stored.append(kept)
-            labels[k, : rows.size] = y[rows]
-        starts = np.cumsum([0, *(len(kept) for kept in stored)])
-        columns = np.concatenate([(~mask).nonzero()[0] for mask in fixed])
-        values = np.concatenate(stored)
+        for first in range(0, n_tiles, _TILES_AT_ONCE):
+            some = rows[first * tile_rows : (first + _TILES_AT_ONCE) * tile_rows]
+            features = _scaled_columns(codes, some, layout, order, tile_rows)
+            tiles = slice(first, first + features.shape[1])
+            ones = (features == 1.0).all(axis=2).T
+            constants[tiles] = ones
+            fixed[tiles] = ones | (features == 0.0).all(axis=2).T
+            features.reshape(order.size, -1)[:, some.size :] = 0.0
+            stored.append(features.swapaxes(0, 1)[~fixed[tiles]])
+        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(~fixed, axis=1))])
+        columns = (~fixed).nonzero()[1]
+        values = stored[0] if len(stored) == 1 else np.concatenate(stored)
         return cls(
             values, columns, starts, constants, fixed, low, high, labels, len(codes)
         )
@@ -228,11 +227,39 @@ def _like_rows_together(codes: FloatArray) -> IntArray:
     Columns that divide the rows most evenly come first, which leaves fewest tiles with
     rows of both kinds.
     """
-    nonzero = codes != 0
-    share = np.count_nonzero(nonzero, axis=0) / max(len(codes), 1)
+    nonzero = np.ascontiguousarray((codes != 0).T)
+    share = np.count_nonzero(nonzero, axis=1) / max(len(codes), 1)
     evenly = np.argsort(np.abs(share - 0.5), kind="stable")
-    packed = np.packbits(nonzero[:, evenly], axis=1)
-    return np.lexsort(packed.T[::-1])
+    # Eight columns to a byte, the first in its highest bit: fewer keys to sort by.
+    packed = np.zeros((-(-evenly.size // 8), len(codes)), dtype=np.uint8)
+    for place, column in enumerate(evenly):
+        packed[place // 8] |= nonzero[column].view(np.uint8) << (7 - place % 8)
+    return np.lexsort(packed[::-1])
+
+
+def _scaled_columns(
+    codes: FloatArray,
+    rows: IntArray,
+    layout: GradientLayout,
+    order: IntArray,
+    tile_rows: int,
+) -> NDArray[Any]:
+    """Return some rows inside their domain and scaled, shape (columns, tiles, rows).
+
+    The last tile is filled with its last row.
+    """
+    n_tiles = max(1, -(-rows.size // tile_rows))
+    features = np.ones((order.size, n_tiles * tile_rows), dtype=np.float32)
+    low, high = layout.code_ends
+    inside = np.empty(rows.size)
+    for out, column in zip(features, order.tolist(), strict=True):
+        if column < low.size:  # the intercept's follows the encoded ones
+            np.take(codes[:, column], rows, out=inside, mode="clip")  # in place
+            np.clip(inside, low[column], high[column], out=inside)
+            np.multiply(inside, layout.column_scale[column], out=inside)
+            out[: rows.size] = inside
+            out[rows.size :] = out[rows.size - 1] if rows.size else 0.0
+    return features.reshape(order.size, n_tiles, tile_rows)
 
 
 def _scaled(codes: FloatArray, layout: GradientLayout) -> FloatArray:

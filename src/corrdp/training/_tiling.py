@@ -50,13 +50,13 @@ class Segment:
         As kernels read them.
     code_sums : array of int, shape (3, n_codes)
         Sum of the encoded rows, exact (`exact_sums`).
-    labels : array of float, shape (n_rows,)
-        Labels in double precision.
+    labels : array, shape (n_rows,)
+        Labels without rounding: indices in one byte each, numbers in double precision.
     """
 
     tiles: RowTiles
     code_sums: IntArray
-    labels: FloatArray
+    labels: NDArray[Any]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all of it as named arrays."""
@@ -83,7 +83,7 @@ class Segment:
             tile_rows=kernel_module(compiled).TILE_ROWS,
             arrange=not in_order,
         )
-        return cls(tiles, exact_sums(codes), labels.copy())
+        return cls(tiles, exact_sums(codes), _short(labels))
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Segment":
@@ -228,6 +228,13 @@ def cut_segments(
         )
 
 
+def _short(labels: FloatArray) -> NDArray[Any]:
+    """Return a copy of labels, in bytes if those hold them: a pass reads past them."""
+    with np.errstate(invalid="ignore"):
+        bytes_each = labels.astype(np.uint8)
+    return bytes_each if np.array_equal(bytes_each, labels) else labels.copy()
+
+
 def _segments(
     batches: Iterable[tuple[FloatArray, NDArray[Any]]],
     layout: GradientLayout,
@@ -247,7 +254,8 @@ def _cut(
     batches: Iterable[tuple[FloatArray, NDArray[Any]]], size: int, n_codes: int
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield `size` rows at a time, the last ones fewer, whatever the batches are."""
-    codes, labels = np.empty((size, n_codes)), np.empty(size)
+    # Columns lie together, as tiles store them.
+    codes, labels = np.empty((size, n_codes), order="F"), np.empty(size)
     filled = 0
     for batch, batch_labels in batches:
         start = 0
