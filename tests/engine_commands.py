@@ -7,6 +7,7 @@ from functools import partial
 from command_runner import run
 from corrdp.cli import _models
 from corrdp.policy import NumberDomain
+from corrdp.tables import _pieces
 from engine_examples import MARKER
 from linear_model_examples import example_frame, example_policy
 
@@ -15,7 +16,10 @@ PAID = ("--epsilon", 1, "--delta", 1e-6, "--seed", 0, "--json")
 
 
 def written_table(directory):
-    """Write rows to three files, in which a cell is not what engines guess it is."""
+    """Write rows to files, in which a cell is not what engines guess it is.
+
+    One is cut into pieces, and of some rows a column is in the name of their folder.
+    """
     frame = example_frame(300)
     age, sex, city = example_policy().features
     # Codes with leading zeros, an empty cell, and a file without rows.
@@ -28,7 +32,10 @@ def written_table(directory):
     table = directory / "table"
     table.mkdir()
     frame[:100].to_csv(table / "a.csv", index=False)
-    frame[100:].to_parquet(table / "b.parquet")
+    frame[100:250].to_parquet(table / "b.parquet", row_group_size=40)
+    for sex, rows in frame[250:].groupby("sex"):
+        (table / f"sex={sex}").mkdir()
+        rows.drop(columns="sex").to_parquet(table / f"sex={sex}" / "d.parquet")
     frame[:0].to_parquet(table / "c.parquet")
     return frame
 
@@ -39,6 +46,7 @@ def commands_agree(directory, monkeypatch, engine, commands=3):
     monkeypatch.setattr(
         _models, "estimator_class", lambda *a: partial(found(*a), n_steps=STEPS)
     )
+    monkeypatch.setattr(_pieces, "PIECE_BYTES", 1500)
     written_table(directory)
     ask = ("--ask", "count() by city", "--ask", "mean(age)")
     printed = []

@@ -84,7 +84,7 @@ def test_missing_tables_are_refused_and_nothing_is_left(tmp_path, monkeypatch):
     for loaded in (_data.load_table, _data.paper_rows):
         loaded.cache_clear()
     out = tmp_path / "out"
-    result = run("reproduce", "credit", "--quick", "--jobs", 1, "--out", out)
+    result = run("reproduce", "credit", "--quick", "--workers", 1, "--out", out)
     assert result.code == 3
     assert "By hand: download" in result.stderr
     assert not out.exists()

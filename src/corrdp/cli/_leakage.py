@@ -85,6 +85,9 @@ def leakage(
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
     accept_new_data: AcceptNewDataOption = False,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Columns that are counted at the same time.")
+    ] = 2,
     engine: EngineOption = None,
     address: AddressOption = None,
     as_json: JsonOption = False,
@@ -142,6 +145,7 @@ def leakage(
             join_levels=_is_joining(join_levels, keep_levels),
             keep_levels=() if keep_levels == "all" else names(keep_levels),
             charge=charge,
+            n_threads=workers,
         )
     for paid in payments:
         paid.settle(table)

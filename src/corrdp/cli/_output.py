@@ -34,18 +34,28 @@ def show_epsilon(epsilon: float, *, as_json: bool) -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on standard error that work goes on, if a person is watching."""
+    """Show on standard error that work goes on and how many rows were read.
+
+    Only if a person is watching.
+    """
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
+    from corrdp.tables import watching_rows
+
     # No clock: how long a run takes may depend on the rows.
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(what, total=None)
-        yield
+        task = progress.add_task(what, total=None)
+
+        def tell(n_rows: int) -> None:
+            progress.update(task, description=f"{what}, {n_rows:,} rows read")
+
+        with watching_rows(tell):
+            yield
 
 
 @contextmanager

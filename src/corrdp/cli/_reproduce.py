@@ -32,8 +32,11 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(help="Models per point; default 20, or 2 if quick.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes; default one per core.")
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", "--jobs", min=1, help="Processes; default one per core."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -53,7 +56,7 @@ def reproduce(
             cache=out / "cache",
             quick=quick,
             seeds=seeds,
-            jobs=jobs,
+            jobs=workers,
             progress=progress,
         )
         files = [path.name for path in done.files]

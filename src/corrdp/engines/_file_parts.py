@@ -2,21 +2,20 @@
 
 What an engine's own reader makes of a cell may depend on other rows: types are guessed
 from a sample, from the first file or from a null beside. Here a partition is some
-files, and `corrdp.tables.iter_batches` reads them on the worker.
+pieces of files (`corrdp.tables.FilePiece`), read on the worker by our own readers.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v1 as nw
 
 from corrdp.engines._parts import Engine, Maker, Part
 from corrdp.exceptions import CorrDPError
-from corrdp.tables import files_of, iter_batches
+from corrdp.tables import FilePiece, pieces_of
 
-PATH = "path"
+PIECE = "piece"
 
 
 @dataclass(frozen=True)
@@ -27,8 +26,8 @@ class EngineFiles:
     ----------
     engine : {"dask", "ray", "spark"}
         Who hosts the partitions; a session of it runs, see `engine_session`.
-    files : sequence of str
-        Full paths, which all workers can read.
+    pieces : sequence of str
+        Files, or row groups of large ones, as texts; all workers can read them.
     columns : sequence of str
         Columns that the policy declares.
     number_columns : sequence of str
@@ -41,7 +40,7 @@ class EngineFiles:
     """
 
     engine: str
-    files: Sequence[str]
+    pieces: Sequence[str]
     columns: Sequence[str]
     number_columns: Sequence[str]
 
@@ -50,30 +49,19 @@ def engine_files(
     engine: str, data: Any, columns: Sequence[str], number_columns: Sequence[str]
 ) -> EngineFiles:
     """Return a file, a glob or a directory as a table for the workers of an engine."""
-    text = str(data)
-    found = files_of(data) if "::" not in text else None
+    found = pieces_of(data)
     if found is None:
         raise CorrDPError(
-            f"workers of an engine read files, a glob or a directory, got {text!r}. "
-            "Export the table, for example to Parquet."
+            f"workers of an engine read files, a glob or a directory, got "
+            f"{str(data)!r}. Export the table, for example to Parquet."
         )
-    inside = Path(text) if Path(text).is_dir() else None
-    for path in found if inside is not None else ():
-        folders = [p for p in path.relative_to(str(inside)).parts[:-1] if "=" in p]
-        named = [p.split("=", 1)[0] for p in folders if p.split("=", 1)[0] in columns]
-        if named:
-            raise CorrDPError(
-                f"the column {named[0]!r} is in the names of folders, and workers of "
-                "an engine read files alone. Write it into the files, or leave the "
-                "engine out."
-            )
-    files = [str(path.resolve()) for path in found]
-    return EngineFiles(engine, files, tuple(columns), tuple(number_columns))
+    pieces = [piece.to_text() for piece in found]
+    return EngineFiles(engine, pieces, tuple(columns), tuple(number_columns))
 
 
 @dataclass(frozen=True, eq=False)
 class FileMaker:
-    """Reads the files of a partition on its worker, and makes them into a part.
+    """Reads the pieces of a partition on its worker, and makes them into a part.
 
     Parameters
     ----------
@@ -88,8 +76,8 @@ class FileMaker:
 
     @property
     def columns(self) -> Sequence[str]:
-        """Columns of the engine's table: paths."""
-        return (PATH,)
+        """Columns of the engine's table: pieces."""
+        return (PIECE,)
 
     @property
     def named_columns(self) -> Sequence[str]:
@@ -97,27 +85,25 @@ class FileMaker:
         return self.make.columns
 
     def __call__(self, table: Any) -> Part:
-        """Return what is kept of all files of a partition."""
+        """Return what is kept of all pieces of a partition."""
         import pyarrow as pa
 
-        paths = nw.from_native(table, eager_only=True)[PATH].to_list()
+        texts = nw.from_native(table, eager_only=True)[PIECE].to_list()
         columns = list(self.make.columns)
         numbers = [name for name in self.number_columns if name in columns]
         held = [_no_rows(columns, numbers)]
-        for path in paths:
-            held += iter_batches(
-                path, columns, number_columns=numbers, may_be_empty=True
-            )
+        for text in texts:
+            held += FilePiece.from_text(text).batches(columns, numbers)
         return self.make(pa.concat_tables(held, promote_options="permissive"))
 
 
 class FileEngine:
-    """An engine whose partitions are files.
+    """An engine whose partitions are pieces of files.
 
     Parameters
     ----------
     engine : Engine
-        Hosts a table of paths.
+        Hosts a table of pieces.
     number_columns : sequence of str
         Columns that are numbers.
     """

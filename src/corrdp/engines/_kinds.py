@@ -5,7 +5,7 @@ from typing import Any
 
 from corrdp.engines._file_parts import EngineFiles, FileEngine
 from corrdp.engines._parts import Engine, HostedParts, Maker, told_by_kind
-from corrdp.engines._sessions import paths_on
+from corrdp.engines._sessions import pieces_on
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.tables import is_source
 
@@ -105,10 +105,10 @@ def _spark(data: Any, n_hosts: int | None) -> Engine:
 
 
 def _files(data: EngineFiles, n_hosts: int | None) -> Engine:
-    paths = told_by_kind(lambda: paths_on(data.engine, data.files))
-    kind = _kind(paths)
+    pieces = told_by_kind(lambda: pieces_on(data.engine, data.pieces))
+    kind = _kind(pieces)
     assert kind is not None
-    return FileEngine(_ENGINES[kind](paths, n_hosts), data.number_columns)
+    return FileEngine(_ENGINES[kind](pieces, n_hosts), data.number_columns)
 
 
 _ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from corrdp.engines._file_parts import PATH
+from corrdp.engines._file_parts import PIECE
 from corrdp.engines._spark import no_word_of_pandas
 from corrdp.exceptions import CorrDPError
 
@@ -46,9 +46,9 @@ def engine_session(engine: str, address: str | None = None) -> Iterator[None]:
         yield
 
 
-def paths_on(engine: str, files: Sequence[str]) -> Any:
-    """Return a table of paths that an engine holds, about one in each partition."""
-    return _PATHS[engine](files)
+def pieces_on(engine: str, pieces: Sequence[str]) -> Any:
+    """Return a table of pieces that an engine holds, about one in each partition."""
+    return _PIECES[engine](pieces)
 
 
 def _nothing() -> None:
@@ -114,27 +114,27 @@ def _spark(address: str | None) -> Callable[[], None]:
     return builder.getOrCreate().stop  # type: ignore[no-any-return]
 
 
-def _dask_paths(files: Sequence[str]) -> Any:
+def _dask_pieces(pieces: Sequence[str]) -> Any:
     import dask.dataframe as dd
     import pandas as pd
 
-    return dd.from_pandas(pd.DataFrame({PATH: list(files)}), npartitions=len(files))
+    return dd.from_pandas(pd.DataFrame({PIECE: list(pieces)}), npartitions=len(pieces))
 
 
-def _ray_paths(files: Sequence[str]) -> Any:
+def _ray_pieces(pieces: Sequence[str]) -> Any:
     import ray.data
 
-    paths = [{PATH: path} for path in files]
-    return ray.data.from_items(paths, override_num_blocks=len(files))
+    rows = [{PIECE: piece} for piece in pieces]
+    return ray.data.from_items(rows, override_num_blocks=len(pieces))
 
 
-def _spark_paths(files: Sequence[str]) -> Any:
+def _spark_pieces(pieces: Sequence[str]) -> Any:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
     with no_word_of_pandas():
-        paths = spark.createDataFrame([(path,) for path in files], f"{PATH} string")
-    return paths.repartition(len(files))
+        rows = spark.createDataFrame([(piece,) for piece in pieces], f"{PIECE} string")
+    return rows.repartition(len(pieces))
 
 
 _STARTERS: dict[str, Callable[[str | None], Callable[[], None]]] = {
@@ -142,8 +142,8 @@ _STARTERS: dict[str, Callable[[str | None], Callable[[], None]]] = {
     "ray": _ray,
     "spark": _spark,
 }
-_PATHS: dict[str, Callable[[Sequence[str]], Any]] = {
-    "dask": _dask_paths,
-    "ray": _ray_paths,
-    "spark": _spark_paths,
+_PIECES: dict[str, Callable[[Sequence[str]], Any]] = {
+    "dask": _dask_pieces,
+    "ray": _ray_pieces,
+    "spark": _spark_pieces,
 }

@@ -39,7 +39,9 @@ from corrdp.tables._frames import (
     read_distinct,
     read_series,
 )
+from corrdp.tables._pieces import FilePiece, pieces_of
 from corrdp.tables._twins import take_rows, with_twins
+from corrdp.tables._watching import watching_rows
 
 __all__ = [
     "BATCH_ROWS",
@@ -49,6 +51,7 @@ __all__ = [
     "ArrayFileWriter",
     "Column",
     "DistinctColumn",
+    "FilePiece",
     "ForeignFileError",
     "cache_key",
     "canonical_text",
@@ -60,6 +63,7 @@ __all__ = [
     "iter_batches",
     "loose_text",
     "number_of",
+    "pieces_of",
     "read_columns",
     "read_distinct",
     "read_series",
@@ -67,5 +71,6 @@ __all__ = [
     "require_pyarrow",
     "table_fingerprint",
     "take_rows",
+    "watching_rows",
     "with_twins",
 ]

@@ -4,7 +4,7 @@ Files are read one after the other, each by itself: what another file holds neve
 decides how a cell is read.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -43,31 +43,42 @@ def directory_batches(
     reader_of: Callable[[Path], Reader],
 ) -> Iterator[Any]:
     """Yield all files of a directory as `iter_batches` does each."""
-    import pyarrow as pa
-
     for path in files_under(directory):
-        keys = _keys(path.relative_to(directory))
-        own = None if columns is None else [c for c in columns if c not in keys]
-        # Rows are counted by some column, even if only folders name the wanted ones.
-        for batch in reader_of(path)(path, own or None, number_columns, batch_rows):
-            table = batch if own is None else batch.select(own)
-            for name, text in keys.items():
-                if columns is None or name in columns:
-                    cells = pa.chunked_array([pa.repeat(text, batch.num_rows)])
-                    if name in number_columns:
-                        cells = number_column(cells)
-                    table = table.append_column(name, cells)
-            yield table if columns is None else table.select(list(columns))
+        keys = folder_columns(path.relative_to(directory))
+        yield from with_folders(
+            keys, reader_of(path), path, columns, number_columns, batch_rows
+        )
 
 
-def _keys(path: Path) -> dict[str, Any]:
-    """Return the columns that the folders of a file name, as texts."""
+def with_folders(
+    keys: Mapping[str, str | None],
+    read: Reader,
+    path: Path,
+    columns: Sequence[str] | None,
+    number_columns: Sequence[str],
+    batch_rows: int,
+) -> Iterator[Any]:
+    """Yield a file with the columns that its folders name, as `folder_columns` gave."""
     import pyarrow as pa
 
+    own = None if columns is None else [c for c in columns if c not in keys]
+    # Rows are counted by some column, even if only folders name the wanted ones.
+    for batch in read(path, own or None, number_columns, batch_rows):
+        table = batch if own is None else batch.select(own)
+        for name, text in keys.items():
+            if columns is None or name in columns:
+                cell = pa.scalar(text, pa.string())
+                cells = pa.chunked_array([pa.repeat(cell, batch.num_rows)])
+                if name in number_columns:
+                    cells = number_column(cells)
+                table = table.append_column(name, cells)
+        yield table if columns is None else table.select(list(columns))
+
+
+def folder_columns(path: Path) -> dict[str, str | None]:
+    """Return the columns that the folders of a file name, as texts."""
     pairs = [part.split("=", 1) for part in path.parts[:-1] if "=" in part]
     return {
-        unquote(name): pa.scalar(
-            None if text == _NO_VALUE else unquote(text), pa.string()
-        )
+        unquote(name): None if text == _NO_VALUE else unquote(text)
         for name, text in pairs
     }

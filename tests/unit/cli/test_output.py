@@ -7,6 +7,7 @@ import pytest
 from corrdp._files import write_text
 from corrdp.cli._output import counting, rate_words, results, working
 from corrdp.exceptions import CorrDPError
+from corrdp.tables import iter_batches
 
 
 def test_results_move_at_the_end_only(tmp_path):
@@ -42,10 +43,13 @@ def test_private_results_are_for_their_owner_alone(tmp_path):
     assert (tmp_path / "out" / "a.txt").stat().st_mode & 0o777 == 0o600
 
 
-def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys):
+def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("a,b\n" + "1,2\n" * 1234)
+
     def shown():
         with working("Training"):
-            pass
+            list(iter_batches(table, number_columns=()))
         with counting("Sweeping") as tell:
             tell(1, 2)
         return capsys.readouterr()
@@ -55,7 +59,7 @@ def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     captured = shown()
     assert captured.out == ""
-    assert "Training" in captured.err
+    assert "Training, 1,234 rows read" in captured.err
     assert "Sweeping" in captured.err
     assert "50%" in captured.err
     assert "1/2" in captured.err
