@@ -268,7 +268,7 @@ def rates(path: str, folder: str) -> dict:
     return found | {
         "build": 1e6 * seconds / table.n_rows,
         "build_cpu": 1e6 * used / table.n_rows,
-        "bytes_per_row": table.path.stat().st_size / table.n_rows,
+        "bytes_per_row": table.file.size / table.n_rows,
     }
 
 

@@ -3,12 +3,14 @@
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from corrdp.engines._spark import SparkEngine
 from engine_examples import MARKER
 
 LOG = "spark.log"
@@ -70,6 +72,52 @@ def forget_blocks(spark, kept):
     """Drop cached partitions, as if executors had died; they are evaluated again."""
     for number in kept:
         spark.sparkContext._jsc.sc().unpersistRDD(number, True)
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A maker or a question for a worker that has the compiled kernel."""
+
+    inner: object
+
+    @property
+    def columns(self):
+        return self.inner.columns
+
+    def __call__(self, table):
+        with self._kernel():
+            return self.inner(table)
+
+    def answer(self, part):
+        with self._kernel():
+            return self.inner.answer(part)
+
+    @contextmanager
+    def _kernel(self):
+        with pytest.MonkeyPatch.context() as patch:
+            with_compiled_kernel(patch)
+            yield
+
+
+def with_compiled_kernel(monkeypatch):
+    """Take the compiled kernel in this process."""
+    pytest.importorskip("numba", reason="needs the extra fast")
+    from corrdp.training.kernels import _choice, _compiled
+
+    monkeypatch.setattr(_choice, "_kernel", _compiled)
+
+
+def compiled_workers(monkeypatch):
+    """Let workers use the compiled kernel, which `spark_daemon` takes from them."""
+    start, replies = SparkEngine.start, SparkEngine.replies
+    monkeypatch.setattr(
+        SparkEngine, "start", lambda self, make: start(self, Compiled(make))
+    )
+    monkeypatch.setattr(
+        SparkEngine,
+        "replies",
+        lambda self, step, question: replies(self, step, Compiled(question)),
+    )
 
 
 @dataclass(frozen=True)

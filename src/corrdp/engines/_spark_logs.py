@@ -29,10 +29,17 @@ def quiet_logs(frame: Any) -> Callable[[bool], None]:
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
-        Whose session it is. With Spark Connect the log is the server's, and is left.
+        Whose session it is. With Spark Connect the log is the server's, and is left
+        unless the server is one of this process.
     """
+    from pyspark import SparkContext
+
     classic = type(frame).__module__.startswith("pyspark.sql.classic")
-    context = frame.sparkSession.sparkContext if classic else None
+    context = (
+        frame.sparkSession.sparkContext
+        if classic
+        else SparkContext._active_spark_context  # noqa: SLF001
+    )
     with _LOCK:
         _FITS[0] += 1
         if not _RESTORE:

@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import json
 import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -172,7 +171,7 @@ def tiles_of(
 
     A frame stays in memory. Tiles of a source, and those that workers read, are in a
     private file: in `cache_dir`, where it is found again if nothing has changed, or in
-    a directory of their own that is removed at the end, whatever ends the fit. Rows
+    one without a name, which is gone when the fit has ended, whatever ends it. Rows
     that samples name by number are kept `in_order`.
     """
     blocks = rows.encoder.blocks_
@@ -183,17 +182,15 @@ def tiles_of(
         return
     with ExitStack() as stack:
         if cache_dir is None:
-            directory = Path(tempfile.mkdtemp(prefix="corrdp-"))
-            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            directory = Path(tempfile.gettempdir())
             key, name = secrets.token_bytes(32), None
         else:
             directory = Path(cache_dir)
             key = cache_key(directory)
             name = _name(rows, key, compiled=compiled, in_order=in_order)
-        path = directory / f"{name or secrets.token_hex(16)}.tiles"
-        if name is None:
-            stack.callback(path.unlink, missing_ok=True)
-        table = _kept(path, rows, compiled=compiled, key=key)
+        path, table = directory / f"{name}.tiles", None
+        if name is not None:
+            table = _kept(path, rows, compiled=compiled, key=key)
         if table is None:
             table = write_tiles(
                 path,
@@ -203,6 +200,7 @@ def tiles_of(
                 key=key,
                 facts={"name": name},
                 in_order=in_order,
+                kept=name is not None,
             )
         workers = None
         if n_workers > 1:

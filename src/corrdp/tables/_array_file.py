@@ -12,11 +12,14 @@ import json
 import mmap
 import os
 import secrets
+import stat
 import struct
+import tempfile
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +48,9 @@ class ArrayFileWriter:
         Final name; the directory is created, for its owner alone, if there is none.
     key : bytes
         Of the digest.
+    kept : bool
+        Whether the file gets its name. One that is not kept has none at any time, so
+        that it is gone with the processes that hold it, whatever ends them.
 
     Notes
     -----
@@ -52,15 +58,20 @@ class ArrayFileWriter:
     interrupted it.
     """
 
-    def __init__(self, path: Path, *, key: bytes) -> None:
+    def __init__(self, path: Path, *, key: bytes, kept: bool = True) -> None:
         self._path, self._key = path, key
         self._index: list[JSONObject] = []
         self._size = 0
+        self._name: Path | None = None
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            self._file = os.fdopen(os.open(self._name, flags, PRIVATE_MODE), "wb")
+            if kept:
+                self._name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+                opened = os.open(self._name, flags, PRIVATE_MODE)
+                self._file: IO[bytes] = os.fdopen(opened, "w+b")
+            else:
+                self._file = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
         except OSError as error:
             raise _cannot_cache(path.parent, error) from None
         self._digest = hmac.new(key, digestmod=hashlib.sha256)
@@ -70,8 +81,10 @@ class ArrayFileWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._name.unlink(missing_ok=True)  # renamed by now, if it was finished
+        with suppress(OSError):  # writes what is left, for which there may be no space
+            self._file.close()
+        if self._name is not None:
+            self._name.unlink(missing_ok=True)  # renamed by now, if it was finished
 
     def add(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Append one segment."""
@@ -83,17 +96,19 @@ class ArrayFileWriter:
             self._write(held.data.cast("B") if held.size else b"")
         self._index.append(places)
 
-    def finish(self, facts: JSONObject) -> None:
-        """Write the index and give the file its name."""
+    def finish(self, facts: JSONObject) -> "ArrayFile":
+        """Write the index, give the file its name, and return it mapped."""
         index = json.dumps({"segments": self._index, "facts": facts}).encode()
         self._write(index)
         tail = _TAIL.pack(len(index), self._digest.digest(), _MAGIC)
         try:
             self._file.write(tail)
             self._file.flush()
-            os.replace(self._name, self._path)
+            if self._name is not None:
+                os.replace(self._name, self._path)
         except OSError as error:
             raise _cannot_cache(self._path.parent, error) from None
+        return ArrayFile(self._file.fileno(), key=self._key, check=False)
 
     def _write(self, content: Any) -> None:
         try:
@@ -109,8 +124,8 @@ class ArrayFile:
 
     Parameters
     ----------
-    path : Path
-        The file.
+    source : Path or int
+        The file, or the number under which this process has it open.
     key : bytes
         Under which it was written.
     check : bool
@@ -119,38 +134,56 @@ class ArrayFile:
     Raises
     ------
     ForeignFileError
-        If it is no such file, was cut or changed, or may be read by others.
+        If it is no such file, was cut or changed, or is another user's or readable
+        by others.
+
+    Notes
+    -----
+    `number` is an open descriptor of the file, which lives as long as this object:
+    other processes that inherit it need no name.
     """
 
-    def __init__(self, path: Path, *, key: bytes, check: bool = True) -> None:
+    def __init__(self, source: Path | int, *, key: bytes, check: bool = True) -> None:
+        name = "the file" if isinstance(source, int) else repr(str(source))
         try:
-            with path.open("rb") as file:
-                if os.fstat(file.fileno()).st_mode & 0o077:
-                    raise ForeignFileError(f"{str(path)!r} may be read by others.")
-                self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):  # not there, not readable, or empty
-            raise ForeignFileError(f"{str(path)!r} cannot be read.") from None
-        document = self._index(path, key, check=check)
+            self.number = (
+                os.dup(source)
+                if isinstance(source, int)
+                else os.open(source, os.O_RDONLY | os.O_NOFOLLOW)
+            )
+            weakref.finalize(self, os.close, self.number)
+            is_private = _is_private(os.fstat(self.number))
+            self._mapped = mmap.mmap(self.number, 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):  # not there, a link, not readable, or empty
+            raise ForeignFileError(f"{name} cannot be read.") from None
+        if not is_private:
+            raise ForeignFileError(f"{name} may be read by others, or is theirs.")
+        document = self._index(name, key, check=check)
         self.facts: JSONObject = document["facts"]
         self.segments: list[dict[str, NDArray[Any]]] = [
             {name: self._array(*place) for name, place in places.items()}
             for places in document["segments"]
         ]
 
-    def _index(self, path: Path, key: bytes, *, check: bool) -> JSONObject:
+    @property
+    def size(self) -> int:
+        """Number of bytes."""
+        return len(self._mapped)
+
+    def _index(self, name: str, key: bytes, *, check: bool) -> JSONObject:
         size = len(self._mapped)
         body = size - _TAIL.size
         if body < len(_MAGIC) or self._mapped[: len(_MAGIC)] != _MAGIC:
-            raise ForeignFileError(f"{str(path)!r} is no tile cache.")
+            raise ForeignFileError(f"{name} is no tile cache.")
         length, digest, magic = _TAIL.unpack(self._mapped[body:])
         if magic != _MAGIC or not 0 < length <= body - len(_MAGIC):
-            raise ForeignFileError(f"{str(path)!r} was cut off.")
+            raise ForeignFileError(f"{name} was cut off.")
         if check:
             keyed = hmac.new(key, digestmod=hashlib.sha256)
             for start in range(0, body, _READ_BYTES):
                 keyed.update(self._mapped[start : min(start + _READ_BYTES, body)])
             if not hmac.compare_digest(keyed.digest(), digest):
-                raise ForeignFileError(f"{str(path)!r} was changed, or is not ours.")
+                raise ForeignFileError(f"{name} was changed, or is not ours.")
         document: JSONObject = json.loads(self._mapped[body - length : body])
         return document
 
@@ -165,17 +198,29 @@ def cache_key(directory: Path) -> bytes:
     path = directory / ".key"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = directory.stat().st_mode
         if not path.exists():
             _write_key(path)
-        key = path.read_bytes()
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            key, is_private = file.read(), _is_private(os.fstat(file.fileno()))
     except OSError as error:
         raise _cannot_cache(directory, error) from None
-    if len(key) != KEY_BYTES or path.stat().st_mode & 0o077:
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise CorrDPError(
-            f"the key {str(path)!r} of the cache is damaged or may be read by others. "
-            "Remove the directory; the cache is made anew."
+            f"everybody may replace files in {str(directory)!r}, tiles among them. "
+            "Name a directory of your own with cache_dir."
+        )
+    if len(key) != KEY_BYTES or not is_private:
+        raise CorrDPError(
+            f"the key {str(path)!r} of the cache is damaged, may be read by others or "
+            "is theirs. Remove the directory; the cache is made anew."
         )
     return key
+
+
+def _is_private(facts: os.stat_result) -> bool:
+    """Return whether a file is this user's, and nobody else may read it."""
+    return not facts.st_mode & 0o077 and facts.st_uid == os.geteuid()
 
 
 def _write_key(path: Path) -> None:

@@ -86,8 +86,6 @@ def text_of_cell(value: Any) -> str | None:
     """Return the canonical text of an object, None if it is missing."""
     if is_missing(value):
         return None
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
     text = canonical_text(value)
     return NO_TEXT if text is None else text
 
@@ -209,9 +207,9 @@ def guarded(
     failure = ""
     try:
         yield from batches()
-    except CorrDPError:
+    except (CorrDPError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except Exception as error:
+    except BaseException as error:  # panics of polars are no Exception
         failure = type(error).__name__
     if failure:
         raise CorrDPError(f"cannot read {str(path)!r} ({failure}). {hint}")

@@ -19,7 +19,7 @@ MISSING_TEXTS = frozenset(("", "NA", "NaN", "nan", "null", "NULL"))
 """Texts that say that a value is missing, unless a category is declared so."""
 
 NO_TEXT = "\x00"
-"""Stands for cells without a text (lists, bytes); no category can be declared so."""
+"""Stands for cells without a text (lists, times); no category can be declared so."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _INFINITY = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
@@ -33,9 +33,9 @@ _BLANKS = " \t\r\n"
 def canonical_text(value: Any) -> str | None:
     """Return the text by which a category is compared, or None if it has none.
 
-    Text stands for itself; true and false are written in lower case; a whole number
-    has no decimal point, so that 1 and 1.0 are both ``"1"``; a date, or a time of day
-    at midnight, is written 2020-01-31.
+    Text stands for itself, and bytes for the text that they spell in UTF-8; true and
+    false are written in lower case; a whole number has no decimal point, so that 1 and
+    1.0 are both ``"1"``; a date, or a time of day at midnight, is written 2020-01-31.
 
     Examples
     --------
@@ -44,6 +44,8 @@ def canonical_text(value: Any) -> str | None:
     """
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, np.timedelta64):  # numpy counts it among the integers

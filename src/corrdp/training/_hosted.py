@@ -49,7 +49,8 @@ class TiledPart:
     kernel : str
         Which kernel the tiles are for: all workers must have that of the driver.
     mark : int
-        Sum of keyed hashes of the rows: the same for the same rows in any order.
+        Sum of keyed hashes of the rows, and of one of the kernel: the same for the
+        same rows in any order.
     n_clipped : int
         Rows outside the declared bounds, if they were counted.
     """
@@ -91,19 +92,27 @@ def tiled_part(
         none = np.empty((0, blocks[-1].stop)), np.empty(0)
         segments = [Segment.of_rows(*none, layout, compiled=compiled)]
     kernel = kernel_module(compiled).__name__
+    # Made again where another kernel is, it would answer in other integers.
+    marks.append(int.from_bytes(hashlib.shake_256(kernel.encode()).digest(8), "big"))
     return TiledPart(segments, kernel, sum(marks) % 2**64)
 
 
 @dataclass(frozen=True)
 class PartFacts:
-    """Asks for the number of rows, of clipped rows if counted, and for the kernel."""
+    """Asks for the number of rows, of clipped rows if counted, and for the kernel.
 
-    compiled: bool
+    Parameters
+    ----------
+    kernel : str
+        Name of the driver's, which is not looked up where the question is answered.
+    """
+
+    kernel: str
 
     def answer(self, part: TiledPart) -> Answer:
-        """Return both numbers; refuses if the worker lacks the driver's kernel."""
+        """Return both numbers, and whether tiles are for the driver's kernel."""
         rows = sum(segment.tiles.n_rows for segment in part.segments)
-        same = part.kernel == kernel_module(self.compiled).__name__
+        same = part.kernel == self.kernel
         return (np.array([rows, part.n_clipped, same], dtype=np.int64),)
 
 
@@ -174,7 +183,8 @@ class HostedTable:
         self._ask, self._compiled = ask, compiled
         self._layout = tiling_layout(blocks)
         self._n_codes = blocks[-1].stop
-        facts = np.array([answer[0] for answer in ask(PartFacts(compiled))])
+        kernel = kernel_module(compiled).__name__
+        facts = np.array([answer[0] for answer in ask(PartFacts(kernel))])
         if not facts[:, 2].all():
             raise CorrDPError(
                 "some workers have another kernel than this process: numba must be "

@@ -107,14 +107,14 @@ class TiledTable:
         By which rows were scaled and columns ordered.
     compiled : bool
         For which kernel tiles were cut.
-    path : Path, optional
+    file : ArrayFile, optional
         File that holds the segments.
     """
 
     segments: Sequence[Segment]
     layout: GradientLayout
     compiled: bool
-    path: Path | None = None
+    file: ArrayFile | None = None
 
     @property
     def n_rows(self) -> int:
@@ -183,8 +183,11 @@ def write_tiles(
     key: bytes,
     facts: JSONObject,
     in_order: bool = False,
+    kept: bool = True,
 ) -> TiledTable:
     """Write tiles to a private file and return them, mapped.
+
+    One that is not `kept` has no name, and is gone with the last process that has it.
 
     Raises
     ------
@@ -192,11 +195,10 @@ def write_tiles(
         If they cannot be written; nothing is left then.
     """
     layout = tiling_layout(blocks)
-    with ArrayFileWriter(path, key=key) as file:
+    with ArrayFileWriter(path, key=key, kept=kept) as writer:
         for segment in _segments(batches, layout, compiled=compiled, in_order=in_order):
-            file.add(segment.arrays())
-        file.finish(facts)
-    return open_tiles(path, blocks, compiled=compiled, key=key, check=False)
+            writer.add(segment.arrays())
+        return _mapped(writer.finish(facts), layout, compiled)
 
 
 def open_tiles(
@@ -209,8 +211,12 @@ def open_tiles(
 ) -> TiledTable:
     """Return the tiles of a file, mapped; `ForeignFileError` if it is not whole."""
     file = ArrayFile(path, key=key, check=check)
+    return _mapped(file, tiling_layout(blocks), compiled)
+
+
+def _mapped(file: ArrayFile, layout: GradientLayout, compiled: bool) -> TiledTable:
     segments = [Segment.of_arrays(arrays) for arrays in file.segments]
-    return TiledTable(segments, tiling_layout(blocks), compiled, path)
+    return TiledTable(segments, layout, compiled, file)
 
 
 def cut_segments(

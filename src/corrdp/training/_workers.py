@@ -61,9 +61,9 @@ class SegmentWorkers:
     """
 
     def __init__(self, table: TiledTable, n_workers: int, *, key: bytes) -> None:
-        if table.path is None:
+        if table.file is None:
             raise CorrDPError("workers map a file, and the table has none. Write it.")
-        self._path, self._key = table.path, key
+        self._file, self._key = table.file, key
         self._sizes = [segment.tiles.n_rows for segment in table.segments]
         self._n_segments = len(table.segments)
         count = min(check_count("n_jobs", n_workers), self._n_segments)
@@ -153,7 +153,7 @@ class SegmentWorkers:
         try:
             process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), self._file.number],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -162,7 +162,7 @@ class SegmentWorkers:
         finally:
             theirs.close()
         with suppress(OSError):  # one that is dead already is found out when asked
-            ours.send((self._path, self._key))
+            ours.send((self._file.number, self._key))
         return _Worker(process, ours, segments)
 
 
@@ -170,8 +170,8 @@ def serve(handle: str) -> None:
     """Answer questions until the driver is gone: what a worker does."""
     connection: Connection[Any, Any] = Connection(int(handle))
     try:
-        path, key = connection.recv()
-        file = ArrayFile(path, key=key, check=False)
+        number, key = connection.recv()
+        file = ArrayFile(number, key=key, check=False)
         while True:
             step, questions, segments = connection.recv()
             for question, segment in zip(questions, segments, strict=True):

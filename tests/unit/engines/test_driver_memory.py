@@ -43,9 +43,9 @@ def memory(pid):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in /proc")
-@pytest.mark.parametrize("engine", ["dask", "ray"])
+@pytest.mark.parametrize("engine", ["dask", "ray", "spark"])
 def test_a_refused_row_is_not_in_the_drivers_memory(engine, tmp_path):
-    pytest.importorskip({"dask": "distributed"}.get(engine, engine))
+    pytest.importorskip({"dask": "distributed", "spark": "pyspark"}.get(engine, engine))
     frame = written_table(tmp_path).astype(str)
     for row in (0, 40):
         frame.iloc[row] = [f"{MARKER}-{name}" for name in frame.columns]

@@ -395,6 +395,20 @@ def test_all_workers_need_the_kernel_of_the_driver(monkeypatch):
         _fitted(_held())
 
 
+def test_a_partition_made_again_for_another_kernel_is_refused(monkeypatch):
+    pytest.importorskip("numba", reason="else there is one kernel")
+    from corrdp.training.kernels import _choice, _plain
+
+    def trouble(step, replies):
+        if step == 2:  # whoever makes the partition again has no numba
+            monkeypatch.setattr(_choice, "_kernel", _plain)
+        return replies
+
+    rows = _held((0, 400, 1500), trouble=trouble, remade={3: {0: FRAME[:400]}})
+    with pytest.raises(GuaranteeVoidError, match="other rows than before"):
+        _fitted(rows)
+
+
 def test_a_failed_start_closes_the_engine():
     class Broken(HereEngine):
         def start(self, make):

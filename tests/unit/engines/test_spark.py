@@ -43,10 +43,12 @@ from spark_session import (
     LOG,
     ChangingRows,
     QuotingRows,
+    compiled_workers,
     forget_blocks,
     kept_tables,
     spark_frame,
     spark_session,
+    with_compiled_kernel,
 )
 
 pytest.importorskip("pyspark", reason="needs the extra spark")
@@ -210,6 +212,18 @@ def test_a_poisoned_row_stays_on_its_worker(spark, home, capfd, caplog):
         cast.collect()
     assert MARKER in (home / LOG).read_text()
     assert MARKER in heard.getvalue()
+
+
+def test_workers_without_the_kernel_of_the_driver_are_refused(spark, monkeypatch):
+    with_compiled_kernel(monkeypatch)
+    with pytest.raises(CorrDPError, match="another kernel than this process"):
+        _fitted(spark_frame(spark, FRAME, 2))
+
+
+def test_the_compiled_kernel_answers_alike(spark, monkeypatch):
+    with_compiled_kernel(monkeypatch)
+    compiled_workers(monkeypatch)
+    assert bits(_fitted(spark_frame(spark, FRAME, 2))) == bits(_fitted(FRAME))
 
 
 def test_commands_give_files_to_the_engine(spark, tmp_path, monkeypatch):

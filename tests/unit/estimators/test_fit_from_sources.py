@@ -1,11 +1,16 @@
 """A fit from files and other sources is the fit from memory, and leaves nothing."""
 
 import os
+import signal
 import sqlite3
+import subprocess
+import sys
 import tempfile
+import time
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -252,6 +257,49 @@ def test_a_fit_that_breaks_off_leaves_nothing(tmp_path):
     with pytest.raises((KeyboardInterrupt, CorrDPError)):
         _fitted(reader)
     assert _left(tmp_path) == []
+
+
+KILLED = """
+import sys, time
+from corrdp import LogisticRegression
+from corrdp.policy import Policy
+from corrdp.training import _tiling, _workers
+_tiling._LEAST_ROWS = _tiling._MOST_ROWS = 512
+started = _workers.SegmentWorkers._started
+def telling(self, segments):
+    worker = started(self, segments)
+    print(worker.process.pid, flush=True)
+    return worker
+_workers.SegmentWorkers._started = telling
+def asked(certificate):
+    print("asked", flush=True)
+    time.sleep(1000)
+policy = Policy.from_file("policy.toml")
+model = LogisticRegression(policy, epsilon=1.0, delta=1e-6, n_steps=8, n_jobs=2)
+model.fit("rows.parquet", charge=asked)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_fit_that_is_killed_leaves_no_file_and_no_worker(how, tmp_path):
+    FRAME.to_parquet(tmp_path / "rows.parquet")
+    example_policy().to_file(tmp_path / "policy.toml")
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", KILLED],
+        cwd=tmp_path,
+        env=os.environ | {"TMPDIR": str(tmp_path / "tmp")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as driver:
+        workers = [int(driver.stdout.readline()) for _ in range(2)]
+        assert driver.stdout.readline() == "asked\n"
+        driver.send_signal(how)
+    assert driver.returncode != 0
+    assert _left(tmp_path) == []
+    while any(Path(f"/proc/{number}").exists() for number in workers):
+        time.sleep(0.05)  # they end when their pipe does
 
 
 def test_a_refused_charge_stops_before_the_first_step(tmp_path):

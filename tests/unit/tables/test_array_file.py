@@ -2,7 +2,9 @@
 
 import errno
 import os
+import resource
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +125,69 @@ def test_what_is_interrupted_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_disk_that_is_really_full_leaves_nothing(kept, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def written():
+        with ArrayFileWriter(tmp_path / "a.tiles", key=KEY, kept=kept) as file:
+            for _ in range(100):
+                file.add({"x": np.zeros(300)})
+            file.finish({})
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(CorrDPError, match="no space left"):
+            written()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_not_kept_has_no_name(tmp_path):
+    with ArrayFileWriter(tmp_path / "new" / "a.tiles", key=KEY, kept=False) as writer:
+        writer.add(SEGMENTS[0])
+        assert list((tmp_path / "new").iterdir()) == []
+        file = writer.finish({})
+    assert list((tmp_path / "new").iterdir()) == []
+    assert file.segments[0]["x"].tolist() == SEGMENTS[0]["x"].tolist()
+    assert stat.S_IMODE(os.fstat(file.number).st_mode) == 0o600
+    other = ArrayFile(file.number, key=KEY)
+    assert other.segments[0]["x"].tolist() == file.segments[0]["x"].tolist()
+    with pytest.raises(ForeignFileError, match="was changed, or is not ours"):
+        ArrayFile(file.number, key=b"1" * 32)
+
+
+def test_what_another_user_has_put_there_is_not_believed(tmp_path, monkeypatch):
+    path = tmp_path / "a.tiles"
+    _write(path)
+    cache_key(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(ForeignFileError, match="or is theirs"):
+        ArrayFile(path, key=KEY)
+    with pytest.raises(CorrDPError, match="or is theirs"):
+        cache_key(tmp_path)
+
+
+def test_links_are_not_followed(tmp_path):
+    _write(tmp_path / "a.tiles")
+    (tmp_path / "b.tiles").symlink_to(tmp_path / "a.tiles")
+    with pytest.raises(ForeignFileError, match="cannot be read"):
+        ArrayFile(tmp_path / "b.tiles", key=KEY)
+    cache_key(tmp_path / "other")
+    (tmp_path / ".key").symlink_to(tmp_path / "other" / ".key")
+    with pytest.raises(CorrDPError, match="cannot write tiles"):
+        cache_key(tmp_path)
+
+
+def test_a_directory_in_which_everybody_may_replace_files_is_refused(tmp_path):
+    for mode, refused in ((0o777, True), (0o1777, False), (0o770, False)):
+        tmp_path.chmod(mode)
+        told = pytest.raises(CorrDPError, match="everybody may replace files")
+        with told if refused else nullcontext():
+            cache_key(tmp_path)
 
 
 def test_a_directory_keeps_its_key(tmp_path):

@@ -57,7 +57,8 @@ MIDNIGHT = datetime.datetime(2020, 1, 31)
         (NOON, "2020-01-31 12:00:00"),
         (pd.Timestamp(NOON), "2020-01-31 12:00:00"),
         (object(), None),
-        (b"a", None),
+        (b"a", "a"),
+        (b"\xff", "\ufffd"),
     ],
 )
 def test_canonical_text(value, text):

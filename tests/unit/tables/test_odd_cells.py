@@ -137,3 +137,14 @@ def test_an_empty_cell_of_a_single_column_is_a_row(tmp_path, end, empty):
     path.write_text(end.join(["x", empty, ""]), newline="")
     (batch,) = iter_batches(path, number_columns=["x"])
     assert batch["x"].to_pylist() == [None]
+
+
+def test_bytes_are_texts_whatever_the_door(tmp_path):
+    table = pa.table({"x": [b"a", b"b", b"\xff"]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    encoder = PolicyEncoder(
+        Policy((Feature("x", "sensitive", CategoryDomain(("a", "b"), other=True)),))
+    )
+    read = read_table(tmp_path / "x.parquet", ["x"], number_columns=())
+    doors = (read, table, table.to_pandas(), pl.from_arrow(table))
+    assert [encoder.codes(door)[:, 0].tolist() for door in doors] == [[0, 1, 2]] * 4

@@ -7,6 +7,7 @@ from pyarrow import csv, parquet
 
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.tables import (
+    _sources,
     files_of,
     is_source,
     iter_batches,
@@ -141,12 +142,18 @@ def test_an_empty_directory_is_refused(tmp_path):
         list(iter_batches(tmp_path, number_columns=()))
 
 
-def test_errors_of_a_reader_quote_nothing():
-    def batches():
-        yield TABLE.to_batches()[0]
-        raise ValueError("row: MARKER")
+class PanicException(BaseException):
+    """As polars raises, which is no Exception."""
 
-    reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches())
+
+@pytest.mark.parametrize("error", [ValueError, PanicException])
+def test_errors_of_a_reader_quote_nothing(error, monkeypatch):
+    def batches(*_):
+        yield TABLE.to_batches()[0]
+        raise error("row: MARKER")
+
+    monkeypatch.setitem(_sources._READERS, "pyarrow.RecordBatchReader", batches)
+    reader = TABLE.to_reader()
     with pytest.raises(CorrDPError, match="RecordBatchReader") as caught:
         list(iter_batches(reader, NAMES, number_columns=NUMBERS))
     assert "MARKER" not in str(caught.value)
