@@ -221,21 +221,70 @@ def grouped_layout(
         parameter_groups |= {(layer.name, key): len(groups) for key in keys}
         groups.append(ParameterGroup(f"layer:{layer.name}{suffix}", size))
     columns = np.zeros(blocks[-1].stop, dtype=np.int64)
-    sensitive = np.zeros(blocks[-1].stop, dtype=np.bool_)
     for block, label in zip(blocks, labels, strict=True):
         columns[block.columns] = names.index(label)
-        sensitive[block.columns] = block.role is ColumnRole.SENSITIVE
-    return NetworkLayout(
+    layout = replace(
+        flat_layout(layers),
         groups=tuple(groups),
         parameter_groups=parameter_groups,
         column_groups=columns,
         input_layer=entry.name,
+    )
+    return _with_inputs(layout, blocks, reference)
+
+
+def tower_layout(
+    layers: Sequence[Layer],
+    blocks: Sequence[Block],
+    reference: FloatArray,
+    towers: Sequence[str],
+) -> NetworkLayout:
+    """Return one group per layer, with those that are towers marked.
+
+    Layers, blocks and reference are those of `grouped_layout`; `towers` names layers,
+    or modules that hold them.
+    """
+    names = tuple(layer.name for layer in tower_layers(layers, towers))
+    layout = replace(layered_layout(layers), towers=names)
+    return _with_inputs(layout, blocks, reference)
+
+
+def _with_inputs(
+    layout: NetworkLayout, blocks: Sequence[Block], reference: FloatArray
+) -> NetworkLayout:
+    """Return the layout with what the second pass replaces in encoded columns."""
+    sensitive = np.zeros(blocks[-1].stop, dtype=np.bool_)
+    for block in blocks:
+        sensitive[block.columns] = block.role is ColumnRole.SENSITIVE
+    return replace(
+        layout,
         sensitive=sensitive,
         reference=np.asarray(reference, dtype=np.float64),
         sensitive_features=frozenset(
             b.feature for b in blocks if b.role is ColumnRole.SENSITIVE
         ),
     )
+
+
+def tower_layers(layers: Sequence[Layer], towers: Sequence[str]) -> tuple[Layer, ...]:
+    """Return the layers of towers that are named by themselves or by their parents."""
+    found: list[Layer] = []
+    for name in towers:
+        inside = [la for la in layers if f"{la.name}.".startswith(f"{name}.")]
+        if not inside:
+            raise CorrDPError(
+                f"towers names {name!r}, which holds no trained layer. Name layers, or "
+                "modules that hold them, as module.named_modules() does."
+            )
+        found += [layer for layer in inside if layer not in found]
+    for layer in found:
+        if not layer.is_linear or WEIGHT not in layer.parameters:
+            raise CorrDPError(
+                f"layer {layer.name!r} of a tower is a {type(layer.module).__name__}; "
+                "influence is bounded for torch.nn.Linear with trained weights. "
+                "Build towers from these, or leave the layer out of towers."
+            )
+    return tuple(found)
 
 
 def find_input_layer(

@@ -8,22 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp.accounting import (
-    GaussianEvent,
-    NoisePlan,
-    PrivacyEvent,
-    gaussian_epsilon,
-    gaussian_mu,
-)
+from corrdp.accounting import NoisePlan, gaussian_epsilon, gaussian_mu
 from corrdp.certificate import Calibration, Component
-from corrdp.exceptions import (
-    BudgetError,
-    GuaranteeVoidError,
-    UnsupportedEventError,
-)
+from corrdp.exceptions import BudgetError, GuaranteeVoidError, UnsupportedEventError
 from corrdp.policy import Block, Budget, NeighborClass, Policy, allowed_epsilons
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import NetworkLayout
+from corrdp.training import spent_square
 
 if TYPE_CHECKING:
     from corrdp.torch._reference import ReferencePlan
@@ -123,24 +114,18 @@ class NetworkPlanInputs:
         """
         if not self.spent:
             return epsilon
-        events: list[PrivacyEvent] = []
-        for part in self.spent:
-            cost = part.events_of(class_name)
-            if cost is None:
-                raise GuaranteeVoidError(
-                    f"the earlier release {part.name!r} has no noise where class "
-                    f"{class_name!r} moves, so nothing bounds what it cost. Release it "
-                    "again under this policy, or declare the leakage."
-                )
-            events += cost
-        if self.rate is not None or not all(
-            isinstance(e, GaussianEvent) for e in events
-        ):
+        if self.rate is not None:
             raise UnsupportedEventError(
                 "earlier releases can be joined with full-batch training only, and "
-                "must be Gaussian. Pass batch_size=None, or declare the leakage."
+                f"rate={self.rate!r}. Pass batch_size=None, or declare the leakage."
             )
-        before = sum(e.count * e.mu**2 for e in events if isinstance(e, GaussianEvent))
+        before = spent_square(self.spent, class_name)
+        if math.isinf(before):
+            raise GuaranteeVoidError(
+                f"an earlier release has no noise where class {class_name!r} moves, so "
+                "nothing bounds what it cost. Release it again under this policy, or "
+                "declare the leakage."
+            )
         allowed = gaussian_mu(epsilon=epsilon, delta=self.budget.delta) ** 2
         if before >= allowed:
             raise BudgetError(

@@ -18,11 +18,11 @@ from corrdp.torch._layout import (
     flat_layout,
     grouped_layout,
     layered_layout,
+    tower_layout,
 )
 from corrdp.torch._plan_inputs import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._reference import plan_reference
 from corrdp.torch._theorem import theorem_plan
-from corrdp.torch._towers import tower_layout
 
 METHODS = ("corr", "layered", "standard")
 INPUT_SHARE = 2.0  # how much more room first-layer gradients are given

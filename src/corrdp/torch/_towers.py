@@ -13,13 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
-from corrdp.policy import Block, ColumnRole
 from corrdp.torch._capture import Capture
 from corrdp.torch._input_weights import InputWeightClipper
 from corrdp.torch._layers import Layer
-from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout, layered_layout
+from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
 from corrdp.torch._residuals import Room
 
 _N_TRIED = 8
@@ -31,60 +29,6 @@ class SecondPass(NamedTuple):
 
     activation: Tensor
     backprop: Tensor
-
-
-def tower_layers(layers: Sequence[Layer], towers: Sequence[str]) -> tuple[Layer, ...]:
-    """Return the layers of towers that are named by themselves or by their parents."""
-    found: list[Layer] = []
-    for name in towers:
-        inside = [la for la in layers if f"{la.name}.".startswith(f"{name}.")]
-        if not inside:
-            raise CorrDPError(
-                f"towers names {name!r}, which holds no trained layer. Name layers, or "
-                "modules that hold them, as module.named_modules() does."
-            )
-        found += [layer for layer in inside if layer not in found]
-    for layer in found:
-        if not layer.is_linear or WEIGHT not in layer.parameters:
-            raise CorrDPError(
-                f"layer {layer.name!r} of a tower is a {type(layer.module).__name__}; "
-                "influence is bounded for torch.nn.Linear with trained weights. "
-                "Build towers from these, or leave the layer out of towers."
-            )
-    return tuple(found)
-
-
-def tower_layout(
-    layers: Sequence[Layer],
-    blocks: Sequence[Block],
-    reference: FloatArray,
-    towers: Sequence[str],
-) -> NetworkLayout:
-    """Return one group per layer, with those that are towers marked.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        Layers with trained parameters.
-    blocks : sequence of Block
-        Blocks of the encoded columns.
-    reference : array of float, shape (n_columns,)
-        Public codes that stand for those of sensitive features.
-    towers : sequence of str
-        Names of layers, or of modules that hold them.
-    """
-    sensitive = np.zeros(blocks[-1].stop, dtype=np.bool_)
-    for block in blocks:
-        sensitive[block.columns] = block.role is ColumnRole.SENSITIVE
-    return replace(
-        layered_layout(layers),
-        sensitive=sensitive,
-        reference=np.asarray(reference, dtype=np.float64),
-        sensitive_features=frozenset(
-            b.feature for b in blocks if b.role is ColumnRole.SENSITIVE
-        ),
-        towers=tuple(layer.name for layer in tower_layers(layers, towers)),
-    )
 
 
 class TowerClipper:

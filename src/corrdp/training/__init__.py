@@ -4,6 +4,7 @@ from corrdp.training._additive_rule import KNOT_CHOICES, additive_plan, curves_p
 from corrdp.training._budget_split import (
     BudgetSplit,
     plan_spending,
+    spent_square,
     whole_record_spending,
 )
 from corrdp.training._default_rule import (
@@ -127,6 +128,7 @@ __all__ = [
     "plan_spending",
     "prepare_rows",
     "record_gradients",
+    "spent_square",
     "standard_plan",
     "standardizing_scale",
     "theorem_plan",
