@@ -22,6 +22,12 @@ from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 BoolArray: TypeAlias = NDArray[np.bool_]
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+GAP_TARGET = 1e-10
+MAX_ITERATIONS = 100
+WARM_START_ITERATIONS = 10
+LARGEST_GROWTH = 2.0
+LARGEST_PULL_CHANGE = 0.9
+MANY_LONE_ROWS = 64  # from here on it pays to eliminate them first
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,14 +146,6 @@ def check_length(
             f"{name} must have one entry per {unit}, {expected} in all, got "
             f"{values.size}. Pass them in the order of the sensitivity table."
         )
-
-
-GAP_TARGET = 1e-10
-MAX_ITERATIONS = 100
-WARM_START_ITERATIONS = 10
-LARGEST_GROWTH = 2.0
-LARGEST_PULL_CHANGE = 0.9
-MANY_LONE_ROWS = 64  # from here on it pays to eliminate them first
 
 
 def minimize_cost(

@@ -38,6 +38,8 @@ _LARGEST_LOSS = 100.0  # beyond which a curve is that of its basic composition
 _CURVE_POINTS = 400
 _FIRST_EXPECTATION = 1e-6
 _CURVE_CELLS = 2.0**15  # of the composed loss, for a curve
+# Calibrating and pricing are two inversions; each may round the last digits.
+ROUND_OFF = 1e-9
 
 
 def compose_epsilon(
@@ -328,10 +330,6 @@ def _check_grid(grid: float) -> float:
         open_lower=True,
         remedy="Any positive spacing is safe; 1e-4 is the default.",
     )
-
-
-# Calibrating and pricing are two inversions; each may round the last digits.
-ROUND_OFF = 1e-9
 
 
 def epsilon_within(

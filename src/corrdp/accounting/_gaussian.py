@@ -24,6 +24,10 @@ _UNIT = 2.0**-52
 _LARGEST_MU = 1e100
 _LAST_STEP = 1e-9  # relative; the next one would be below round-off
 _ROUND_OFF = 1e-12  # what an epsilon near 0 is known to, relative to mu
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_SMALL_SHIFT = 0.1
+_ASYMPTOTIC_FROM = 50.0
+_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def gaussian_delta(epsilon: float, *, mu: float) -> float:
@@ -307,12 +311,6 @@ def _nudge(value: float, sign: float, holds: Callable[[float], bool]) -> float:
         value *= 1.0 + sign * step
         step *= 2.0
     return value
-
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
-_SMALL_SHIFT = 0.1
-_ASYMPTOTIC_FROM = 50.0
-_LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def log_density(point: float | FloatArray) -> FloatArray:

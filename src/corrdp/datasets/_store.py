@@ -25,6 +25,8 @@ _ADULT_HEADER = (
     "relationship,race,gender,capital-gain,capital-loss,hours-per-week,"
     "native-country,income"
 )
+DATA_DIRECTORY_VARIABLE = "CORRDP_DATA_DIR"
+_TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,6 @@ ORIGINS = {
         steps="end every line with a line feed, the last one included",
     ),
 }
-
-
-DATA_DIRECTORY_VARIABLE = "CORRDP_DATA_DIR"
-_TIMEOUT_SECONDS = 60
 
 
 def find_table(name: str, directory: str | Path | None = None) -> bytes:

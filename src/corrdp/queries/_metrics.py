@@ -18,6 +18,14 @@ from corrdp.queries._kinds import Count, Mean, Variance
 from corrdp.queries._moments import Moment
 from corrdp.queries._query import By, Estimates, Labeled, Query, as_columns
 
+CORRECT = "(correct)"
+LOSS = "(loss)"
+PREDICTION = "(prediction)"
+PROBABILITY = "(probability)"
+SQUARED_ERROR = "(squared error)"
+# The number of positive rows matters less to an area than the order of pairs.
+_COUNT_WEIGHT = 1.0 / 64.0
+
 
 @dataclass(frozen=True)
 class PairMoment(Moment):
@@ -98,16 +106,6 @@ class PairMoment(Moment):
             above = others.size - np.searchsorted(others, ours, side="right")
             found[number] = int(np.sum(below - above))
         return found
-
-
-CORRECT = "(correct)"
-LOSS = "(loss)"
-PREDICTION = "(prediction)"
-PROBABILITY = "(probability)"
-SQUARED_ERROR = "(squared error)"
-
-# The number of positive rows matters less to an area than the order of pairs.
-_COUNT_WEIGHT = 1.0 / 64.0
 
 
 class ModelMetric(Query):

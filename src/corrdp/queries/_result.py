@@ -21,6 +21,9 @@ _STYLE = (
     ":root{color-scheme:light dark}body{font-family:system-ui,sans-serif;margin:2rem}"
     "td,th{padding:.2rem .8rem;text-align:right}svg{max-width:100%}"
 )
+_LEFT, _WIDTH, _ROW, _CELL = 190, 420, 22, 46
+_BLUE = (47, 127, 193)
+MOST_CELLS = 400
 
 
 @dataclass(frozen=True)
@@ -257,11 +260,6 @@ def _table(head: list[str], body: list[list[str]]) -> str:
 
     rows = "".join(line("td", cells) for cells in body)
     return f"<table>{line('th', head)}{rows}</table>"
-
-
-_LEFT, _WIDTH, _ROW, _CELL = 190, 420, 22, 46
-_BLUE = (47, 127, 193)
-MOST_CELLS = 400
 
 
 def chart_svg(

@@ -39,6 +39,7 @@ CONFIG: JSONObject = {
         "title": None,
     },
 }
+_BAND = 2.0  # standard deviations of the noise
 
 
 def charts(summary: JSONObject) -> dict[str, JSONObject]:
@@ -343,9 +344,6 @@ def _audit_roc(audit: JSONObject | None) -> JSONObject | None:
             },
         ],
     )
-
-
-_BAND = 2.0  # standard deviations of the noise
 
 
 def shape_chart(rows: list[JSONObject] | None) -> JSONObject | None:

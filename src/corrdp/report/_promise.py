@@ -21,6 +21,8 @@ NOT_COVERED_SHORT = (
     "the number of rows",
     "other releases outside a ledger",
 )
+WORTH = 0.5  # of what a model can gain; more lost than this is not worth a release
+ROWS_PER_COEFFICIENT = 5  # with fewer, fits are bad for want of rows, protected or not
 
 
 def promise_section(certificate: Certificate) -> JSONObject:
@@ -92,10 +94,6 @@ def _times(epsilon: float) -> str:
     if epsilon > 50:
         return f"at most e^{epsilon:.0f} times as likely, which means nothing"
     return f"at most {math.exp(epsilon):.3g} times as likely, or as unlikely"
-
-
-WORTH = 0.5  # of what a model can gain; more lost than this is not worth a release
-ROWS_PER_COEFFICIENT = 5  # with fewer, fits are bad for want of rows, protected or not
 
 
 def plan_verdict(

@@ -32,6 +32,8 @@ from corrdp.reproduction._experiments import Experiment, Model
 from corrdp.training import GradientGroup, GradientLayout
 
 _FULL_SEPSIS = 10_000  # fewer rows are wanted by small versions only
+N_BALANCED = 10_000
+AGE, SEX, EPISODE = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +216,6 @@ def _distinct(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return distinct rows and the number of copies of each."""
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
     return distinct, counts.astype(float)
-
-
-N_BALANCED = 10_000
-AGE, SEX, EPISODE = range(3)
 
 
 def sepsis_balanced(

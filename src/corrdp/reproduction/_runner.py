@@ -18,6 +18,9 @@ from corrdp.exceptions import CorrDPError
 from corrdp.reproduction._experiments import Cell, CellResult
 from corrdp.reproduction._training import effort, together, train
 
+Progress = Callable[[int, int], None]
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+
 
 class CellCache:
     """Results by cell; a changed setting is another file, so nothing goes stale.
@@ -79,10 +82,6 @@ class CellCache:
     def _path(self, cell: Cell) -> Path:
         name = f"{cell.experiment.name}-{cell.method}-{cell.key()[:20]}.json"
         return self._directory / name
-
-
-Progress = Callable[[int, int], None]
-_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def run_cells(

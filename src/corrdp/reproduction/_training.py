@@ -11,6 +11,7 @@ from corrdp.reproduction._theorem import train_by_theorem
 _CERTIFIED_STEPS = 500
 _CERTIFIED_EFFORT = 4.0
 _NETWORK_EFFORT = 4.0
+_ANY_EPSILON = 1.0  # methods without noise do not look at it
 
 
 def train(cells: Sequence[Cell]) -> list[CellResult]:
@@ -73,9 +74,6 @@ def effort(cells: Sequence[Cell]) -> float:
     if experiment.data == "synthetic":
         rows = 100  # the Gram matrix
     return float(rows * experiment.n_steps * n_models)
-
-
-_ANY_EPSILON = 1.0  # methods without noise do not look at it
 
 
 def train_certified(cells: Sequence[Cell]) -> list[CellResult]:

@@ -28,6 +28,12 @@ from corrdp.policy import (
 from corrdp.report import gradient_noise, plan_verdict
 
 ESTIMATORS = {"logistic": LogisticRegression, "linear": LinearRegression}
+MOST_ROWS = 20_000
+N_TEST = 5_000
+N_FITS = 3
+SIGNAL = 2.0
+"""Standard deviation of the made-up score, in units of its noise."""
+TRAINED = {"corr": "CorrDP", "standard": "ordinary differential privacy"}
 
 
 def budget_words(epsilon: float, delta: float) -> str:
@@ -93,15 +99,6 @@ def planned(
         "whole_record": certificate.classes["whole_record"].epsilon,
         "verdict": plan_verdict(plan, ordinary, epsilon=epsilon, delta=delta),
     }
-
-
-MOST_ROWS = 20_000
-N_TEST = 5_000
-N_FITS = 3
-SIGNAL = 2.0
-"""Standard deviation of the made-up score, in units of its noise."""
-
-TRAINED = {"corr": "CorrDP", "standard": "ordinary differential privacy"}
 
 
 def invented_rows(policy: Policy, n_rows: int, generator: np.random.Generator) -> Any:

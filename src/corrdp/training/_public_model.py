@@ -18,6 +18,9 @@ from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training.losses import Loss
 
 _RIDGE = 1e-8  # one-hot codes and an intercept are collinear; any solution will do
+RIDGES = (0.3, 1.0, 3.0)  # in units of the nominal one
+N_FOLDS = 5
+UNLIKE = 1.5  # rows are never quite alike: excess of public rows, in units of theory
 
 
 def minimize_risk(
@@ -56,11 +59,6 @@ def minimize_risk(
     )
     solution = result.x.reshape(shape)
     return solution[:-1], solution[-1]
-
-
-RIDGES = (0.3, 1.0, 3.0)  # in units of the nominal one
-N_FOLDS = 5
-UNLIKE = 1.5  # rows are never quite alike: excess of public rows, in units of theory
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,8 @@ from corrdp._validate import check_count, check_real
 from corrdp.exceptions import CorrDPError
 
 LARGEST_PARAMETER = 1024.0  # scores of single precision are still fine at its corner
+SNAPSHOT_SHARE = 2 / 3  # of mu**2, for whole gradients; the rest is for differences
+SVRG_EPOCH_STEPS = 10
 
 
 class Update(StrEnum):
@@ -243,10 +245,6 @@ class Iterates:
     def result(self) -> FloatArray:
         """Return the output."""
         return np.asarray(self._sum / (self._last - self._first + 1))
-
-
-SNAPSHOT_SHARE = 2 / 3  # of mu**2, for whole gradients; the rest is for differences
-SVRG_EPOCH_STEPS = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ _LEAST_SHARE = 0.002  # of the rows, below which a mean says nothing but noise
 N_BLOCKS = 20
 GROWTH = 1.5  # of the step size, when two blocks agree
 SIGNIFICANCE = 3.0  # standard deviations of the inner product under noise alone
+COVERED = (0.9, 0.99)  # least and largest fraction of residuals left uncut
+CUTTING_COST = 0.45  # excess risk of cutting, by its square and the bound's
+_FIRST_PART = 0.25  # of the steps, in which the bound finds its scale
+_RATES = (0.6, 0.3)  # of adaptation, in the first part and after it
+_SMALLEST_BOUND = 0.04  # of the bound that training begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +205,6 @@ def noise_gains(
     )
     weights = (until - before) / (n_steps - first)
     return np.asarray(np.sqrt(np.sum(weights**2, axis=0)))
-
-
-COVERED = (0.9, 0.99)  # least and largest fraction of residuals left uncut
-CUTTING_COST = 0.45  # excess risk of cutting, by its square and the bound's
-_FIRST_PART = 0.25  # of the steps, in which the bound finds its scale
-_RATES = (0.6, 0.3)  # of adaptation, in the first part and after it
-_SMALLEST_BOUND = 0.04  # of the bound that training begins with
 
 
 class ResidualBound:

@@ -25,6 +25,13 @@ LARGEST_SCALE = 2**45
 _FINEST_PART = (
     2**12
 )  # scales are multiples of 1/4096 or finer than 1/4096 of themselves
+ROUNDING_PART = 16
+"""Steps: standard deviation :math:`s` that random rounding takes of the noise."""
+ROUNDING_REACH = 256
+"""Steps: farther than this no value is rounded, except with probability 1e-56."""
+LARGEST_MU = 190.0
+"""Largest movement in units of the noise for which Claim 5 is proved."""
+_MARGIN = Fraction(1, 10**12)  # of Claim 5, and of the plan's own last digits
 
 
 def grid_scale(scale: float) -> Fraction:
@@ -236,18 +243,6 @@ def _keeps_fraction(
         alive = alive[passed]
         tries += 1
     return kept
-
-
-ROUNDING_PART = 16
-"""Steps: standard deviation :math:`s` that random rounding takes of the noise."""
-
-ROUNDING_REACH = 256
-"""Steps: farther than this no value is rounded, except with probability 1e-56."""
-
-LARGEST_MU = 190.0
-"""Largest movement in units of the noise for which Claim 5 is proved."""
-
-_MARGIN = Fraction(1, 10**12)  # of Claim 5, and of the plan's own last digits
 
 
 def covering_scale(noise_scale: float) -> Fraction:
