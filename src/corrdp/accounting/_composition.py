@@ -33,6 +33,7 @@ _MOST_WINDOW_CELLS = 2.0**20  # of the composed loss
 _MOST_GRIDS = 6
 _WORTH_REFINING = 1.2
 _TRUNCATION = 1e-6  # share of delta that all cut-off tails together may take
+_CURVE_END = 1e-7  # delta at which curves may end
 _SMALLEST_TAIL = 1e-290
 _LARGEST_LOSS = 100.0  # beyond which a curve is that of its basic composition
 _CURVE_POINTS = 400
@@ -151,17 +152,13 @@ def compose_delta(
     return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
 
 
-def compose_curve(
-    events: Iterable[PrivacyEvent], *, smallest_delta: float = 1e-7
-) -> tuple[FloatArray, FloatArray]:
+def compose_curve(events: Iterable[PrivacyEvent]) -> tuple[FloatArray, FloatArray]:
     """Return epsilons, from 0 on, and deltas that hold there for all `events`.
 
     Parameters
     ----------
     events : iterable of PrivacyEvent
         Releases on the same data, not all of them Gaussian.
-    smallest_delta : float
-        Where the curve may end.
 
     Returns
     -------
@@ -181,28 +178,26 @@ def compose_curve(
         )
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
     if _is_one(mu, profiles):
-        return _known_curve(profiles[0], smallest_delta)
+        return _known_curve(profiles[0])
     if any(profile.reveals for profile in profiles):
         return np.zeros(1), np.ones(1)
     if _LARGEST_LOSS < basic_epsilon < math.inf:  # no grid reaches, and none is needed
         if basic_delta >= 1.0:
             return np.zeros(1), np.ones(1)
         pair = ApproximateEvent(epsilon=basic_epsilon, delta=basic_delta)
-        return _known_curve(event_profile(pair, 1), smallest_delta)
-    grids = _Grids(mu, profiles, delta=smallest_delta, grid=math.inf)
+        return _known_curve(event_profile(pair, 1))
+    grids = _Grids(mu, profiles, delta=_CURVE_END, grid=math.inf)
     loss = grids.distribution(grids.coarse)
-    reach = max(loss.curve_end(smallest_delta), grids.coarse)
+    reach = max(loss.curve_end(_CURVE_END), grids.coarse)
     epsilons, deltas = grids.distribution(grids.for_curve(reach)).curve(reach)
     if math.isinf(basic_epsilon):
         return epsilons, deltas
     return np.append(epsilons, basic_epsilon), np.append(deltas, basic_delta)
 
 
-def _known_curve(
-    profile: Profile, smallest_delta: float
-) -> tuple[FloatArray, FloatArray]:
+def _known_curve(profile: Profile) -> tuple[FloatArray, FloatArray]:
     """Return points of the curve of one release, which needs no composition."""
-    epsilons = np.linspace(0.0, profile.loss_bound(smallest_delta), _CURVE_POINTS)
+    epsilons = np.linspace(0.0, profile.loss_bound(_CURVE_END), _CURVE_POINTS)
     return epsilons, profile.delta(epsilons)
 
 

@@ -29,6 +29,7 @@ from corrdp.accounting._loss_window import LossWindow, clean_width
 from corrdp.exceptions import BudgetError, CorrDPError
 
 _UNIT = 2.0**-52
+_CURVE_POINTS = 600
 _SAFE_SHARE = 0.9  # of an upper bound on epsilon, above which windows must be clean
 _MOST_WINDOWS = 6  # per answer
 
@@ -162,9 +163,7 @@ class PrivacyLossDistribution:
         log_moment, _, _ = composed_cumulants(self.factors, tilt)
         return max((log_moment + log_delta_factor(tilt) - log_delta) / tilt, 0.0)
 
-    def curve(
-        self, reach: float, *, n_points: int = 600
-    ) -> tuple[FloatArray, FloatArray]:
+    def curve(self, reach: float) -> tuple[FloatArray, FloatArray]:
         """Return epsilons from 0 to about `reach`, and upper bounds on their deltas.
 
         Points lie on the grid, where delta is a sum without interpolation; one window
@@ -183,7 +182,7 @@ class PrivacyLossDistribution:
         first = int(np.argmin(np.abs(window.losses)))
         last = min(first + math.ceil(reach / self.spacing), window.losses.size - 1)
         # Denser near 0, where likelihood ratios of common outcomes lie.
-        share = np.linspace(0.0, 1.0, n_points) ** 2
+        share = np.linspace(0.0, 1.0, _CURVE_POINTS) ** 2
         chosen = np.unique(first + np.rint(share * (last - first)).astype(np.int64))
         return window.losses[chosen], np.minimum(deltas[chosen], 1.0)
 
