@@ -121,10 +121,11 @@ class NetworkPlanInputs:
             )
         before = spent_square(self.spent, class_name)
         if math.isinf(before):
+            bare = [p.name for p in self.spent if p.events_of(class_name) is None]
             raise GuaranteeVoidError(
-                f"an earlier release has no noise where class {class_name!r} moves, so "
-                "nothing bounds what it cost. Release it again under this policy, or "
-                "declare the leakage."
+                f"the earlier release {bare[0]!r} has no noise where class "
+                f"{class_name!r} moves, so nothing bounds what it cost. Release it "
+                "again under this policy, or declare the leakage."
             )
         allowed = gaussian_mu(epsilon=epsilon, delta=self.budget.delta) ** 2
         if before >= allowed:
