@@ -206,6 +206,10 @@ class HostedParts:
         self._marks: dict[int, int] = {}
         try:
             self._n_parts: int = told_by_kind(lambda: engine.start(make))
+            if self._n_parts == 0:
+                raise CorrDPError(
+                    "the table has no rows. Pass a table with at least one."
+                )
             told_by_kind(lambda: self._answers(0, _Marks()))
         except BaseException:
             engine.close()

@@ -35,7 +35,7 @@ def quiet_data() -> Iterator[None]:
 def column_names(dataset: Any) -> list[str]:
     """Return the names of the columns, for which a lazy dataset reads some rows."""
     with quiet_data():
-        return list(dataset.columns())
+        return list(dataset.columns() or ())  # None of no rows
 
 
 class BlockHost:

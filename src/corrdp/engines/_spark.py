@@ -20,7 +20,7 @@ from corrdp.engines._parts import (
     made,
 )
 from corrdp.engines._spark_logs import quiet_logs
-from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.exceptions import GuaranteeVoidError
 
 # Spark holds a cell in one array of the JVM, and a row in one Arrow batch.
 _CHUNK_BYTES = 2**24
@@ -64,8 +64,6 @@ class SparkEngine:
         kept = _mapped(rows, partial(_made_rows, make), _KEPT)
         self._kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
         places = {row.place for row in self._collected(self._kept.select("place"))}
-        if not places:
-            raise CorrDPError("the table has no rows. Pass a table with at least one.")
         self._places = {place: i for i, place in enumerate(sorted(places))}
         return len(places)
 

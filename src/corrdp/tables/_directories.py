@@ -4,6 +4,7 @@ Files are read one after the other, each by itself: what another file holds neve
 decides how a cell is read.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,23 +17,36 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 def files_under(directory: Path) -> list[Path]:
-    """Return the files below a directory in order; hidden ones, ``_SUCCESS``, not."""
-    found = sorted(
-        path
-        for path in directory.rglob("*")
-        if path.is_file()
-        and not any(
-            part.startswith(("_", "."))
-            for part in path.relative_to(directory).parts
-            if "=" not in part
-        )
-    )
+    """Return the files below a directory in order; hidden ones, ``_SUCCESS``, not.
+
+    Links to files and folders are followed, so that no rows are left out in silence.
+    """
+    found = []
+    for path in sorted(_below(directory, [os.path.realpath(directory)])):
+        if path.is_file():
+            found.append(path)
+        elif path.is_symlink() and not path.exists():
+            raise CorrDPError(
+                f"the link {str(path)!r} leads nowhere, so that rows would be left "
+                "out. Bring the file there, or remove the link."
+            )
     if not found:
         raise CorrDPError(
             f"there is no file in {str(directory)!r}. Check the path; names that begin "
             "with a dot or an underscore are left out."
         )
     return found
+
+
+def _below(directory: Path, above: list[str]) -> Iterator[Path]:
+    """Yield all that is not a folder below one; `above` are real names of folders."""
+    for path in directory.iterdir():
+        if path.name.startswith(("_", ".")) and "=" not in path.name:
+            continue
+        if not path.is_dir():
+            yield path
+        elif (real := os.path.realpath(path)) not in above:  # else a link in a circle
+            yield from _below(path, [*above, real])
 
 
 def directory_batches(

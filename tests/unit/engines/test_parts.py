@@ -409,6 +409,13 @@ def test_a_partition_made_again_for_another_kernel_is_refused(monkeypatch):
         _fitted(rows)
 
 
+def test_a_table_without_partitions_has_no_rows():
+    closed = HereEngine.closed
+    with pytest.raises(CorrDPError, match="the table has no rows"):
+        HostedParts(HereEngine(HeldTable([])), None)
+    assert HereEngine.closed == closed + 1
+
+
 def test_a_failed_start_closes_the_engine():
     class Broken(HereEngine):
         def start(self, make):

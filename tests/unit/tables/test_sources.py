@@ -137,6 +137,20 @@ def test_a_file_does_not_decide_how_another_is_read(tmp_path):
     assert table["code"].to_pylist() == ["1", "2", "01", "x"]
 
 
+def test_links_are_followed_and_lead_somewhere(tmp_path):
+    table, elsewhere = tmp_path / "table", tmp_path / "elsewhere"
+    table.mkdir()
+    elsewhere.mkdir()
+    parquet.write_table(TABLE, elsewhere / "a.parquet")
+    (table / "k=1").symlink_to(elsewhere)
+    (table / "b.parquet").symlink_to(elsewhere / "a.parquet")
+    (elsewhere / "circle").symlink_to(table)
+    assert files_of(table) == [table / "b.parquet", table / "k=1" / "a.parquet"]
+    (elsewhere / "c.parquet").symlink_to(tmp_path / "not fetched")
+    with pytest.raises(CorrDPError, match=r"k=1/c.parquet' leads nowhere"):
+        list(iter_batches(table, NAMES, number_columns=NUMBERS))
+
+
 def test_an_empty_directory_is_refused(tmp_path):
     with pytest.raises(CorrDPError, match="there is no file in"):
         list(iter_batches(tmp_path, number_columns=()))
