@@ -157,10 +157,9 @@ def cells(seeds: int) -> Iterator[tuple[str, str, str, float, str, int]]:
 
 def page(saved: dict[str, float]) -> str:
     """Return the table of the documentation page."""
-    seeds = 1 + max(int(key.rsplit("|", 1)[1]) for key in saved)
     lines = [
-        "Test AUC (R squared for card, k401, medical), mean and standard error over "
-        f"{seeds} seeds. Trees: scikit-learn's boosted trees on synthetic rows; "
+        "Test AUC (R squared for card, k401, medical), mean, standard error and number "
+        "of seeds. Trees: scikit-learn's boosted trees on synthetic rows; "
         "linear: our own models at the same epsilon; the last column learns without "
         "privacy.",
         "",
@@ -171,9 +170,9 @@ def page(saved: dict[str, float]) -> str:
         for method in METHODS:
             prefix = f"{name}|{label}|{epsilon}|{method}|"
             scores = [v for key, v in saved.items() if key.startswith(prefix)]
-            if scores:
+            if len(scores) > 1:
                 error = np.std(scores, ddof=1) / len(scores) ** 0.5
-                shown.append(f"{np.mean(scores):.3f} ± {error:.3f}")
+                shown.append(f"{np.mean(scores):.3f} ± {error:.3f} ({len(scores)})")
         limit = saved.get(f"{name}|{label}|0|{LIMIT}|0")
         if len(shown) == len(METHODS) and limit is not None:
             rows.append([name, label, f"{epsilon:g}", *shown, f"{limit:.3f}"])
