@@ -1,6 +1,7 @@
 """The sum over examples of gradients that were clipped by group."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from corrdp.torch._residuals import Room
 from corrdp.torch._rows import (
     all_finite,
     cleared,
+    outer_sum,
     row_norms,
     scaled_outer_sum,
     shrinking_factors,
@@ -21,6 +23,14 @@ from corrdp.torch._rows import (
 from corrdp.torch._towers import SecondPass, TowerClipper
 
 Parameters = Mapping[tuple[str, str], Tensor]
+
+
+class _Share(NamedTuple):
+    """What a group holds of a linear layer."""
+
+    layer: str
+    weight: bool
+    bias: bool
 
 
 class GroupClipper:
@@ -60,6 +70,7 @@ class GroupClipper:
         self._whole = example.new_ones(1)
         clip_norms = [group.clip_norm for group in layout.groups]
         self._clip_norms = example.new_tensor(clip_norms).unbind()
+        self._norm_values = [float(norm) for norm in self._clip_norms]
         self._input = (
             InputWeightClipper(layout, example) if len(layout.column_groups) else None
         )
@@ -152,20 +163,15 @@ class GroupClipper:
                 else:
                     torch.mv(cleared(backprop, rows).T, factor, out=part)
 
-    def _linear_groups(self) -> dict[int, tuple[tuple[str, ...], tuple[float, ...]]]:
-        """Return the groups that are made of linear layers: names, ones for biases."""
-        layers: dict[int, dict[str, float]] = {}
-        refused: set[int | None] = set()
-        for (name, _), group in self._groups.items():
-            if name not in self._linear or self._groups.get((name, WEIGHT)) != group:
-                refused.add(group)
-            elif group is not None:
-                joined = 1.0 if name in self._joined else 0.0
-                layers.setdefault(group, {})[name] = joined
+    def _linear_groups(self) -> dict[int, tuple[_Share, ...]]:
+        """Return the groups that are made of linear layers, with what they hold."""
+        held: dict[int | None, dict[str, set[str]]] = {}
+        for (name, key), group in self._groups.items():
+            held.setdefault(group, {}).setdefault(name, set()).add(key)
         return {
-            group: (tuple(own), tuple(own.values()))
-            for group, own in layers.items()
-            if group not in refused
+            group: tuple(_Share(n, WEIGHT in k, BIAS in k) for n, k in own.items())
+            for group, own in held.items()
+            if group is not None and own.keys() <= self._linear
         }
 
     def _write_together(
@@ -180,28 +186,32 @@ class GroupClipper:
         The same sums as those of `add_sum`, up to rounding.
         """
         done: set[int | None] = set()
-        for group, (names, has_bias) in self._together.items():
-            inputs = [activations[name] for name in names]
-            signals = [backprops[name] for name in names]
+        for group, shares in self._together.items():
+            # Of a bias alone no inputs count, but the one that it reads.
+            inputs = [
+                activations[own.layer] if own.weight else activations[own.layer][:, :0]
+                for own in shares
+            ]
+            signals = [backprops[own.layer] for own in shares]
             result = one_pass_factors(
                 inputs,
                 signals,
-                has_bias,
-                float(self._clip_norms[group]),
+                tuple([float(own.bias) for own in shares]),
+                self._norm_values[group],
                 self._whole if room is None else room.own,
             )
             if result is None:
                 continue
             factors, scaled = result
-            for name, given, signal, part in zip(
-                names, inputs, signals, scaled, strict=True
+            for own, given, signal, part in zip(
+                shares, inputs, signals, scaled, strict=True
             ):
-                if signal.shape[1] <= given.shape[1]:
-                    torch.mm(part.T, given, out=out[name, WEIGHT])
-                else:
-                    torch.mm(signal.T, part, out=out[name, WEIGHT])
-                if name in self._joined:
-                    torch.mv(signal.T, factors, out=out[name, BIAS])
+                if own.weight and signal.shape[1] <= given.shape[1]:
+                    outer_sum(part, given, out[own.layer, WEIGHT])
+                elif own.weight:
+                    outer_sum(signal, part, out[own.layer, WEIGHT])
+                if own.bias:
+                    torch.mv(signal.T, factors, out=out[own.layer, BIAS])
             done.add(group)
         return done
 

@@ -99,8 +99,8 @@ class InputWeightClipper:
                 limits=(self._limit / codes.shape[1], self._limit),
             )
             if scaled is not None:
-                torch.mm(backprop.T, scaled[0], out=out)
-                out.addmm_(reference.T, scaled[1])
+                outer_sum(backprop, scaled[0], out)
+                outer_sum(reference, scaled[1], out, adds=True)
                 return
         signals = _Signals(codes, backprop, reference)
         sizes = self._sizes(signals)
@@ -116,10 +116,8 @@ class InputWeightClipper:
             factor = shrinking_factors(norms, clip_norms)
             moved = self._scaled(signals.codes, factor * share)
             kept = self._scaled(signals.codes, factor * rest)
-            other = torch.empty_like(out)
             outer_sum(signals.backprop, moved, out)
-            outer_sum(signals.reference, kept, other)
-            out.add_(other)
+            outer_sum(signals.reference, kept, out, adds=True)
 
     def _factors(
         self, signals: _Signals, sizes: _Sizes

@@ -42,15 +42,19 @@ def shrinking_factors(norms: Tensor, bounds: Tensor) -> Tensor:
     return (bounds / norms).clamp_max_(1.0)
 
 
-def outer_sum(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """Write the sum over rows of outer products, ``left.T @ right``.
+def outer_sum(left: Tensor, right: Tensor, out: Tensor, *, adds: bool = False) -> None:
+    """Write the sum over rows of outer products, ``left.T @ right``, or add it.
 
-    Of the two ways to compute it, a wide matrix is quicker than a tall one.
+    Of the two ways to compute it, a wide matrix is quicker than a tall one, by up to
+    four times.
     """
-    if left.shape[1] <= right.shape[1]:
-        torch.mm(left.T, right, out=out)
+    if left.shape[1] > right.shape[1]:
+        product = torch.mm(right.T, left).T
+        (out.add_ if adds else out.copy_)(product)
+    elif adds:
+        out.addmm_(left.T, right)
     else:
-        out.copy_(torch.mm(right.T, left).T)
+        torch.mm(left.T, right, out=out)
 
 
 def scaled_outer_sum(left: Tensor, right: Tensor, factor: Tensor, out: Tensor) -> None:
@@ -61,7 +65,7 @@ def scaled_outer_sum(left: Tensor, right: Tensor, factor: Tensor, out: Tensor) -
     if left.shape[1] <= right.shape[1]:
         torch.mm(left.T * factor, right, out=out)
     else:
-        torch.mm(left.T, right * factor.unsqueeze(1), out=out)
+        outer_sum(left, right * factor.unsqueeze(1), out)
 
 
 def all_finite(values: Tensor) -> bool:

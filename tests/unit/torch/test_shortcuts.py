@@ -55,6 +55,9 @@ def test_both_ways_to_sum_outer_products_overwrite_with_the_same(n_left, n_right
     factor = torch.rand(6).double()
     _rows.scaled_outer_sum(left, right, factor, out)
     assert torch.allclose(out, torch.einsum("i,ij,ik->jk", factor, left, right))
+    _rows.outer_sum(left, right, out, adds=True)
+    both = torch.einsum("i,ij,ik->jk", 1.0 + factor, left, right)
+    assert torch.allclose(out, both)
 
 
 def clipped(layers, layout, activations, backprops, check_finite=True):
@@ -184,7 +187,8 @@ def test_nothing_of_an_earlier_batch_is_left(method):
 
 @pytest.mark.parametrize("method", ["standard", "corr"])
 def test_what_is_left_of_an_earlier_batch_is_noticed(method, monkeypatch):
-    def planted(left, right, out):
+    def planted(left, right, out, adds=False):
+        del adds
         # What is not written to for the first time may hold anything.
         kept = out if out.abs().max() < 1e6 else torch.zeros_like(out)
         out.copy_(kept + left.T @ right)
