@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from corrdp.estimators._mlp_base import _scaled as scaled_codes
+from corrdp.estimators import scaled_codes
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import (
     Budget,

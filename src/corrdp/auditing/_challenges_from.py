@@ -13,6 +13,7 @@ from corrdp.auditing.targets import (
     loop_challenges,
     model_challenges,
     network_challenges,
+    network_training,
     sampled_challenges,
     synthesizer_challenges,
     theorem_challenges,
@@ -101,6 +102,8 @@ def estimator_challenges(
         )
     planned: Any = planned_estimator(estimator)
     deadline = deadline or Deadline()
+    if isinstance(planned, PrivateNetwork) and _gives_way(estimator, planned, n_rows):
+        planned = planned.linear_model()
     if isinstance(planned, PrivateNetwork):
         nominal = _nominal(planned) if _is_theorem(planned) else None
         return network_challenges(
@@ -177,6 +180,13 @@ def planned_estimator(estimator: PrivateEstimator) -> Any:
     }
     parameters = estimator.get_params(deep=False) | known
     return type(estimator)(**parameters | estimator.decided_parameters())
+
+
+def _gives_way(estimator: Any, planned: PrivateNetwork, n_rows: int) -> bool:
+    """Return whether a linear model was, or would be, trained in a network's place."""
+    if hasattr(estimator, "certificate_"):
+        return bool(estimator.is_linear)
+    return planned.gives_way(network_training(planned, n_rows)[0].module.plan)
 
 
 def _nominal(estimator: Any) -> dict[str, float]:

@@ -152,9 +152,10 @@ def describe(
     from corrdp.training import TrainingPlan
 
     plan = fitted.plan_ if isinstance(fitted.plan_, TrainingPlan) else None
-    ordinary = None
+    stand_in = getattr(fitted, "linear_", None)
+    ordinary, linear = None, stand_in or fitted
     if plan is not None:
-        ordinary = type(fitted)(
+        ordinary = type(linear)(
             fitted.policy_,
             epsilon=fitted.epsilon,
             delta=fitted.delta,
@@ -167,11 +168,12 @@ def describe(
         n_rows=n_rows,
         plan=plan,
         ordinary=ordinary,
-        coefficients=getattr(fitted, "coef_by_name_", None),
+        coefficients=getattr(linear, "coef_by_name_", None),
         leakage=leakage,
         measured=measured,
         curve=curve,
         shapes=[shape.to_json() for shape in getattr(fitted, "shapes", tuple)()],
+        in_place_of=None if stand_in is None else "network",
     )
 
 

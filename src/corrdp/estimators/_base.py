@@ -34,6 +34,7 @@ from corrdp.estimators._saving import (
     write_model,
 )
 from corrdp.estimators._searchable import Searchable
+from corrdp.estimators._standing_in import StandIn
 from corrdp.estimators._tiled import (
     RowsInBatches,
     count_clipped_rows,
@@ -91,11 +92,10 @@ _SAVED = {
 }
 
 
-class PrivateLinearModel(Searchable):
+class PrivateLinearModel(StandIn, Searchable):
     """Base of the linear estimators; see `LogisticRegression`."""
 
     _fitted_privates = ("_encoder", "_coef", "_intercept", "_path", "_deviation")
-    _intercept: Any  # a number, or one per output
     _deviation: FloatArray | None = None  # of the weights, by noise alone
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
     plain_ridge = 0.0  # of fits that protect nothing

@@ -157,6 +157,13 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         """Constant, shape (1,) or (n_classes,)."""
         return np.atleast_1d(self._intercept)
 
+    def as_layer(self) -> tuple[FloatArray, FloatArray]:
+        """Return weights and bias of one score per class; two share the log odds."""
+        weight, bias = super().as_layer()
+        if len(bias) > 1:
+            return weight, bias
+        return np.vstack([-weight, weight]) / 2.0, np.append(-bias, bias) / 2.0
+
     def loss_of(self, policy: Policy) -> Loss:
         """Return the loss for the policy's label: logistic, or multinomial."""
         n_classes = len(declared_labels(policy))

@@ -16,6 +16,7 @@ from corrdp._validate import check_count
 from corrdp.certificate import Certificate
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import check_outputs, read_model_of, write_model
@@ -37,6 +38,7 @@ class PrivateNetwork(PrivateEstimator):
     """Base of the network estimators; see `MLPClassifier`."""
 
     _fitted_privates = ("_weights",)
+    _linear_kind: type[PrivateLinearModel]  # what is trained in a network's place
 
     def __init__(
         self,
@@ -111,6 +113,7 @@ class PrivateNetwork(PrivateEstimator):
         self.policy_ = policy
         self.plan_: Any = None
         self.certificate_: Certificate | None = None
+        self.linear_: PrivateLinearModel | None = None
         shape = {
             "hidden_units": widths,
             "n_outputs": n_outputs,
@@ -119,28 +122,82 @@ class PrivateNetwork(PrivateEstimator):
         if budget is None:
             self._weights = train.train_plainly(features, labels, **shape)
             return
-        budget.warn_if_large_delta(len(features))
-        trained = train.train_network(
+        training = train.private_network(
             features,
             labels,
             **shape,
-            charge=pay,
-            learning_rate=self.learning_rate,
-            checkpoint=self.checkpoint,
-            checkpoint_every=check_count("checkpoint_every", self.checkpoint_every),
             **self._terms(policy, declared, len(features), self.n_steps),
         )
-        self._weights = trained.weights
-        self.plan_ = trained.plan
-        self.certificate_ = self._stamped(trained.certificate)
-        if trained.plan.deviation > _NOISE_WARNED:
+        if self.gives_way(training.module.plan):
+            self._train_line(X, y, pay, training.module.plan)
+            return
+        budget.warn_if_large_delta(len(features))
+        checkpoint_every = check_count("checkpoint_every", self.checkpoint_every)
+        plan, certificate = training.module.plan, training.module.certificate()
+        pay(certificate)
+        self._weights = train.train_network(
+            training,
+            n_outputs=n_outputs,
+            learning_rate=self.learning_rate,
+            checkpoint=self.checkpoint,
+            checkpoint_every=checkpoint_every,
+        )
+        self.plan_, self.certificate_ = plan, self._stamped(certificate)
+        if plan.deviation > _NOISE_WARNED:
             warnings.warn(
-                f"noise is {trained.plan.deviation:.2g} of the clipping norm for "
+                f"noise is {plan.deviation:.2g} of the clipping norm for "
                 f"one step on {len(features)} rows at epsilon={budget.epsilon:g}. "
                 "Expect little; use more rows, fewer units or a larger epsilon.",
                 UtilityWarning,
                 stacklevel=4,
             )
+
+    def gives_way(self, plan: Any) -> bool:
+        """Return whether a linear model is trained instead of the network of a plan.
+
+        Never if `fall_back` is off, something is set that only a network has, or no
+        hidden layer is wanted anyway.
+
+        Guarantee
+        ---------
+        A function of public numbers (`docs/theory/networks.md`, section 7).
+        """
+        own = (self.batch_size, self.learning_rate, self.clip_norm, self.checkpoint)
+        kept = any(setting is not None for setting in own) or not self.hidden_units
+        if kept or not self.fall_back:
+            return False
+        return bool(_training().is_too_noisy(plan, numeric=self._numeric_label))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a linear model was fitted in the network's place."""
+        check_is_fitted(self, "policy_")
+        return len(self._weights) < 1 + len(self.hidden_units)
+
+    def linear_model(self) -> PrivateLinearModel:
+        """Return the linear model with the same promise; it shares what was spent."""
+        linear = self._linear_kind()
+        given = self.get_params(deep=False)
+        names = set(given) & set(linear.get_params(deep=False)) - {"n_steps"}
+        linear.set_params(**{name: given[name] for name in names})
+        linear.spend_with(self._family_record())
+        return linear
+
+    def _train_line(self, X: Any, y: Any, pay: Charge, plan: Any) -> None:
+        """Train the linear model, which is a network without hidden layer."""
+        warnings.warn(
+            f"noise would be {plan.deviation:.2g} of the clipping norm for one step of "
+            f"the network at epsilon={self._budget().epsilon:g}, in which it learns "
+            f"less than a line. {self._linear_kind.__name__} is trained instead, under "
+            "the same promise. Use more rows, fewer units or a larger epsilon; "
+            "fall_back=False keeps the network.",
+            UtilityWarning,
+            stacklevel=5,
+        )
+        self.linear_ = linear = self.linear_model()
+        linear.train_for(X, y, pay)
+        self._weights = (linear.as_layer(),)
+        self.plan_, self.certificate_ = linear.plan_, linear.certificate_
 
     def private_training(
         self,
@@ -151,6 +208,8 @@ class PrivateNetwork(PrivateEstimator):
         n_steps: int | None = None,
     ) -> Any:
         """Return module, optimizer and loader as `fit` makes them; not trained yet.
+
+        Those of the network, also where `fit` would train a linear model instead.
 
         Parameters
         ----------
@@ -249,7 +308,7 @@ class PrivateNetwork(PrivateEstimator):
         check_shape(content, _SAVED, "model")
         model = cls(policy, **content["parameters"])
         model.policy_ = policy
-        model.plan_, model.certificate_ = None, certificate
+        model.plan_, model.certificate_, model.linear_ = None, certificate, None
         model._weights = tuple(
             (np.array(weight), np.array(bias)) for weight, bias in content["weights"]
         )

@@ -9,6 +9,7 @@ from scipy.special import softmax
 from corrdp._typing import FloatArray, IntArray
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import DeclaredLabels, declared_labels
+from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._mlp_base import PrivateNetwork
 from corrdp.policy import PolicyEncoder
 
@@ -29,7 +30,10 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
     calibration : {"certified", "theorem"}
         Proved constants, or Eq. (5) of the paper.
     fall_back : bool
-        Let ``corr`` take noise by layer where it predicts less error.
+        Let ``corr`` take noise by layer where it predicts less error, and a linear
+        model take the place of the network where noise leaves that less than a line
+        learns. Settings that only a network has (`batch_size`, `learning_rate`,
+        `clip_norm`, `checkpoint`) keep it.
     hidden_units : sequence of int
         Width of every hidden layer.
     n_steps : int
@@ -58,8 +62,13 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
     ----------
     certificate_ : Certificate
         What is proved; None for ``nonprivate``.
-    plan_ : NetworkPlan
-        Groups and noise, decided before data was read.
+    plan_ : NetworkPlan or TrainingPlan
+        Groups and noise, decided before data was read; of the linear model if one was
+        trained.
+    linear_ : LogisticRegression or None
+        The linear model in the network's place; None for a network, and once loaded.
+    is_linear : bool
+        Whether a linear model was trained, also once loaded.
     classes_ : array
         Labels in the order of `predict_proba`.
 
@@ -77,13 +86,18 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
     >>> X = rng.uniform(-1, 1, size=(2000, 2))
     >>> y = X[:, 0] * X[:, 1] > 0
     >>> model = MLPClassifier(
-    ...     AllSensitive(-1, 1), epsilon=8.0, delta=1e-6, random_state=0
+    ...     AllSensitive(-1, 1),
+    ...     epsilon=8.0,
+    ...     delta=1e-6,
+    ...     fall_back=False,  # a product, of which a line knows nothing
+    ...     random_state=0,
     ... ).fit(X, y)
     >>> model.certificate_.epsilon <= 8.0
     True
     """
 
     _numeric_label = False
+    _linear_kind = LogisticRegression
 
     def fit(
         self, X: Any, y: Any = None, *, charge: Charge | None = None

@@ -8,6 +8,7 @@ from sklearn.base import RegressorMixin
 
 from corrdp._typing import FloatArray
 from corrdp.estimators._fitting import Charge
+from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._mlp_base import PrivateNetwork
 from corrdp.exceptions import PolicyError
 from corrdp.policy import NumberDomain, PolicyEncoder
@@ -39,6 +40,7 @@ class MLPRegressor(RegressorMixin, PrivateNetwork):  # type: ignore[misc]
     """
 
     _numeric_label = True
+    _linear_kind = LinearRegression
 
     def fit(
         self, X: Any, y: Any = None, *, charge: Charge | None = None

@@ -68,6 +68,17 @@ def _verdict(promise: JSONObject) -> JSONObject:
 
 
 def _usefulness(summary: JSONObject) -> str:
+    """Return how good the model is, and what it is if something else was asked for."""
+    asked = (summary.get("expected") or {}).get("in_place_of")
+    if asked is None:
+        return _quality(summary)
+    return (
+        f"A linear model was trained instead of the {asked}, which would learn less in "
+        f"this noise. {_quality(summary)}"
+    )
+
+
+def _quality(summary: JSONObject) -> str:
     """Return one sentence on quality: measured if that may be shown, else expected."""
     if summary["quality"]:
         entry = summary["quality"][0]

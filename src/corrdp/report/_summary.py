@@ -69,6 +69,7 @@ def summarize(
     measured: Sequence[Measured] = (),
     curve: Sequence[Measured] = (),
     shapes: Sequence[JSONObject] = (),
+    in_place_of: str | None = None,
 ) -> JSONObject:
     """Return the summary of one trained model.
 
@@ -95,6 +96,8 @@ def summarize(
     shapes : sequence of JSON object
         Curves of an additive model, from ``Shape.to_json``: released weights and
         planned noise.
+    in_place_of : str, optional
+        Model that was asked for, if the plan is that of a linear one instead.
 
     Guarantee
     ---------
@@ -120,7 +123,7 @@ def summarize(
         "roles": _roles(policy),
         "leakage": _leakage(policy, certificate, leakage),
         "noise": _noise(policy, plan, ordinary),
-        "expected": None if plan is None else _expected(plan),
+        "expected": None if plan is None else _expected(plan, in_place_of),
         "quality": [_measured(entry) for entry in measured],
         "curve": [_measured(entry) for entry in curve],
         "sweep": None,
@@ -184,7 +187,7 @@ def with_sweep(summary: JSONObject, sweep: Any) -> JSONObject:
     }
 
 
-def _expected(plan: TrainingPlan) -> JSONObject:
+def _expected(plan: TrainingPlan, in_place_of: str | None) -> JSONObject:
     """Return the quality that is expected, from public numbers alone."""
     prediction = plan.prediction
     low, high = prediction.band
@@ -193,6 +196,7 @@ def _expected(plan: TrainingPlan) -> JSONObject:
         "lost": prediction.noise_to_signal,
         "lost_band": [low / prediction.gain, high / prediction.gain],
         "rows_needed": plan.rows_needed(),
+        **({} if in_place_of is None else {"in_place_of": in_place_of}),
     }
 
 

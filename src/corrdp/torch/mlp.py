@@ -1,8 +1,7 @@
 """Multilayer perceptrons with softplus units, trained under a policy."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from torch.optim.swa_utils import AveragedModel
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
-from corrdp.certificate import Certificate
 from corrdp.torch._checkpoint import load_checkpoint, save_checkpoint
 from corrdp.torch._make_private import PrivateTraining, make_private
 from corrdp.torch._plan_inputs import NetworkPlan
@@ -32,91 +30,49 @@ TOLERATED_WALK = {"classification": 16.0, "regression": 4.0}
 # the least that is.
 NOISY_WALK = {"classification": 40.0, "regression": math.inf}
 LEAST_TOLERATED = {"classification": 5.0, "regression": 4.0}
+# Noise of one step beyond which a line learns more than a network (`NetworkPlan`).
+LARGEST_DEVIATION = {"classification": 0.0052, "regression": 0.051}
 _PLAIN_ITERATIONS = 200
 
 Weights = tuple[tuple[FloatArray, FloatArray], ...]
 
 
-@dataclass(frozen=True, eq=False)
-class TrainedNetwork:
-    """Weights of a trained network with what is proved for it.
-
-    Parameters
-    ----------
-    weights : tuple of (array, array)
-        Weight matrix, shape (outputs, inputs), and bias of every layer.
-    plan : NetworkPlan
-        Groups and noise.
-    certificate : Certificate
-        What is proved.
-    """
-
-    weights: Weights
-    plan: NetworkPlan
-    certificate: Certificate
-
-
 def train_network(
-    features: FloatArray,
-    labels: NDArray[Any],
+    training: PrivateTraining,
     *,
-    hidden_units: Sequence[int],
     n_outputs: int,
-    learning_rate: float | None,
-    clip_norm: float | None,
-    checkpoint: str | Path | None,
-    checkpoint_every: int,
-    random_state: int | None,
-    charge: Callable[[Certificate], object] | None = None,
-    **arguments: Any,
-) -> TrainedNetwork:
+    learning_rate: float | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 1,
+) -> Weights:
     """Train with momentum and falling steps; average the last half of the iterates.
 
     Parameters
     ----------
-    features : array of float, shape (n, n_columns)
-        Scaled codes.
-    labels : array, shape (n,)
-        Class indices, or numbers if `n_outputs` is 1.
-    hidden_units : sequence of int
-        Width of every hidden layer.
+    training : PrivateTraining
+        What `private_network` returned.
     n_outputs : int
         Number of classes, or 1 for regression.
-    learning_rate, clip_norm : float, optional
-        By default functions of the plan's noise and of the kind of loss.
+    learning_rate : float, optional
+        By default a function of the plan's noise and of the kind of loss.
     checkpoint : path, optional
         Resumed from if it exists; written every `checkpoint_every` steps.
-    random_state : int, optional
-        Replayable noise and start.
-    charge : callable, optional
-        Told the certificate before the first gradient; what it raises stops training.
-    **arguments
-        Passed on to `make_private`.
+
+    Returns
+    -------
+    tuple of (array, array)
+        Weight matrix, shape (outputs, inputs), and bias of every layer.
 
     Guarantee
     ---------
     That of `make_private` (`docs/theory/networks.md`): start, step size, momentum and
     averaging are post-processing or depend on public numbers.
     """
-    training = private_network(
-        features,
-        labels,
-        hidden_units=hidden_units,
-        n_outputs=n_outputs,
-        clip_norm=clip_norm,
-        random_state=random_state,
-        **arguments,
-    )
-    certificate = training.module.certificate()
-    if charge is not None:
-        charge(certificate)
-    plan = training.module.plan
-    kind = kind_of_loss(n_outputs)
-    rate = learning_rate or default_rate(plan, training.loader.expected_batch, kind)
+    batch, kind = training.loader.expected_batch, kind_of_loss(n_outputs)
+    rate = learning_rate or default_rate(training.module.plan, batch, kind)
     if checkpoint is not None and Path(checkpoint).exists():
         load_checkpoint(training, checkpoint)
-    averaged = run_training(training, rate, checkpoint, checkpoint_every)
-    return TrainedNetwork(averaged, plan, certificate)
+    return run_training(training, rate, checkpoint, checkpoint_every)
 
 
 def private_network(
@@ -129,7 +85,24 @@ def private_network(
     random_state: int | None,
     **arguments: Any,
 ) -> PrivateTraining:
-    """Return a new network with its private training; parameters as `train_network`.
+    """Return a new network with its private training.
+
+    Parameters
+    ----------
+    features : array of float, shape (n, n_columns)
+        Scaled codes.
+    labels : array, shape (n,)
+        Class indices, or numbers if `n_outputs` is 1.
+    hidden_units : sequence of int
+        Width of every hidden layer.
+    n_outputs : int
+        Number of classes, or 1 for regression.
+    clip_norm : float, optional
+        By default that of the kind of loss.
+    random_state : int, optional
+        Replayable noise and start.
+    **arguments
+        Passed on to `make_private`.
 
     Guarantee
     ---------
@@ -160,6 +133,19 @@ def private_network(
 def is_centered(kind: str, calibration: str) -> bool:
     """Whether hidden units are centered: where gradients are clipped by residuals."""
     return calibration == "certified" and RESIDUAL_BOUND[kind] is not None
+
+
+def is_too_noisy(plan: NetworkPlan, *, numeric: bool) -> bool:
+    """Return whether a line is expected to learn more than the network of a plan.
+
+    Never by the theorem, whose plans predict nothing.
+
+    Guarantee
+    ---------
+    A function of public numbers (`docs/theory/networks.md`, section 7).
+    """
+    kind = "regression" if numeric else "classification"
+    return plan.deviation > LARGEST_DEVIATION[kind]
 
 
 def kind_of_loss(n_outputs: int) -> str:

@@ -34,15 +34,16 @@ PUBLIC = {"policy_", "plan_", "n_features_in_", "feature_names_in_", "_family"}
 # What the noisy gradients made, and the claim that prices them.
 RELEASED = {"certificate_"}
 LINEAR = {"_coef", "_intercept", "_path", "_encoder", "_deviation"}
-NETWORK = {"_weights"}
+NETWORK = {"_weights", "linear_"}
 CLASSES = {"classes_"}  # the declared classes
 MODELS = {
     "logistic": (LogisticRegression, LINEAR | CLASSES, {}),
     "linear": (LinearRegression, LINEAR, {}),
     "sampled": (LogisticRegression, LINEAR | CLASSES, {"sampling_rate": 0.1}),
     "additive": (AdditiveClassifier, LINEAR | CLASSES, {"n_knots": 4}),
-    "classifier": (MLPClassifier, NETWORK | CLASSES, {}),
-    "regressor": (MLPRegressor, NETWORK, {}),
+    "classifier": (MLPClassifier, NETWORK | CLASSES, {"fall_back": False}),
+    "regressor": (MLPRegressor, NETWORK, {"fall_back": False}),
+    "gave way": (MLPClassifier, NETWORK | CLASSES, {}),
 }
 SAVED = {"certificate.json", "model.json", "policy.toml"}
 SAVED_KEYS = {

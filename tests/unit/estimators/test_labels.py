@@ -135,6 +135,7 @@ def test_networks_predict_the_declared_type():
         delta=1e-4,
         hidden_units=(2,),
         n_steps=1,
+        fall_back=False,
         random_state=0,
     ).fit(X, GIVEN["floats, one missing"])
     assert model.classes_.dtype.kind == "i"

@@ -22,6 +22,7 @@ from corrdp.torch import mlp as _mlp
 pytestmark = pytest.mark.torch
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-5, "random_state": 0}
+KEPT = {"fall_back": False}  # few rows, and a network all the same
 
 
 def policy_of(label):
@@ -58,7 +59,7 @@ def test_an_interaction_is_learned(monkeypatch):
     # Neither column says anything by itself: a start that is nearly linear stays there.
     X = np.random.default_rng(0).uniform(-1, 1, size=(2000, 2))
     y = X[:, 0] * X[:, 1] > 0
-    budget = BUDGET | {"epsilon": 8.0}
+    budget = BUDGET | KEPT | {"epsilon": 8.0}
 
     def score():
         return MLPClassifier(AllSensitive(-1, 1), **budget).fit(X, y).score(X, y)
@@ -97,7 +98,8 @@ def test_a_regressor_learns_what_a_line_cannot():
 
 def test_a_classifier_has_all_declared_classes():
     frame, _, labels = table()
-    model = MLPClassifier(CLASSES, hidden_units=(8, 4), **BUDGET).fit(frame, labels)
+    model = MLPClassifier(CLASSES, hidden_units=(8, 4), **BUDGET, **KEPT)
+    model.fit(frame, labels)
     assert list(model.classes_) == ["no", "yes", "so"]
     probability = model.predict_proba(frame)
     assert probability.shape == (len(frame), 3)
@@ -131,8 +133,8 @@ def test_every_method_says_what_it_proves(method, calibration):
 def test_the_target_may_be_in_the_table():
     frame, signal, _ = table(300)
     whole = frame.assign(y=signal)
-    one = MLPRegressor(REGRESSION, n_steps=3, **BUDGET).fit(whole)
-    other = MLPRegressor(REGRESSION, n_steps=3, **BUDGET).fit(frame, signal)
+    one = MLPRegressor(REGRESSION, n_steps=3, **BUDGET, **KEPT).fit(whole)
+    other = MLPRegressor(REGRESSION, n_steps=3, **BUDGET, **KEPT).fit(frame, signal)
     assert np.array_equal(one.predict(frame), other.predict(frame))
     with pytest.raises(PolicyError, match="no column 'y'"):
         MLPRegressor(REGRESSION, **BUDGET).fit(frame)
@@ -142,7 +144,7 @@ def test_the_target_may_be_in_the_table():
 def test_a_saved_model_predicts_the_same(kind, tmp_path):
     frame, signal, labels = table(300)
     policy, y = (REGRESSION, signal) if kind is MLPRegressor else (CLASSES, labels)
-    model = kind(policy, n_steps=5, **BUDGET).fit(frame, y)
+    model = kind(policy, n_steps=5, **BUDGET, **KEPT).fit(frame, y)
     model.save(tmp_path / "model")
     loaded = kind.load(tmp_path / "model")
     assert np.array_equal(loaded.predict(frame), model.predict(frame))
@@ -162,7 +164,7 @@ def test_a_broken_off_training_resumes(tmp_path, monkeypatch):
     from corrdp.torch import PrivateModule
 
     frame, signal, _ = table(200)
-    arguments = {"n_steps": 20, "checkpoint_every": 5, **BUDGET}
+    arguments = {"n_steps": 20, "checkpoint_every": 5, **BUDGET, **KEPT}
     whole = MLPRegressor(REGRESSION, **arguments).fit(frame, signal)
     path = tmp_path / "run.pt"
     taken = []
@@ -198,7 +200,7 @@ def test_poisson_batches_and_all_sensitive_tables():
 def test_hopeless_noise_is_said():
     frame, signal, _ = table(50)
     model = MLPRegressor(
-        REGRESSION, epsilon=0.05, delta=1e-5, n_steps=2, random_state=0
+        REGRESSION, epsilon=0.05, delta=1e-5, n_steps=2, random_state=0, **KEPT
     )
     with pytest.warns(UtilityWarning, match="Expect little"):
         model.fit(frame, signal)

@@ -17,6 +17,7 @@ Y = X[:, 0] > 0
 
 def network(**options):
     settings = {"epsilon": 8.0, "delta": 1e-3, "n_steps": 2, "hidden_units": (2,)}
+    settings["fall_back"] = False
     return MLPClassifier(AllSensitive(-1, 1), **settings | options)
 
 

@@ -17,6 +17,7 @@ from corrdp.reproduction._networks_clipping import Clipper, NetworkShape, Rows
 from corrdp.torch import mlp as _mlp
 from corrdp.torch._layers import trained_layers
 from corrdp.torch._planning import grouped
+from corrdp.torch.mlp import CLIP_NORM
 from unit.torch.networks import (
     facts_of,
     group_parts,
@@ -293,7 +294,12 @@ def scores(epsilon, n_seeds=3):
     found = []
     for seed in range(n_seeds):
         model = MLPClassifier(
-            COUNTS, epsilon=epsilon, delta=1e-5, random_state=seed, hidden_units=(10,)
+            COUNTS,
+            epsilon=epsilon,
+            delta=1e-5,
+            random_state=seed,
+            hidden_units=(10,),
+            clip_norm=CLIP_NORM["classification"],  # said, so that the network stays
         ).fit(skewed_counts(2000))
         chance = model.predict_proba(test)[:, 1]
         found.append(

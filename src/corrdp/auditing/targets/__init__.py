@@ -4,7 +4,7 @@ from corrdp.auditing.targets._descent import descent_challenges, theorem_challen
 from corrdp.auditing.targets._loop import loop_challenges
 from corrdp.auditing.targets._models import model_challenges
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
-from corrdp.auditing.targets._networks import network_challenges
+from corrdp.auditing.targets._networks import network_challenges, network_training
 from corrdp.auditing.targets._releases import (
     column_sum_challenges,
     leakage_challenges,
@@ -28,6 +28,7 @@ __all__ = [
     "loop_challenges",
     "model_challenges",
     "network_challenges",
+    "network_training",
     "sampled_challenges",
     "synthesizer_challenges",
     "theorem_challenges",
