@@ -3,7 +3,8 @@
 ``python benchmarks/bench_leakage_bounds.py --save`` writes
 ``docs/results/leakage_bounds.json`` and the tables made from it: Adult with the
 tutorial's policy, seven foreign tables with a fifth of their rows public, and coverage
-in twenty settings. Tables are read from CORRDP_DATA_DIR and never committed.
+in twenty settings, of noisy and of public rows. ``--parts`` runs some of them and keeps
+the rest. Tables are read from CORRDP_DATA_DIR and never committed.
 """
 
 import argparse
@@ -15,11 +16,17 @@ from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, folder, foreign_parts
 from saved_tables import RESULTS, markdown_table
 
 from corrdp.leakage import (
+    count_codes,
     count_layout,
     estimate_leakage,
+    iter_codes,
     leakage_targets,
     metric_named,
     plan_leakage_release,
+    plug_in_leakage,
+    sampling_margin,
+    table_words,
+    total_variation,
 )
 from corrdp.leakage.release._noise import noisy_leakages, release_tables
 from corrdp.leakage.release._request import LeakageRequest
@@ -98,25 +105,51 @@ def exact_values(frame: Any, policy: Policy) -> dict[str, float]:
 
 
 def foreign() -> list[dict[str, Any]]:
-    """Return bounds from a fifth of the rows, levels apart and joined."""
+    """Return mean bounds from a fifth of the rows: by McDiarmid, and as now."""
     rows = []
     for name in (*FOREIGN_BINARY, *FOREIGN_NUMBER):
         frame, policy = foreign_parts(name)
         public = frame[: len(frame) // 5]
-        before = estimate_leakage(public, policy, source="public", join_levels=False)
-        after = estimate_leakage(public, policy, source="public", join_levels=True)
-        rows += [
-            {
-                "table": name,
-                "n_rows": len(public),
-                "feature": feature,
-                "before": before.features[feature].upper,
-                "after": after.features[feature].upper,
-                "joined": feature in after.joined,
-            }
-            for feature in after.features
-        ]
+        before = mcdiarmid_uppers(public, policy)
+        apart = estimate_leakage(public, policy, source="public", join_levels=False)
+        joined = estimate_leakage(public, policy, source="public", join_levels=True)
+        exact = exact_values(frame, policy)
+        exact_joined = exact_values(frame, joined.policy_for(policy))
+        of = {
+            "before": before,
+            "apart": {name: found.upper for name, found in apart.features.items()},
+            "joined": {name: found.upper for name, found in joined.features.items()},
+            "exact": exact,
+            "exact_joined": exact_joined,
+        }
+        means = {
+            key: round(float(np.mean(list(values.values()))), 3)
+            for key, values in of.items()
+        }
+        counts = {"n_rows": len(public), "n_features": len(joined.features)}
+        rows.append({"table": name, **counts, **means})
     return rows
+
+
+def mcdiarmid_uppers(frame: Any, policy: Policy) -> dict[str, float]:
+    """Return the bounds that Theorem 1 gave before: levels apart, McDiarmid."""
+    layout = count_layout(policy, leakage_targets(policy))
+    tables = count_codes(iter_codes(frame, policy, layout.features), layout).tables
+    uppers = {}
+    for shape, table in zip(layout.shapes, tables, strict=True):
+        sizes = table.sum(axis=1).astype(float)
+        if not sizes.all():
+            uppers[shape.name] = 1.0
+            continue
+        margin = sampling_margin(sizes, failure_probability=1e-3 / len(tables))
+        laws = table / sizes[:, None]
+        pairs = [
+            total_variation(laws[i], laws[j]) + margin[i, j]
+            for i in range(len(laws))
+            for j in range(i)
+        ]
+        uppers[shape.name] = min(1.0, max(pairs, default=0.0))
+    return uppers
 
 
 def settings() -> dict[str, tuple[np.ndarray, int, float]]:
@@ -168,17 +201,7 @@ def coverage(
 ) -> dict[str, float]:
     """Return how often the bound of u fails, and how far it is above the truth."""
     n_cells, n_values = joint.shape
-    codes = {"s": n_cells, "u": n_values, "v": 3}
-    policy = Policy(
-        tuple(
-            Feature(
-                name,
-                "sensitive" if name == "s" else "insensitive",
-                CategoryDomain(tuple(f"v{code}" for code in range(count))),
-            )
-            for name, count in codes.items()
-        )
-    )
+    policy = setting_policy({"s": n_cells, "u": n_values, "v": 3})
     layout = count_layout(policy, leakage_targets(policy))
     plan = plan_leakage_release(policy, epsilon=epsilon, delta=1e-6)
     request = LeakageRequest(
@@ -220,6 +243,45 @@ def coverage(
     }
 
 
+def setting_policy(n_codes: dict[str, int]) -> Policy:
+    return Policy(
+        tuple(
+            Feature(
+                name,
+                "sensitive" if name == "s" else "insensitive",
+                CategoryDomain(tuple(f"v{code}" for code in range(count))),
+            )
+            for name, count in n_codes.items()
+        )
+    )
+
+
+def public_coverage(
+    joint: np.ndarray, n_rows: int, beta: float, repetitions: int
+) -> dict[str, float]:
+    """Return the same for exact counts of rows that are public, levels apart."""
+    n_cells, n_values = joint.shape
+    words = table_words(setting_policy({"s": n_cells, "u": n_values}), ("u",))
+    truth = joined_truth(joint, [(value,) for value in range(n_values)])
+    rng = np.random.default_rng(19)
+    uppers = []
+    for _ in range(repetitions):
+        counts = rng.multinomial(n_rows, joint.ravel()).reshape(joint.shape).T
+        found = plug_in_leakage(
+            counts,
+            words,
+            metric=metric_named("total_variation"),
+            failure_probability=beta,
+        )
+        uppers.append(found.upper)
+    excess = np.array(uppers, dtype=float) - truth
+    return {
+        "failed": float(np.mean(excess < -1e-12)),
+        "excess": float(excess.mean()),
+        "ones": float(np.mean(np.array(uppers) >= 1.0)),
+    }
+
+
 def joined_truth(joint: np.ndarray, groups: Any) -> float:
     """Return the leakage of the feature with its groups as values."""
     together = [joint[:, list(group)].sum(axis=1) for group in groups]
@@ -241,6 +303,19 @@ def run_coverage(repetitions: int = REPETITIONS) -> list[dict[str, Any]]:
     ]
 
 
+def run_public_coverage(repetitions: int = REPETITIONS) -> list[dict[str, Any]]:
+    """Return coverage with a tenth of the rows of every setting, public."""
+    return [
+        {
+            "setting": name,
+            "beta": beta,
+            **public_coverage(joint, n_rows // 10, beta, repetitions),
+        }
+        for name, (joint, n_rows, _) in settings().items()
+        for beta in BETAS
+    ]
+
+
 def render(saved: dict[str, Any]) -> str:
     """Return the tables of the page, from the saved run alone."""
     header = ["Adult, epsilon", "feature", "exact, levels as declared"]
@@ -257,42 +332,52 @@ def render(saved: dict[str, Any]) -> str:
         excess = np.mean([row["upper"] - row["exact"] for row in own])
         rows.append([f"{share:g}", "*mean excess*", "", "", f"{excess:.3f}", ""])
     tables = [markdown_table(header, rows)]
-    header = ["table, a fifth public", "rows", "features", "mean bound before"]
-    header += ["after", "bounds of 1 before", "after"]
+    header = ["table, a fifth public", "rows", "features", "bound before", "apart"]
+    header += ["joined", "exact, apart", "exact, joined", "excess left"]
     rows = []
-    for name in dict.fromkeys(row["table"] for row in saved["foreign"]):
-        cell = [row for row in saved["foreign"] if row["table"] == name]
-        before = [row["before"] for row in cell]
-        after = [row["after"] for row in cell]
-        rows.append(
-            [
-                name,
-                str(cell[0]["n_rows"]),
-                str(len(cell)),
-                *(f"{np.mean(bounds):.3f}" for bounds in (before, after)),
-                *(str(sum(b >= 1 for b in bounds)) for bounds in (before, after)),
-            ]
+    for cell in saved["foreign"]:
+        left = (cell["joined"] - cell["exact_joined"]) / (
+            cell["before"] - cell["exact"]
         )
+        shown = [cell["n_rows"], cell["n_features"]]
+        keys = ("before", "apart", "joined", "exact", "exact_joined")
+        means = [f"{cell[key]:.3f}" for key in keys]
+        rows.append([cell["table"], *map(str, shown), *means, f"{left:.0%}"])
     tables.append(markdown_table(header, rows))
-    rows = []
-    for name in dict.fromkeys(row["setting"] for row in saved["coverage"]):
-        cells = [row for row in saved["coverage"] if row["setting"] == name]
-        told = [f"{row['failed']:.3f} (+{row['excess']:.2f})" for row in cells]
-        rows.append([name, *told])
-    header = ["setting", *(f"beta {b:g}" for b in BETAS)]
-    return "\n".join([*tables, markdown_table(header, rows)])
+    for part, title in (("coverage", "setting"), ("public", "setting, public rows")):
+        rows = []
+        for name in dict.fromkeys(row["setting"] for row in saved[part]):
+            cells = [row for row in saved[part] if row["setting"] == name]
+            told = [f"{row['failed']:.3f} (+{row['excess']:.2f})" for row in cells]
+            rows.append([name, *told])
+        header = [title, *(f"beta {b:g}" for b in BETAS)]
+        tables.append(markdown_table(header, rows))
+    return "\n".join(tables)
+
+
+PARTS: dict[str, Any] = {
+    "adult": adult,
+    "foreign": foreign,
+    "coverage": run_coverage,
+    "public": run_public_coverage,
+}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--render", action="store_true")
+    parser.add_argument("--repetitions", type=int, default=REPETITIONS)
+    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     chosen = parser.parse_args()
     path = RESULTS / "leakage_bounds.json"
+    saved = json.loads(path.read_text()) if path.exists() else {}
     if chosen.save:
-        saved = {"adult": adult(), "foreign": foreign(), "coverage": run_coverage()}
-        path.write_text(json.dumps(saved) + "\n")
-    text = render(json.loads(path.read_text()))
+        for part in chosen.parts:
+            counted = part in ("coverage", "public")
+            saved[part] = PARTS[part](*[chosen.repetitions] * counted)
+            path.write_text(json.dumps(saved) + "\n")
+    text = render(saved)
     if chosen.save or chosen.render:
         path.with_suffix(".inc").write_text(text)
     print(text)

@@ -8,6 +8,7 @@ Noise is drawn anew each time, so numbers differ a little from run to run.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,9 @@ def tutorial(command: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(data / "adult.csv.gz", folder)
         return COMMAND_LINE.sub(
-            lambda line: f"{line[0]}\n{output([command, *line[1].split()], folder)}",
+            lambda line: (
+                f"{line[0]}\n{output([command, *shlex.split(line[1])], folder)}"
+            ),
             SOURCE.read_text(encoding="utf-8"),
         )
 

@@ -1,6 +1,7 @@
 """The commands of the tutorial run as they stand there."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -36,7 +37,7 @@ def test_tutorial_runs_in_under_ten_commands(folder):
     lines = commands(ROOT / "docs" / "tutorial.md")
     assert len(lines) + 1 < 10  # and the installation
     for line in lines:
-        result = run(*line.split(), cwd=folder)
+        result = run(*shlex.split(line), cwd=folder)
         assert result.code == 0, f"{line}: {result.stderr}"
     assert (folder / "model" / "report.html").is_file()
     assert (folder / "model" / "certificate.json").is_file()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import chdtrc, ncfdtr, xlogy
+from scipy.special import chdtrc, ncfdtr, ndtr, owens_t, xlogy
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_count, check_real
@@ -43,6 +43,68 @@ def sampling_margin(
     inverse = 1.0 / group_sizes
     spread = inverse[:, None] + inverse[None, :]
     return np.sqrt(0.5 * math.log(1 / failure_probability) * spread)
+
+
+def shared_quantile(
+    first: FloatArray,
+    second: FloatArray,
+    noise: FloatArray | float = 0.0,
+    *,
+    failure_probability: float,
+) -> FloatArray:
+    r"""Return how far two samples and their noise deviate together, in one unit.
+
+    Parameters
+    ----------
+    first, second : arrays of float
+        Positive weights of both samples' deviations, of any common unit.
+    noise : array of float
+        Weight of normal noise; not negative.
+    failure_probability : float
+        Of all three together.
+
+    Returns
+    -------
+    z : array of float
+        With :math:`Z^-` the negative part of a normal variable and weights :math:`a`,
+        :math:`\Pr\{a_1 Z_1^- + a_2 Z_2^- + a_3 Z_3 > z \lVert a \rVert_2\}` is at most
+        `failure_probability`.
+
+    Guarantee
+    ---------
+    docs/theory/leakage.md, Lemma 1b: equality without noise.
+    """
+    check_failure_probability(failure_probability)
+    one, two, three = np.broadcast_arrays(first, second, noise)
+    length = np.sqrt(one**2 + two**2 + three**2)
+    one, two, three = one / length, two / length, three / length
+
+    def exceeded(z: FloatArray) -> FloatArray:
+        return np.asarray(
+            ndtr(-z)
+            + _cut_off(z, one, np.hypot(two, three))
+            + _cut_off(z, two, np.hypot(one, three))
+            + 0.5 * _cut_off(z, np.minimum(one, two), three)
+        )
+
+    low, high = np.zeros(length.shape), np.full(length.shape, 40.0)
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        above = exceeded(middle) > failure_probability
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return high
+
+
+def _cut_off(z: FloatArray, weight: FloatArray, rest: FloatArray) -> FloatArray:
+    r"""Return what cutting at 0 adds: :math:`\Pr\{Z > 0,\; z \le r Z' < z + a Z\}`."""
+    length = np.hypot(weight, rest)
+    safe = np.where(rest > 0, rest, 1.0)
+    added = (
+        0.5 * ndtr(-z / safe)
+        - 0.5 * ndtr(-z / length)
+        + owens_t(z / length, weight / safe)
+    )
+    return np.where(rest > 0, np.maximum(added, 0.0), 0.0)
 
 
 def hotelling_upper(

@@ -9,7 +9,11 @@ from scipy.special import chdtri, ndtri
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_real
 from corrdp.exceptions import CorrDPError
-from corrdp.leakage._bounds import ROUNDING_ERROR, check_failure_probability
+from corrdp.leakage._bounds import (
+    ROUNDING_ERROR,
+    check_failure_probability,
+    shared_quantile,
+)
 
 SIZE_SHARE = 0.1
 """Part of the failure probability for the errors of all sizes."""
@@ -187,11 +191,27 @@ class _Pairs:
             else self._with_small_cells(cell_shares)
         )
         rounding = _pair_sum(n_cells * ROUNDING_ERROR / (2 * self.sizes))
-        log_share = math.log(1 / failure_probability)
-        deviation = 0.5 * np.sqrt(
-            2 * log_share * (n_cells * self.variance + self.sampling)
-        )
+        deviation = self._deviation(n_cells * self.variance, failure_probability)
         return np.asarray(measured + rounding + self.size_terms + deviation)
+
+    def _deviation(
+        self, noise_variance: FloatArray | float, failure_probability: float
+    ) -> FloatArray:
+        """Return how far rows and noise hide a distance: the lesser of two margins.
+
+        Both are functions of sizes, so the choice costs no failure probability.
+        """
+        single = (self.sizes + self.errors) / self.sizes**2
+        variance = noise_variance + self.sampling
+        moments = np.sqrt(2 * math.log(1 / failure_probability) * variance)
+        quantile = shared_quantile(
+            np.sqrt(single)[:, None],
+            np.sqrt(single)[None, :],
+            np.sqrt(noise_variance),
+            failure_probability=failure_probability,
+        )
+        tails = quantile * np.sqrt(variance) + 2 * _pair_sum(1 / self.sizes)
+        return 0.5 * np.minimum(moments, tails)
 
     def _with_small_cells(self, cell_shares: FloatArray) -> FloatArray:
         """Replace |difference| of small cells by the sum of both shares."""
@@ -222,7 +242,7 @@ class _Pairs:
         return np.asarray(
             0.5 * math.sqrt(n_cells) * center
             + self.size_terms
-            + np.sqrt(0.5 * log_share * self.sampling)
+            + self._deviation(0.0, failure_probability)
         )
 
 

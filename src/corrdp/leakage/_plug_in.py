@@ -12,9 +12,10 @@ from corrdp.leakage._bounds import (
     sampling_margin,
 )
 from corrdp.leakage._levels import joint_text
-from corrdp.leakage._metrics import Metric, TotalVariation
+from corrdp.leakage._metrics import Metric
 from corrdp.leakage._noisy import noisy_total_variation_upper
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
+from corrdp.leakage._two_samples import pair_uppers
 from corrdp.leakage._words import Circumstances, bound_in_words
 
 
@@ -99,18 +100,16 @@ def plug_in_leakage(
             paper_inputs=inputs,
         )
     rows = counts[present] / sizes[present][:, None]
-    variations = TotalVariation().pairwise(rows)
-    margin = sampling_margin(
-        sizes[present].astype(np.float64), failure_probability=failure_probability
-    )
-    distances = variations
-    bounds = np.minimum(variations + margin, 1.0)
-    np.fill_diagonal(bounds, 0.0)
-    if metric.name != "total_variation":
-        distances = metric.pairwise(rows, words.ground)
+    distances = metric.pairwise(rows, words.ground)
+    if metric.name == "wasserstein":  # its plug-in has a margin of its own
+        margin = sampling_margin(
+            sizes[present].astype(np.float64), failure_probability=failure_probability
+        )
+        bounds = np.minimum(distances + margin, 1.0)
+        np.fill_diagonal(bounds, 0.0)
+    else:
+        bounds = pair_uppers(counts[present], failure_probability=failure_probability)
         bounds = np.vectorize(metric.upper_from_total_variation)(bounds)
-        if metric.name == "wasserstein":  # Theorem 1 covers its plug-in directly
-            bounds = np.minimum(bounds, distances + margin)
     empty = np.flatnonzero(sizes == 0)
     upper = 1.0 if empty.size else float(_largest(bounds)[2])
     return FeatureLeakage(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.leakage._noisy import SIZE_SHARE, SQUARES_SHARE
@@ -69,7 +70,8 @@ def predicted_excess(
     variance = noise_scale**2 * float((1 / thinnest**2).sum())
     sampling = float((1 / thinnest).sum())
     main = (1 - SIZE_SHARE - SQUARES_SHARE) * failure_probability
-    deviation = math.sqrt(0.5 * math.log(1 / main) * (n_cells * variance + sampling))
+    quantile = max(0.0, -float(ndtri(main)))
+    deviation = 0.5 * quantile * math.sqrt(n_cells * variance + sampling)
     bias = _NOISE_BIAS * n_cells * math.sqrt(variance)
     bias += _SAMPLING_BIAS * math.sqrt(n_cells * sampling)
     return min(1.0, deviation + bias)

@@ -1,0 +1,192 @@
+"""The bound from exact counts, recomputed from the printed formula and by force.
+
+`share_limit` and `by_force` are Theorem 1 of docs/theory/leakage.md, written from the
+page: all sets of cells and a fine grid of curve and quantile, no search.
+"""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import beta as beta_law
+from scipy.stats import binom, norm
+
+from corrdp.leakage import metric_named, plug_in_leakage
+from corrdp.leakage._bounds import shared_quantile
+from corrdp.leakage._plug_in import TableWords
+from corrdp.leakage._two_samples import (
+    ERROR_IN_MARGINS,
+    SEARCH_ERROR,
+    closed_margin,
+    largest_share,
+    likelihood_curve,
+    pair_uppers,
+    searched_upper,
+)
+
+PAIRS = {
+    "two cells": ([42, 18], [18, 42]),
+    "a rare cell": ([9, 291], [30, 870]),
+    "several": ([10, 0, 3, 25, 7], [4, 6, 3, 11, 90]),
+    "thin": ([2, 1, 0, 0], [30, 20, 25, 40]),
+    "alike": ([12, 12, 12, 12], [40, 40, 40, 40]),
+    "apart": ([8, 0], [0, 500]),
+}
+BETAS = (5e-5, 0.05, 0.4)
+
+
+def quantile_of(first, second, beta):
+    """Return z by simulation-free bisection of the law of two cut normal variables."""
+    n, m = sum(first), sum(second)
+    a, b = math.sqrt(m / (n + m)), math.sqrt(n / (n + m))
+    angle = (np.arange(20_000) + 0.5) / 20_000 * math.pi / 2
+
+    def exceeded(z):
+        # both negative parts positive: radius beyond z / (a cos + b sin)
+        away = z / (a * np.cos(angle) + b * np.sin(angle))
+        both = np.mean(np.exp(-(away**2) / 2)) / 4
+        return both + (norm.sf(z / a) + norm.sf(z / b)) / 2
+
+    low, high = 0.0, 12.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if exceeded(middle) > beta else (low, middle)
+    return high
+
+
+def share_limit(x, n, w):
+    """Return R(x, n, w) for one count and several w."""
+    if x >= n:
+        return np.ones_like(w)
+    limit = beta_law.isf(norm.sf(w), x + 1, n - x)
+    return np.minimum(1.0, np.maximum((x + 1) / n, limit))
+
+
+def by_force(first, second, points, z):
+    """Return the largest value over points (x, y) and 401 ways to share z."""
+    n, m = sum(first), sum(second)
+    a, b = math.sqrt(m / (n + m)), math.sqrt(n / (n + m))
+    shares = np.linspace(0, 1, 401)
+    largest = 0.0
+    for x, y in points:
+        outside = share_limit(m - y, m, (1 - shares) * z / b)
+        value = share_limit(x, n, shares * z / a) + outside - 1
+        largest = max(largest, float(value.max()))
+    return largest
+
+
+def sets_of_cells(first, second):
+    for chosen in product((False, True), repeat=len(first)):
+        yield np.dot(chosen, first), np.dot(chosen, second)
+
+
+def on_the_curve(first, second, per_cell=30):
+    """Yield points of the polygon: whole cells and parts, by likelihood ratio."""
+    cells = sorted(
+        zip(first, second, strict=True), key=lambda c: -c[0] / max(c[1], 1e-9)
+    )
+    x = y = 0.0
+    for own, other in cells:
+        for part in np.linspace(0, 1, per_cell, endpoint=False):
+            yield x + part * own, y + part * other
+        x, y = x + own, y + other
+    yield x, y
+
+
+@pytest.mark.parametrize("beta", BETAS)
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_search_finds_what_force_finds(name, beta):
+    first, second = map(np.array, PAIRS[name])
+    z = quantile_of(first, second, beta)
+    weights = 1 / np.sqrt(first.sum()), 1 / np.sqrt(second.sum())
+    assert shared_quantile(*weights, failure_probability=beta) == pytest.approx(
+        z, abs=1e-6
+    )
+    upper = searched_upper(first, second, z)
+    of_sets = by_force(first, second, sets_of_cells(first, second), z)
+    of_curve = by_force(first, second, on_the_curve(first, second), z)
+    assert of_sets <= of_curve + 2e-3  # no set lies beyond the curve, but for the grid
+    margin = closed_margin(first.sum(), second.sum(), z)
+    error = max(SEARCH_ERROR, ERROR_IN_MARGINS * margin)
+    assert of_curve <= upper <= of_curve + error + 2e-3
+    distance = 0.5 * np.abs(first / first.sum() - second / second.sum()).sum()
+    assert upper <= min(1.0, distance + margin + error)
+
+
+def test_a_box_with_no_width_in_one_sample_ends():
+    """Cells that one sample never has: edges of the curve are upright or level."""
+    first, second = np.array([30, 0, 10]), np.array([0, 25, 10])
+    assert searched_upper(first, second, 3.0) <= 1.0
+
+
+@pytest.mark.parametrize("size", [1, 7, 60, 2000])
+def test_limits_are_those_of_clopper_and_pearson(size):
+    counts = np.unique(np.linspace(0, size, 9).astype(int))
+    deviations = np.array([0.0, 0.5, 2.0, 4.5])
+    expected = [share_limit(x, size, deviations) for x in counts]
+    found = largest_share(counts[:, None].astype(float), float(size), deviations)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", [3, 40])
+def test_limits_cover_rows_of_several_laws(size):
+    """Lemma 1a, from the exact law of a sum of indicators of unequal chances."""
+    generator = np.random.default_rng(71)
+    for _ in range(200):
+        chances = generator.beta(0.3, 0.3, size=size)
+        law = np.ones(1)
+        for chance in chances:
+            law = np.convolve(law, [1 - chance, chance])
+        mean, counts = chances.mean(), np.arange(size + 1)
+        for deviation in (0.05, 0.5, 1.5, 3.0):
+            limit = largest_share(
+                counts.astype(float), float(size), np.array(deviation)
+            )
+            missed = law[limit < mean - 1e-12].sum()
+            assert missed <= norm.sf(deviation) + 1e-12
+
+
+def test_the_inequality_of_zubkov_and_serov_on_a_grid():
+    """What the closed form cites."""
+    for size in (1, 2, 9, 80):
+        for chance in np.linspace(0.02, 0.98, 25):
+            for x in range(size):
+                edge = (x + 1) / size
+                if edge >= chance:
+                    continue
+                divergence = edge * math.log(edge / chance)
+                divergence += (1 - edge) * math.log((1 - edge) / (1 - chance))
+                root = math.sqrt(2 * size * max(0.0, divergence))
+                assert binom.cdf(x, size, chance) <= norm.sf(root) * (1 + 1e-12)
+
+
+def test_only_pairs_that_cannot_attain_the_largest_keep_the_closed_form():
+    generator = np.random.default_rng(72)
+    counts = generator.multinomial(120, generator.dirichlet(np.ones(4), size=7))
+    uppers = pair_uppers(counts, failure_probability=1e-3)
+    np.testing.assert_array_equal(uppers, uppers.T)
+    searched = [
+        searched_upper(counts[i], counts[j], quantile_of(counts[i], counts[j], 1e-3))
+        for i in range(7)
+        for j in range(i)
+    ]
+    assert uppers.max() == pytest.approx(max(searched), abs=1e-6)
+    of_pairs = [uppers[i, j] for i in range(7) for j in range(i)]
+    assert np.all(np.array(of_pairs) >= np.array(searched) - 1e-6)
+
+
+def test_a_table_takes_the_bound_of_its_largest_pair():
+    counts = np.array([PAIRS["several"][0], PAIRS["several"][1]])
+    words = TableWords([["a", "b"]], [1.0 - np.eye(5)])
+    found = plug_in_leakage(
+        counts, words, metric=metric_named("total_variation"), failure_probability=0.01
+    )
+    expected = searched_upper(*counts, quantile_of(*counts, 0.01))
+    assert found.upper == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_curve_begins_with_cells_that_favor_the_first_sample():
+    x, y = likelihood_curve(np.array([1, 8, 0, 4]), np.array([9, 2, 0, 1]))
+    np.testing.assert_array_equal(x, [0, 12, 13])  # ratios 4 and 4 are one step
+    np.testing.assert_array_equal(y, [0, 3, 12])
