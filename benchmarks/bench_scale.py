@@ -253,7 +253,7 @@ def rates(path: str, folder: str) -> dict:
         )
         for segment in table.segments
     ]
-    memory = replace(table, segments=held, file=None)
+    memory = replace(table, segments=held)
     found = {}
     for name, rows in (("map", table), ("memory", memory)):
         grouped, coef = _question(rows, plan)

@@ -40,7 +40,6 @@ from corrdp.tables._frames import (
     read_series,
 )
 from corrdp.tables._pieces import FilePiece, pieces_of
-from corrdp.tables._read_ahead import ReadAhead
 from corrdp.tables._twins import take_rows, with_twins
 from corrdp.tables._watching import watching_rows
 
@@ -54,7 +53,6 @@ __all__ = [
     "DistinctColumn",
     "FilePiece",
     "ForeignFileError",
-    "ReadAhead",
     "cache_key",
     "canonical_text",
     "check_columns",

@@ -139,7 +139,6 @@ class ArrayFile:
 
     Notes
     -----
-    Segment ``k`` begins at the byte ``starts[k]``.
     `number` is an open descriptor of the file, which lives as long as this object:
     other processes that inherit it need no name.
     """
@@ -165,15 +164,6 @@ class ArrayFile:
             {name: self._array(*place) for name, place in places.items()}
             for places in document["segments"]
         ]
-        self.starts = [
-            min(place for place, *_ in places.values())
-            for places in document["segments"]
-        ]
-
-    @property
-    def content(self) -> NDArray[np.uint8]:
-        """All of the file."""
-        return np.frombuffer(self._mapped, np.uint8)
 
     @property
     def size(self) -> int:

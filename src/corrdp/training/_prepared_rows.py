@@ -7,9 +7,9 @@ else (`docs/theory/scale.md`).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Protocol, TypeAlias
 
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.tables import ArrayFile, ReadAhead
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import LARGEST_PARAMETER
 from corrdp.training._tiles import GroupRules, RowTiles
@@ -149,28 +148,16 @@ class SegmentHost(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SegmentsHere:
-    """Segments in this process: in memory, or mapped from a file.
-
-    Parameters
-    ----------
-    segments : sequence of RowTiles
-        In the order of the rows.
-    file : ArrayFile, optional
-        That they are mapped from, in this order.
-    """
+    """Segments in this process: in memory, or mapped from a file."""
 
     segments: Sequence[RowTiles]
-    file: ArrayFile | None = None
-
-    @cached_property
-    def _numbers(self) -> Iterable[int]:
-        every = range(len(self.segments))
-        return every if self.file is None else ReadAhead(self.file)
 
     def total(self, question: StepQuestion) -> Answer:
         """Ask segment after segment."""
         asked = question.cut([rows.n_rows for rows in self.segments])
-        return added([asked[i].answer(self.segments[i]) for i in self._numbers])
+        return added(
+            [each.answer(rows) for each, rows in zip(asked, self.segments, strict=True)]
+        )
 
 
 def added(answers: Sequence[Answer]) -> Answer:

@@ -136,7 +136,7 @@ class TiledTable:
         """Return the rows as training asks them; by default in this process."""
         tiles = [segment.tiles for segment in self.segments]
         if host is None and len(tiles) > 1:
-            host = SegmentsHere(tiles, self.file)
+            host = SegmentsHere(tiles)
         return PreparedRows(tiles[0], tile_order(self.layout), self.compiled, host)
 
 
