@@ -52,6 +52,13 @@ class CalibrationChoice(StrEnum):
     THEOREM = "theorem"
 
 
+class BoundsChoice(StrEnum):
+    """Between which bounds numbers are read: the policy's, or paid ones."""
+
+    DECLARED = "declared"
+    RELEASED = "released"
+
+
 def estimator_class(model: Model, policy: "Policy") -> Any:
     """Return the estimator that a model's name stands for, given the label's type."""
     from corrdp import estimators

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corrdp._files import write_text
-from corrdp.cli._models import CalibrationChoice, MethodChoice, Model
+from corrdp.cli._models import BoundsChoice, CalibrationChoice, MethodChoice, Model
 from corrdp.cli._options import (
     AcceptNewDataOption,
     AddressOption,
@@ -57,6 +57,13 @@ def train(
             "of epsilon if that is worth it; default: declared."
         ),
     ] = None,
+    bounds: Annotated[
+        BoundsChoice,
+        typer.Option(
+            help="Bounds that numbers are read between: those of the policy, or "
+            "narrower ones that a small part of epsilon finds (linear, logistic)."
+        ),
+    ] = BoundsChoice.DECLARED,
     public_test: Annotated[
         str | None,
         typer.Option(help="Table that you declare public, to measure quality on."),
@@ -116,6 +123,7 @@ def train(
             "--ledger": ledger is not None,
             "--research": research,
             "--leakage auto": buys,
+            "--bounds released": bounds is BoundsChoice.RELEASED,
             f"--model {model.value}": model is Model.MLP,
             "--cache-dir": cache_dir is not None,
         },
@@ -143,6 +151,10 @@ def train(
             "mlp. Leave them out."
         )
 
+    if bounds is BoundsChoice.RELEASED:
+        _refuse_released_bounds(model, choice is not None)
+        large["bounds"] = bounds.value
+
     def estimator_for(rules: "Policy", given: Any) -> Any:
         return estimator_class(model, rules)(
             rules,
@@ -162,7 +174,7 @@ def train(
         _refuse_public_rows(model)
         options["public_rows"] = read_declared(public_rows, declared)
     # Read in batches, unless all rows are needed at once.
-    whole = research or buys or model is Model.MLP
+    whole = research or buys or model is Model.MLP or bounds is BoundsChoice.RELEASED
     with (
         results(out, private=research) as staging,
         rows_for(engine, address, data, declared) as rows,
@@ -243,6 +255,15 @@ def train(
 
 def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> None:
     payment.charge(certificate, estimator.policy_)
+
+
+def _refuse_released_bounds(model: Model, has_ledger: bool) -> None:
+    if model not in (Model.LOGISTIC, Model.LINEAR) or has_ledger:
+        raise CorrDPError(
+            "--bounds released is for --model logistic and linear without a ledger, "
+            f"got --model {model.value}{' and --ledger' if has_ledger else ''}. Leave "
+            "it out, or declare narrower bounds."
+        )
 
 
 def _refuse_needless(method: MethodChoice, table: Any) -> None:

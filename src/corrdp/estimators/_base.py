@@ -26,6 +26,7 @@ from corrdp.estimators._fitting import (
     fit_full_batch,
     fit_on_samples,
 )
+from corrdp.estimators._narrowing import DECLARED, NarrowsBounds
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
     check_outputs,
@@ -92,7 +93,7 @@ _SAVED = {
 }
 
 
-class PrivateLinearModel(StandIn, Searchable):
+class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
     """Base of the linear estimators; see `LogisticRegression`."""
 
     _fitted_privates = ("_encoder", "_coef", "_intercept", "_path", "_deviation")
@@ -123,6 +124,7 @@ class PrivateLinearModel(StandIn, Searchable):
         research: bool = False,
         n_jobs: int | None = None,
         cache_dir: str | Path | None = None,
+        bounds: str = DECLARED,
     ) -> None:
         self.policy = policy
         self.epsilon = epsilon
@@ -142,6 +144,7 @@ class PrivateLinearModel(StandIn, Searchable):
         self.research = research
         self.n_jobs = n_jobs
         self.cache_dir = cache_dir
+        self.bounds = bounds
 
     def plan(self, n_rows: int) -> TrainingPlan:
         """Return the training plan for a table of `n_rows` rows, reading no data.
@@ -154,9 +157,10 @@ class PrivateLinearModel(StandIn, Searchable):
         policy = self.coded_policy(n_rows)
         assert isinstance(self.policy, Policy)  # checked on the way
         declared = policy_read(self.policy, self._leakage_given())
-        return self._plan(
-            policy, n_rows, self._budget(), self._leakage(policy, declared)
-        )
+        leakage = self._leakage(policy, declared)
+        if self._narrows():
+            leakage = self._after_counts(policy, leakage, n_rows)
+        return self._plan(policy, n_rows, self._budget(), leakage)
 
     def coded_policy(self, n_rows: int) -> Policy:
         """Return the policy that a fit on `n_rows` rows keeps and codes rows by."""
@@ -207,6 +211,8 @@ class PrivateLinearModel(StandIn, Searchable):
         self, X: Any, y: Any, public_rows: Any, charge: Charge | None
     ) -> None:
         """Fit, with public rows at hand if there are any."""
+        if self._narrows() and charge is not None:
+            self._refuse_charge()
         if public_rows is not None:
             self._refuse_unusable_public_rows()
             self._public = PublicRows.read(public_rows, self.policy)
@@ -246,8 +252,8 @@ class PrivateLinearModel(StandIn, Searchable):
         budget = self._budget() if private else None
         tiles = private and self._trains_on_tiles()
         if is_elsewhere(X):
-            whole = not tiles or not self._streams or self._is_to_buy()
-            X, y = opened_source(self.policy, X, y, whole=whole)
+            streams = self._streams and not self._is_to_buy() and not self._narrows()
+            X, y = opened_source(self.policy, X, y, whole=not (tiles and streams))
         if private and self._is_to_buy():
             pay = self._buy_leakage(X, pay)
         declared, X, y = self._declared(X, y)
@@ -262,6 +268,9 @@ class PrivateLinearModel(StandIn, Searchable):
         elsewhere = is_elsewhere(X)
         n_rows = 0 if elsewhere else len(y)  # which additive models ask for
         policy = self._coded(self._shared(policy), declared, n_rows)
+        leakage = self._leakage(policy, declared) if budget is not None else None
+        if leakage is not None and self._narrows():
+            policy, leakage, pay = self._narrowed(X, n_rows, policy, leakage, pay)
         self.policy_ = policy
         self._encoder = PolicyEncoder(policy)
         if not elsewhere:
@@ -273,8 +282,7 @@ class PrivateLinearModel(StandIn, Searchable):
         self.plan_: TrainingPlan | TheoremPlan | None = None
         self.certificate_: Certificate | None = None
         self._path, self._deviation = (), None
-        if budget is not None and tiles:
-            leakage = self._leakage(policy, declared)
+        if budget is not None and leakage is not None and tiles:
             encoded = partial(self._encode_label, self._encoder)
             batches = RowsInBatches(X, y, self._encoder, encoded, self.research)
             sampled = self.sampling_rate is not None
@@ -300,12 +308,11 @@ class PrivateLinearModel(StandIn, Searchable):
             )
         if self.research:
             self.n_clipped_rows_ = count_clipped_rows(policy, X)
-        if budget is None:
+        if budget is None or leakage is None:
             self._coef, self._intercept = minimize_risk(
                 codes, labels, self.loss_of(policy), ridge=self.plain_ridge
             )
             return
-        leakage = self._leakage(policy, declared)
         self._finish(
             Rows(codes, labels, policy, budget, leakage, self.random_state, pay)
         )
@@ -541,6 +548,7 @@ class PrivateLinearModel(StandIn, Searchable):
                 "fits": self.fits,
                 "disjoint": self.disjoint,
                 "research": self.research,
+                **({} if self.bounds == DECLARED else {"bounds": self.bounds}),
                 **self._own_parameters(),
             },
             "coefficients": self.coef_by_name_,

@@ -12,6 +12,7 @@ from corrdp._validate import check_real
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
+from corrdp.estimators._narrowing import DECLARED
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.ledger import Ledger
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder
@@ -91,6 +92,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         research: bool = False,
         n_jobs: int | None = None,
         cache_dir: str | Path | None = None,
+        bounds: str = DECLARED,
     ) -> None:
         super().__init__(
             policy,
@@ -111,6 +113,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             research=research,
             n_jobs=n_jobs,
             cache_dir=cache_dir,
+            bounds=bounds,
         )
         self.loss = loss
         self.huber_threshold = huber_threshold

@@ -63,6 +63,9 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         (`docs/large_tables.md`).
     cache_dir : path, optional
         Private directory that keeps the encoded rows of a file for later fits.
+    bounds : {"declared", "released"}
+        Between which bounds numbers are read: those of the policy, or narrower ones
+        that a small part of the budget finds (`docs/defaults.md`).
 
     Attributes
     ----------

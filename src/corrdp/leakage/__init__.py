@@ -65,8 +65,10 @@ from corrdp.leakage.release import (
     declared_table,
     estimate_leakage,
     intersect_leakage,
+    number_count_sensitivity,
     plan_leakage_release,
     planned_margins,
+    release_number_counts,
 )
 
 __all__ = [
@@ -118,11 +120,13 @@ __all__ = [
     "metric_named",
     "noisy_leakage",
     "noisy_total_variation_upper",
+    "number_count_sensitivity",
     "plan_leakage_release",
     "planned_margins",
     "plug_in_leakage",
     "policy_read",
     "predicted_excess",
+    "release_number_counts",
     "release_targets",
     "resolve_leakage",
     "sampling_margin",

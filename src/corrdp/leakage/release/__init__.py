@@ -2,6 +2,10 @@
 
 from corrdp.leakage.release._intersection import intersect_leakage
 from corrdp.leakage.release._noise import SIZES, planned_margins, release_tables
+from corrdp.leakage.release._number_counts import (
+    number_count_sensitivity,
+    release_number_counts,
+)
 from corrdp.leakage.release._release import estimate_leakage, plan_leakage_release
 from corrdp.leakage.release._table import LeakageTable, declared_table
 
@@ -11,7 +15,9 @@ __all__ = [
     "declared_table",
     "estimate_leakage",
     "intersect_leakage",
+    "number_count_sensitivity",
     "plan_leakage_release",
     "planned_margins",
+    "release_number_counts",
     "release_tables",
 ]

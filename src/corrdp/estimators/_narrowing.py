@@ -1,0 +1,286 @@
+"""``bounds="released"``: numbers are read between narrower bounds, which are paid for.
+
+Declared bounds must hold for every record there could be, so that most numbers fill a
+small part of them; noise is in proportion to the whole. A small share of the budget
+counts where numbers lie, and rows are read as if the policy had declared the interval
+that holds nearly all of them: whatever is proved for declared bounds holds for these.
+Theory: ``docs/theory/default_rule.md``, section 7.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.accounting import GaussianEvent, allocate_noise, step_mu
+from corrdp.certificate import Calibration, Component
+from corrdp.estimators._buying import BuysLeakage
+from corrdp.estimators._fitting import Charge
+from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.leakage import (
+    LeakageInput,
+    number_count_sensitivity,
+    release_number_counts,
+)
+from corrdp.policy import (
+    Budget,
+    ColumnRole,
+    Feature,
+    NumberDomain,
+    Policy,
+    neighbor_classes,
+)
+from corrdp.training import CONSTANT, plan_spending
+
+DECLARED, RELEASED = "declared", "released"
+
+SHARE = 0.03
+"""Part of every class's squared budget that tells where numbers lie."""
+
+COVERED = 0.98
+"""Part of the rows that the narrower bounds should hold; others are clipped."""
+
+WIDEST = 0.5
+"""Part of the declared range: an interval wider than this is not worth clipping."""
+
+MOST_NOISE = 0.05
+"""Largest deviation of the noise on an interval, in parts of the rows."""
+
+LEGIBLE = 0.035
+"""Largest noise on a count, in parts of the rows: two bins of sixteen are legible."""
+
+_BINS = ((0.002, 64), (0.008, 32))  # by the noise on a bin, in parts of the rows
+_FEWEST_BINS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowingPlan:
+    """Noise on the counts of bins, decided before a row is read.
+
+    Parameters
+    ----------
+    noise_scale : mapping of str to float
+        Of every number that is counted.
+    n_bins : mapping of str to int
+        Bins of every number.
+    cost : mapping of str to float
+        Gaussian-DP parameter per class, ``whole_record`` included.
+    """
+
+    noise_scale: Mapping[str, float]
+    n_bins: Mapping[str, int]
+    cost: Mapping[str, float]
+
+    @property
+    def component(self) -> Component:
+        """What a certificate and later releases are told."""
+        return Component(
+            "where numbers lie",
+            events={name: (GaussianEvent(mu=mu),) for name, mu in self.cost.items()},
+        )
+
+    def after(self, leakage: LeakageInput) -> LeakageInput:
+        """Return the leakage with this release among what was spent on the rows.
+
+        Rows per level that a leakage table told are those of levels between declared
+        bounds, so they say nothing of means between others.
+        """
+        margins = {
+            name: sizes
+            for name, sizes in leakage.margins.items()
+            if name not in self.noise_scale
+        }
+        return replace(leakage, spent=(*leakage.spent, self.component), margins=margins)
+
+
+def plan_narrowing(
+    policy: Policy, leakage: LeakageInput, *, budget: Budget, n_rows: int
+) -> NarrowingPlan | None:
+    """Return the noise on counts of all numbers; None if there is none to narrow.
+
+    Guarantee
+    ---------
+    A function of the policy, the budget and the public number of rows. The release
+    costs every class at most `SHARE` of what it may spend, in squares
+    (``docs/theory/default_rule.md``, Proposition 5).
+    """
+    classes = neighbor_classes(policy, leakage.distances)
+    split = plan_spending(policy, classes, budget=budget, spent=leakage.spent)
+    allowed = np.array([math.sqrt(SHARE) * split.total_mu[c.name] for c in classes])
+
+    def noise_on(names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        table = number_count_sensitivity(names, classes)
+        noise = allocate_noise(table.bounds, budget_mu=allowed, sizes=table.sizes)
+        return noise.noise_scale, step_mu(table.bounds, noise.noise_scale)
+
+    names = [feature.name for feature in policy.features if _may_be_narrowed(feature)]
+    if names:  # those whose counts would be mere noise are not paid for
+        scales, _ = noise_on(names)
+        names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
+    if not names:
+        return None
+    scales, cost = noise_on(names)
+    return NarrowingPlan(
+        dict(zip(names, scales.tolist(), strict=True)),
+        {n: _n_bins(s / n_rows) for n, s in zip(names, scales.tolist(), strict=True)},
+        dict(zip((c.name for c in classes), cost.tolist(), strict=True)),
+    )
+
+
+def narrowed_policy(
+    data: Any, policy: Policy, plan: NarrowingPlan, *, n_rows: int, seed: int | None
+) -> Policy:
+    """Count where numbers lie, and return the policy with narrower bounds.
+
+    Guarantee
+    ---------
+    What leaves is the noisy counts, which cost ``plan.cost``, and the interval that
+    follows from them (``docs/theory/default_rule.md``, Proposition 5).
+    """
+    counts = release_number_counts(
+        data, policy, plan.noise_scale, n_bins=plan.n_bins, random_state=seed
+    )
+
+    def read(feature: Feature) -> Feature:
+        if feature.name not in counts:
+            return feature
+        scale = plan.noise_scale[feature.name]
+        first, last = interval(counts[feature.name], n_rows, scale)
+        domain = feature.domain
+        assert isinstance(domain, NumberDomain)  # only numbers are counted
+        n_bins = plan.n_bins[feature.name]
+        width = (domain.upper - domain.lower) / n_bins
+        if (first, last) == (0, n_bins):
+            return feature
+        lower, upper = domain.lower + first * width, domain.lower + last * width
+        return replace(feature, domain=replace(domain, lower=lower, upper=upper))
+
+    return replace(policy, features=tuple(map(read, policy.features)))
+
+
+def interval(counts: FloatArray, n_rows: int, noise_scale: float) -> tuple[int, int]:
+    """Return the shortest run of bins that holds nearly all rows; all bins if none.
+
+    Of each length the fullest run is looked at. The number of all rows is public, so
+    that noise outside of a run does not matter, and a short run has little inside.
+
+    Parameters
+    ----------
+    counts : array of float, shape (n_bins,)
+        Noisy counts.
+    n_rows : int
+        Public number of rows.
+    noise_scale : float
+        Deviation of the noise on every count.
+
+    Examples
+    --------
+    >>> interval(np.array([4.0, 990.0, 8.0, 1.0]), 1000, 1.0)
+    (1, 2)
+    >>> interval(np.array([250.0, 250.0, 250.0, 250.0]), 1000, 1.0)
+    (0, 4)
+    """
+    below = np.concatenate([[0.0], np.cumsum(counts)])
+    for length in range(1, int(WIDEST * counts.size) + 1):
+        deviation = noise_scale * math.sqrt(length)
+        if deviation > MOST_NOISE * n_rows:
+            break
+        inside = below[length:] - below[:-length]
+        first = int(np.argmax(inside))
+        if inside[first] >= COVERED * n_rows - deviation:
+            return first, first + length
+    return 0, counts.size
+
+
+class NarrowsBounds(BuysLeakage):
+    """What linear models share that may read numbers between released bounds."""
+
+    bounds: str
+    sampling_rate: float | None
+
+    def _narrows(self) -> bool:
+        """Return whether bounds of numbers are to be released; raise if they cannot."""
+        if self.bounds not in (DECLARED, RELEASED):
+            raise CorrDPError(
+                f"bounds must be {DECLARED!r} or {RELEASED!r}, got bounds="
+                f"{self.bounds!r}. Choose one."
+            )
+        if self.bounds == DECLARED:
+            return False
+        refused = {
+            "a policy that declares no bounds": not isinstance(self.policy, Policy),
+            f"method={self.method!r}": not self._method().is_private,
+            f"calibration={self.calibration!r}": (
+                self.calibration != Calibration.CERTIFIED
+            ),
+            f"sampling_rate={self.sampling_rate!r}": self.sampling_rate is not None,
+            f"leakage={self.leakage!r}": self._is_to_buy(),
+            "a ledger": self.ledger is not None,
+        }
+        if any(refused.values()):
+            what = ", ".join(name for name, is_so in refused.items() if is_so)
+            raise CorrDPError(
+                f"bounds={RELEASED!r} is for certified training on all rows, paid from "
+                f"the estimator's own budget, got {what}. Leave bounds at "
+                f"{DECLARED!r}, or that out."
+            )
+        return True
+
+    def _refuse_charge(self) -> None:
+        raise BudgetError(
+            f"bounds={RELEASED!r} releases counts before the fit is charged, got "
+            f"charge. Leave bounds at {DECLARED!r}, or declare narrower ones."
+        )
+
+    def _after_counts(
+        self, policy: Policy, leakage: LeakageInput, n_rows: int
+    ) -> LeakageInput:
+        """Return the leakage with what counts of numbers will have cost."""
+        budget = self._budget()
+        counted = plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows)
+        return leakage if counted is None else counted.after(leakage)
+
+    def _narrowed(
+        self, X: Any, n_rows: int, policy: Policy, leakage: LeakageInput, pay: Charge
+    ) -> tuple[Policy, LeakageInput, Charge]:
+        """Release where numbers lie; return how rows are read, and what is left to pay.
+
+        Guarantee
+        ---------
+        The whole fit is recorded before a row is counted; a fit that breaks off
+        afterwards has been paid for (`docs/theory/composition.md`). What the counts
+        cost is part of the certificate (`docs/theory/default_rule.md`, Proposition 5).
+        """
+        budget = self._budget()
+        counted = plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows)
+        if counted is None:
+            return policy, leakage, pay
+        spent = counted.after(leakage)
+        family = self._family_record()
+        with family.spending(self._spending(), self._unpaid_budget(None)):
+            pass  # recorded, or refused
+        if self._plan(policy, n_rows, budget, spent).noise == CONSTANT:
+            return policy, spent, lambda certificate: None  # labels alone are learned
+        read = narrowed_policy(
+            X, policy, counted, n_rows=n_rows, seed=self.random_state
+        )
+        return read, spent, lambda certificate: None
+
+
+def _n_bins(noise: float) -> int:
+    """Return how many bins to count: the less noise, the more."""
+    return next((bins for most, bins in _BINS if noise < most), _FEWEST_BINS)
+
+
+def _may_be_narrowed(feature: Feature) -> bool:
+    """Return whether a number is read between its bounds and by nothing else."""
+    domain = feature.domain
+    return (
+        feature.role is not ColumnRole.PUBLIC
+        and isinstance(domain, NumberDomain)
+        and domain.knots is None
+        and not domain.joined
+    )

@@ -1,0 +1,102 @@
+"""Where numbers lie: noisy counts of the bins of each number by itself.
+
+Theory: ``docs/theory/default_rule.md``, section 7.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from corrdp._random import noise_generator
+from corrdp._typing import FloatArray
+from corrdp.accounting import Group, SensitivityTable
+from corrdp.leakage._coding import iter_codes
+from corrdp.leakage._counts import CountLayout, count_codes
+from corrdp.leakage.release._noise import noisy_counts
+from corrdp.policy import Feature, NeighborClass, NumberDomain, Policy, PolicyEncoder
+
+
+def number_count_sensitivity(
+    names: Sequence[str], classes: Sequence[NeighborClass]
+) -> SensitivityTable:
+    r"""Return how far counts of bins move under each neighbor class.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Numbers, each counted by itself.
+    classes : sequence of NeighborClass
+        Classes of the policy, ``whole_record`` included.
+
+    Guarantee
+    ---------
+    Replacing a record moves two bins of a number by one each, :math:`\sqrt 2`, if the
+    class may change the number, else none (``docs/theory/default_rule.md``,
+    Proposition 5).
+    """
+    return SensitivityTable(
+        groups=tuple(Group(name, 1, (name,)) for name in names),
+        classes=tuple(neighbor.name for neighbor in classes),
+        bounds=np.array(
+            [
+                [math.sqrt(2.0) * (name in neighbor.features) for name in names]
+                for neighbor in classes
+            ]
+        ),
+    )
+
+
+def release_number_counts(
+    data: Any,
+    policy: Policy,
+    noise_scale: Mapping[str, float],
+    *,
+    n_bins: Mapping[str, int],
+    random_state: int | None = None,
+) -> dict[str, FloatArray]:
+    """Return noisy counts of equal bins between the declared bounds, by number.
+
+    Parameters
+    ----------
+    data : table, or path of a file
+        Private rows.
+    policy : Policy
+        Declares the bounds.
+    noise_scale : mapping of str to float
+        Standard deviation of the noise on the counts of every number.
+    n_bins : mapping of str to int
+        Bins of every number; missing values, if they have a slot, are not counted.
+    random_state : int, optional
+        Seed, for research.
+
+    Guarantee
+    ---------
+    That of the noise scales: an allocation for `number_count_sensitivity` keeps every
+    class within its mu (``docs/theory/default_rule.md``, Proposition 5); noise is
+    drawn by an exact sampler (``docs/theory/discrete_noise.md``, Claim 5).
+    """
+
+    def counted(feature: Feature) -> Feature:
+        domain = feature.domain
+        if feature.name not in n_bins or not isinstance(domain, NumberDomain):
+            return feature
+        return replace(feature, domain=replace(domain, bins=n_bins[feature.name]))
+
+    view = replace(policy, features=tuple(map(counted, policy.features)))
+    n_codes = PolicyEncoder(view).n_codes
+    layout = CountLayout(
+        n_codes={name: n_codes[name] for name in noise_scale},
+        sensitive=(),
+        targets={name: (name,) for name in noise_scale},
+    )
+    exact = count_codes(iter_codes(data, view, layout.features), layout)
+    generator = noise_generator(random_state, purpose="bounds of numbers")
+    return {
+        shape.name: noisy_counts(
+            table[: n_bins[shape.name], 0], noise_scale[shape.name], generator
+        )[0]
+        for shape, table in zip(layout.shapes, exact.tables, strict=True)
+    }

@@ -1,0 +1,291 @@
+"""Bounds that a small part of the budget finds: priced, narrow, and read alike."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from command_runner import run
+from corrdp.accounting import gaussian_mu
+from corrdp.estimators import LinearRegression, LogisticRegression
+from corrdp.estimators import _narrowing as narrowing
+from corrdp.estimators._narrowing import SHARE, interval, plan_narrowing
+from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.leakage import estimate_leakage, release_number_counts, resolve_leakage
+from corrdp.policy import (
+    Budget,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+    Slot,
+    neighbor_classes,
+)
+
+N_ROWS = 6000
+BUDGET = Budget(epsilon=1.0, delta=1e-6)
+
+
+def wide_policy():
+    return Policy(
+        (
+            Feature("s", "sensitive", NumberDomain(0, 1000)),
+            Feature("t", "sensitive", NumberDomain(-500, 500, missing=Slot())),
+            Feature("u", "insensitive", NumberDomain(0, 1000), leakage=0.2),
+            Feature("full", "insensitive", NumberDomain(0, 1), leakage=0.2),
+            Feature("known", "public", NumberDomain(0, 1000)),
+            Feature("c", "insensitive", CategoryDomain(("a", "b")), leakage=0.2),
+        ),
+        Label("y", CategoryDomain(("0", "1")), 0.0),
+    )
+
+
+def wide_rows(n_rows=N_ROWS):
+    rng = np.random.default_rng(0)
+    u = 30 + 10 * rng.standard_normal(n_rows)
+    score = (u - 30) / 10 + rng.logistic(size=n_rows)
+    return pd.DataFrame(
+        {
+            "s": np.abs(20 * rng.standard_normal(n_rows)),
+            "t": np.where(rng.random(n_rows) < 0.1, np.nan, 3.0),
+            "u": u,
+            "full": rng.random(n_rows),
+            "known": 500 * rng.random(n_rows),
+            "c": rng.choice(["a", "b"], n_rows),
+            "y": np.where(score > 0, "1", "0"),
+        }
+    )
+
+
+def planned(policy, n_rows=N_ROWS, budget=BUDGET):
+    model = LogisticRegression(policy, epsilon=budget.epsilon, delta=budget.delta)
+    leakage = resolve_leakage(
+        policy, None, declared=policy, calibration=model.calibration
+    )
+    return plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows), leakage
+
+
+def fitted(bounds="released", rows=None, **options):
+    rows = wide_rows() if rows is None else rows
+    options = {"epsilon": 1.0, "delta": 1e-6, "random_state": 0} | options
+    return LogisticRegression(wide_policy(), bounds=bounds, **options).fit(rows)
+
+
+def bounds_of(policy):
+    return {
+        feature.name: (feature.domain.lower, feature.domain.upper)
+        for feature in policy.features
+        if isinstance(feature.domain, NumberDomain)
+    }
+
+
+def test_counts_cost_every_class_its_share_and_no_more():
+    plan, _ = planned(wide_policy())
+    classes = {c.name: c for c in neighbor_classes(wide_policy())}
+    for name, cost in plan.cost.items():
+        moved = [f for f in classes[name].features if f in plan.noise_scale]
+        exact = math.sqrt(sum(2.0 / plan.noise_scale[f] ** 2 for f in moved))
+        assert cost == pytest.approx(exact, rel=1e-12)
+    allowed = gaussian_mu(epsilon=1.0, delta=1e-6)
+    assert plan.cost["sensitive"] == pytest.approx(math.sqrt(SHARE) * allowed, rel=1e-6)
+    assert plan.cost["insensitive:c"] == 0.0
+
+
+def test_the_fit_and_the_counts_keep_the_budget_together():
+    model = fitted()
+    certificate = model.certificate_
+    names = [component.name for component in certificate.components]
+    assert names[0] == "where numbers lie"
+    assert certificate.epsilon <= 1.0
+    certificate.verify()
+    plan, _ = planned(wide_policy())
+    assert model.plan_.spending.total_mu["sensitive"] ** 2 == pytest.approx(
+        gaussian_mu(epsilon=1.0, delta=1e-6) ** 2 - plan.cost["sensitive"] ** 2,
+        rel=1e-9,
+    )
+
+
+def test_wide_bounds_are_narrowed_and_full_ones_stay():
+    read = bounds_of(fitted().policy_)
+    assert read["u"][1] - read["u"][0] < 200
+    assert read["full"] == (0, 1)
+    assert read["known"] == (0, 1000)  # public columns are no private release
+
+
+def test_a_model_learns_more_between_narrower_bounds():
+    rows = wide_rows()
+    test = wide_rows(3000)
+    scores = {
+        bounds: np.mean(
+            [
+                fitted(bounds, rows, random_state=seed).score(test, test["y"])
+                for seed in range(3)
+            ]
+        )
+        for bounds in ("declared", "released")
+    }
+    assert scores["released"] > scores["declared"] + 0.02
+
+
+def test_what_is_released_has_the_planned_noise():
+    plan, _ = planned(wide_policy())
+    rows = wide_rows(400)
+    draws = np.array(
+        [
+            release_number_counts(
+                rows,
+                wide_policy(),
+                plan.noise_scale,
+                n_bins=plan.n_bins,
+                random_state=seed,
+            )["u"]
+            for seed in range(60)
+        ]
+    )
+    # Chi-squared of 60 draws of all bins: off by a tenth once in 1e9 or less.
+    spread = draws.std(axis=0, ddof=1)
+    measured = math.sqrt(float(np.mean(spread**2)))
+    assert measured == pytest.approx(plan.noise_scale["u"], rel=0.1)
+
+
+def test_the_plan_is_that_of_the_fit_and_a_saved_model_reads_rows_alike(tmp_path):
+    model = fitted()
+    again = LogisticRegression(
+        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
+    ).plan(N_ROWS)
+    assert again.spending.total_mu == model.plan_.spending.total_mu
+    assert again.n_steps == model.plan_.n_steps
+    model.save(tmp_path / "model")
+    loaded = LogisticRegression.load(tmp_path / "model")
+    assert loaded.bounds == "released"
+    assert bounds_of(loaded.policy_) == bounds_of(model.policy_)
+    rows = wide_rows(50)
+    assert np.array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+
+
+def test_mere_noise_is_not_paid_for():
+    plan, leakage = planned(wide_policy(), n_rows=100)
+    assert plan is None
+    model = LogisticRegression(
+        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
+    )
+    declared = LogisticRegression(wide_policy(), epsilon=1.0, delta=1e-6)
+    assert model.plan(100).spending.total_mu == declared.plan(100).spending.total_mu
+    assert leakage.spent == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([0, 0, 1000, 0, 0, 0, 0, 0], (2, 3)),
+        ([0, 0, 500, 490, 10, 0, 0, 0], (2, 4)),
+        ([125] * 8, (0, 8)),
+        ([1000, 0, 0, 0, 0, 0, 0, 0], (0, 1)),
+        ([0, 0, 0, 0, 0, 0, 0, 1000], (7, 8)),
+    ],
+)
+def test_the_shortest_interval_that_holds_nearly_all_rows(counts, expected):
+    assert interval(np.array(counts, dtype=float), 1000, 1.0) == expected
+
+
+def test_an_interval_that_noise_could_have_made_is_not_taken():
+    counts = np.array([1000.0, 0, 0, 0, 0, 0, 0, 0])
+    assert interval(counts, 1000, 51.0) == (0, 8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampling_rate": 0.1},
+        {"calibration": "theorem"},
+        {"leakage": "auto"},
+        {"method": "nonprivate", "research": True},
+        {"ledger": "somewhere.db"},
+    ],
+)
+def test_what_is_not_covered_is_refused_before_a_row_is_read(options):
+    model = LogisticRegression(
+        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released", **options
+    )
+    with pytest.raises(CorrDPError, match="bounds='released'"):
+        model.fit(None, None)
+
+
+def test_counts_are_not_released_before_somebody_else_is_charged():
+    model = LogisticRegression(
+        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
+    )
+    with pytest.raises(BudgetError, match="before the fit is charged"):
+        model.fit(wide_rows(), charge=lambda certificate: None)
+
+
+def test_a_fit_that_breaks_off_after_counting_has_been_paid_for(monkeypatch):
+    model = LogisticRegression(
+        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
+    )
+
+    def broken(*arguments, **options):
+        raise RuntimeError
+
+    monkeypatch.setattr(narrowing, "release_number_counts", broken)
+    with pytest.raises(RuntimeError):
+        model.fit(wide_rows())
+    with pytest.raises(BudgetError):
+        model.fit(wide_rows())
+
+
+def test_other_words_for_bounds_are_refused():
+    model = LogisticRegression(wide_policy(), epsilon=1.0, delta=1e-6, bounds="tight")
+    with pytest.raises(CorrDPError, match="bounds must be"):
+        model.fit(wide_rows())
+
+
+def test_numbers_as_labels_and_the_command(tmp_path):
+    rows = wide_rows().assign(y=lambda frame: frame["u"])
+    policy = Policy(wide_policy().features, Label("y", NumberDomain(0, 1000), 0.0))
+    model = LinearRegression(
+        policy, epsilon=1.0, delta=1e-6, random_state=0, bounds="released"
+    ).fit(rows)
+    assert bounds_of(model.policy_)["u"] != (0, 1000)
+    wide_rows().to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "policy.toml").write_text(wide_policy().to_toml())
+    common = (
+        *("train", "data.csv", "--policy", "policy.toml", "--epsilon", 1),
+        *("--delta", 1e-6, "--bounds", "released", "--seed", 0),
+    )
+    done = run(*common, "--model", "logistic", "--out", "model", cwd=tmp_path)
+    assert done.code == 0
+    again = LogisticRegression.load(tmp_path / "model")
+    assert bounds_of(again.policy_)["u"] != (0, 1000)
+    refused = run(*common, "--model", "mlp", "--out", "other", cwd=tmp_path)
+    assert refused.code == 3
+    assert "--bounds released" in refused.stderr
+
+
+def test_rows_per_level_between_declared_bounds_give_no_means_between_others():
+    policy = Policy(
+        (
+            Feature("s", "sensitive", CategoryDomain(("a", "b"))),
+            Feature("u", "insensitive", NumberDomain(0, 1000, bins=8)),
+            Feature("c", "insensitive", CategoryDomain(("a", "b"))),
+        ),
+        Label("y", CategoryDomain(("0", "1")), 0.0),
+    )
+    rows = wide_rows(20_000)
+    rows["s"] = np.where(rows["s"] > 10, "a", "b")
+    table = estimate_leakage(
+        rows, policy, epsilon=1.0, delta=1e-6, random_state=0, join_levels=False
+    )
+    model = LogisticRegression(
+        policy, epsilon=4.0, delta=1e-6, leakage=table, random_state=0
+    )
+    assert "u" in model.plan(20_000).spending.known_means
+    model.set_params(bounds="released")
+    known = model.plan(20_000).spending.known_means
+    assert "u" not in known
+    assert "c" in known
+    model.fit(rows)
+    read = bounds_of(model.policy_)["u"]
+    assert read[1] - read[0] < 500
