@@ -43,6 +43,9 @@ AVERAGED_PART = 0.75  # of the iterates: noise of what is found early averages o
 AVERAGED_DISTANCE = 1.25  # for an average, which lags behind the last iterate
 RESIDUAL_BOUND = 0.36  # in units of the label's range, times the factor of norms
 FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
+NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out
+FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
+FARTHEST = 3.0  # radii of numbers, where there is hardly any noise
 LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
@@ -71,6 +74,8 @@ class PlanInputs:
         labels in [-1/2, 1/2].
     leakage : mapping of str to float
         What is known of features that no class names, as under ``semi``; 1 otherwise.
+    farther : float
+        Factor on the radius on which numbers are projected.
     """
 
     blocks: tuple[Block, ...]
@@ -78,6 +83,7 @@ class PlanInputs:
     n_rows: int
     loss: Loss
     leakage: Mapping[str, float] = field(default_factory=dict)
+    farther: float = 1.0
 
     @cached_property
     def nominal(self) -> TypicalSizes:
@@ -161,10 +167,14 @@ class PlanInputs:
             return FEATURE_RADIUS * self.norm(features)
         squares = [
             self.variance[f]
-            * (NUMBER_RADIUS if f in self._numbers else FEATURE_RADIUS) ** 2
+            * (self._number_radius if f in self._numbers else FEATURE_RADIUS) ** 2
             for f in features
         ]
         return math.sqrt(sum(squares))
+
+    @property
+    def _number_radius(self) -> float:
+        return self.farther * NUMBER_RADIUS
 
     def group_radii(self, *, joint: bool) -> Mapping[str, float]:
         """Return the radius of every group of features, by role, by name."""
@@ -231,24 +241,39 @@ def default_plan(
     A function of public numbers: choosing costs no privacy. Whatever is chosen,
     training holds every class to its `BudgetSplit` (`docs/theory/default_rule.md`).
     """
+    plan = _best_plan(facts, ordinary, INFLUENCE_CHOICES)
+    noise = plan.prediction.noise_to_signal
+    if plan.noise == "standard" or facts.bounds_residuals or noise >= NO_NOISE:
+        return plan
+    # With so little noise, what bounds bend costs more than what they save.
+    farther = min(math.sqrt(NO_NOISE / max(noise, 1e-9)), FARTHEST)
+    free = noise < FREE_INFLUENCE
+    choices = (math.inf,) if free else INFLUENCE_CHOICES
+    return _best_plan(replace(facts, farther=farther), ordinary, choices)
+
+
+def _best_plan(
+    facts: PlanInputs, ordinary: BudgetSplit | None, influences: Sequence[float]
+) -> TrainingPlan:
+    """Return the plan of least predicted error among some bounds on influence."""
     candidates = [
         _Candidate(facts, _group_layout(facts, influence, joint=joint), influence)
         for joint in (False, True)
-        for influence in INFLUENCE_CHOICES
+        for influence in influences
     ]
     if ordinary is not None:
-        candidates.append(_flat_candidate(_with_spending(facts, ordinary)))
-    return _least_error(_sharing(candidates))
+        flat = replace(facts, spending=ordinary, farther=1.0)
+        candidates.append(_flat_candidate(flat))
+    return _least_error(_sharing(candidates, len(influences)))
 
 
-def _sharing(candidates: Sequence["_Candidate"]) -> list["_Candidate"]:
+def _sharing(candidates: Sequence["_Candidate"], n_choices: int) -> list["_Candidate"]:
     """Return the candidates, each with one from which it takes what they share.
 
     All have the geometry of the joint layout, which has few groups and is looked at
     first. Bounds on influence ask for rows of their own, but not how large they are:
     every bounded layout has the rows of the first of its kind.
     """
-    n_choices = len(INFLUENCE_CHOICES)
     joint = candidates[n_choices]
     shared: list[_Candidate] = []
     for place, candidate in enumerate(candidates):
@@ -536,7 +561,3 @@ def _distances(facts: PlanInputs) -> dict[str, float]:
 
 def _central_offset(blocks: Sequence[Block]) -> FloatArray:
     return central_reference(blocks) * standardizing_scale(blocks)
-
-
-def _with_spending(facts: PlanInputs, spending: BudgetSplit) -> PlanInputs:
-    return replace(facts, spending=spending)
