@@ -80,7 +80,7 @@ def load_table(name: str) -> RuleTable:
     if name == "k401_thirds":
         return _k401_thirds()
     if name == "blobs":
-        return _split(name, *_blobs())
+        return split_rows(name, *_blobs())
     loaders: dict[str, Callable[[], Any]] = {
         "adult": lambda: load_adult(folder()),
         "adult_wide": wide_adult,
@@ -101,7 +101,7 @@ def all_leakage_one(table: RuleTable) -> RuleTable:
 
 
 def _foreign(name: str) -> RuleTable:
-    return _split(name, *foreign_parts(name))
+    return split_rows(name, *foreign_parts(name))
 
 
 def foreign_parts(name: str) -> tuple[Any, Policy]:
@@ -120,7 +120,8 @@ def foreign_parts(name: str) -> tuple[Any, Policy]:
     return frame, Policy.from_dict(document)
 
 
-def _split(name: str, frame: Any, policy: Policy) -> RuleTable:
+def split_rows(name: str, frame: Any, policy: Policy) -> RuleTable:
+    """Return a table split by position: a public fifth, private rows, a test fifth."""
     first, second = len(frame) // 5, len(frame) - len(frame) // 5
     public, private, test = frame[:first], frame[first:second], frame[second:]
     parts = [part.reset_index(drop=True) for part in (public, private, test)]

