@@ -245,11 +245,12 @@ def default_plan(
     noise = plan.prediction.noise_to_signal
     if plan.noise == "standard" or facts.bounds_residuals or noise >= NO_NOISE:
         return plan
-    # With so little noise, what bounds bend costs more than what they save.
+    # With so little noise, what bounds bend costs more than what they save. How much
+    # that is nobody knows before: the prediction stays.
     farther = min(math.sqrt(NO_NOISE / max(noise, 1e-9)), FARTHEST)
-    free = noise < FREE_INFLUENCE
-    choices = (math.inf,) if free else INFLUENCE_CHOICES
-    return _best_plan(replace(facts, farther=farther), ordinary, choices)
+    choices = (math.inf,) if noise < FREE_INFLUENCE else INFLUENCE_CHOICES
+    freer = _best_plan(replace(facts, farther=farther), None, choices)
+    return replace(freer, prediction=plan.prediction)
 
 
 def _best_plan(
@@ -262,8 +263,7 @@ def _best_plan(
         for influence in influences
     ]
     if ordinary is not None:
-        flat = replace(facts, spending=ordinary, farther=1.0)
-        candidates.append(_flat_candidate(flat))
+        candidates.append(_flat_candidate(replace(facts, spending=ordinary)))
     return _least_error(_sharing(candidates, len(influences)))
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,7 +70,8 @@ def facts_of(
 
 def test_nothing_of_the_data_is_a_parameter():
     names = set(inspect.signature(PlanInputs).parameters)
-    assert names == {"blocks", "spending", "n_rows", "loss", "leakage"}
+    public = {"blocks", "spending", "n_rows", "loss", "leakage"}
+    assert names == public | {"farther"}  # which the rule sets
 
 
 def test_many_insensitive_features_that_leak_little_get_noise_by_groups():
@@ -107,7 +109,7 @@ def test_the_plan_never_predicts_more_error_than_plain_noise(
         one=one,
     )
     ordinary = whole_record_spending(facts.spending)
-    plain = standard_plan(module._with_spending(facts, ordinary))
+    plain = standard_plan(replace(facts, spending=ordinary))
     plan = default_plan(facts, ordinary)
     assert plan.predicted_error <= plain.predicted_error
     assert module.STEPS[0] <= plan.n_steps <= module.STEPS[1]
@@ -172,3 +174,24 @@ def test_few_rows_predict_what_coefficients_explain_on_their_own_rows():
     assert default_plan(many).prediction.left < 0.01 * many.own_gain
     numbers = default_plan(facts_of(n_rows=60, logistic=False)).prediction
     assert numbers.left == numbers.own_gain == 0
+
+
+def test_with_little_noise_numbers_are_cut_farther_out_and_influence_is_free():
+    def plans(n_rows, **options):
+        facts = facts_of(n_rows=n_rows, **options)
+        plan = default_plan(facts, whole_record_spending(facts.spending))
+        (number,) = (g for g in plan.layout.groups if g.features == ("u1",))
+        nominal = facts.radius(number.features)
+        return plan, number.feature_radius / nominal, number.influence_bound
+
+    noisy, radius, _ = plans(2000)
+    assert noisy.prediction.noise_to_signal > module.NO_NOISE
+    assert radius == pytest.approx(1.0)
+    calm, radius, influence = plans(200_000)
+    noise = calm.prediction.noise_to_signal
+    assert noise < module.FREE_INFLUENCE
+    wanted = min(math.sqrt(module.NO_NOISE / noise), module.FARTHEST)
+    assert radius == pytest.approx(wanted)
+    assert influence == math.inf
+    # Noise of labels that are numbers is predicted less well: their radius stays.
+    assert plans(200_000, logistic=False)[1] == pytest.approx(1.0)

@@ -65,14 +65,16 @@ def test_the_plan_is_the_one_that_evaluating_all_candidates_finds(
     _default_rule_least_error = _default_rule._least_error
     monkeypatch.setattr(_default_rule, "_least_error", record)
     chosen = _model(n_columns, label).plan(200_000)
-    (candidates,) = seen
-    fresh = [replace(candidate, like=None) for candidate in candidates]
-    best = min((c.plan() for c in fresh), key=lambda plan: plan.predicted_error)
-    assert chosen.predicted_error == best.predicted_error
-    assert chosen.noise_deviation == best.noise_deviation
-    assert chosen.layout.groups == best.layout.groups
-    for candidate in fresh:
-        assert candidate.least_error <= candidate.plan().predicted_error * (1 + 1e-9)
+    best = []
+    for candidates in seen:  # with little noise, radii are chosen in a second look
+        fresh = [replace(candidate, like=None) for candidate in candidates]
+        plans = [candidate.plan() for candidate in fresh]
+        best.append(min(plans, key=lambda plan: plan.predicted_error))
+        for candidate, plan in zip(fresh, plans, strict=True):
+            assert candidate.least_error <= plan.predicted_error * (1 + 1e-9)
+    assert chosen.predicted_error == best[0].predicted_error
+    assert chosen.noise_deviation == best[-1].noise_deviation
+    assert chosen.layout.groups == best[-1].layout.groups
 
 
 def test_most_candidates_of_a_wide_table_are_left_out(monkeypatch):
