@@ -184,7 +184,7 @@ def test_with_little_noise_numbers_are_cut_farther_out_and_influence_is_free():
         nominal = facts.radius(number.features)
         return plan, number.feature_radius / nominal, number.influence_bound
 
-    noisy, radius, _ = plans(2000)
+    noisy, radius, _ = plans(500)
     assert noisy.prediction.noise_to_signal > module.NO_NOISE
     assert radius == pytest.approx(1.0)
     calm, radius, influence = plans(200_000)
