@@ -198,9 +198,16 @@ def place() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Return which instructions numpy found, in one short text."""
+    """Return the kind of processor and its instructions, in one short text.
+
+    Libraries choose their kernels by the maker of a processor, too.
+    """
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    return f"{platform.machine()} {' '.join(found)}"
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    told = ("vendor_id", "cpu family", "model\t")
+    kind = [line.split(":")[1].strip() for line in lines if line.startswith(told)][:3]
+    return " ".join([platform.machine(), *kind, *found])
 
 
 def leaves(value: object, path: str = "") -> dict[str, object]:
