@@ -267,7 +267,20 @@ class NarrowsBounds(BuysLeakage):
         read = narrowed_policy(
             X, policy, counted, n_rows=n_rows, seed=self.random_state
         )
+        told = _narrowed_text(policy, read)
+        spent = replace(spent, assumptions=(*spent.assumptions, *told))
         return read, spent, lambda certificate: None
+
+
+def _narrowed_text(declared: Policy, read: Policy) -> tuple[str, ...]:
+    """Return which numbers are read between narrower bounds, in words."""
+    pairs = zip(declared.features, read.features, strict=True)
+    names = [new.name for old, new in pairs if old.domain != new.domain]
+    if not names:
+        return ()
+    return (
+        f"bounds of {', '.join(names)} were released and are narrower than declared",
+    )
 
 
 def _n_bins(noise: float) -> int:
