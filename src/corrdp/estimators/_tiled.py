@@ -84,7 +84,7 @@ class RowsInBatches:
         for table, labels in self._tables(policy):
             if self.counts_clipped:
                 self.n_clipped += count_clipped_rows(policy, table)
-            yield self.encoder.transform(table, order="F"), labels
+            yield self.encoder.transform_columns(table), labels
 
     def _tables(self, policy: Policy) -> Iterator[tuple[Any, NDArray[Any]]]:
         if is_source(self.data):

@@ -195,16 +195,18 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.asarray(self._names(), dtype=object)
         return self
 
-    def transform(self, X: Any, *, order: Literal["C", "F"] = "C") -> NDArray[Any]:
-        """Return the encoded matrix, one row per row of the table.
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the encoded matrix, one row per row of the table."""
+        return self._matrix(X, "C")
 
-        Parameters
-        ----------
-        X : table
-            Raw rows.
-        order : {"C", "F"}
-            Whether rows or columns of the matrix lie together in memory.
+    def transform_columns(self, X: Any) -> NDArray[Any]:
+        """Return the encoded matrix with each column together in memory.
+
+        A method of its own: scikit-learn would route an option of `transform`.
         """
+        return self._matrix(X, "F")
+
+    def _matrix(self, X: Any, order: Literal["C", "F"]) -> NDArray[Any]:
         columns = read_distinct(X, self._names())
         blocks = self.blocks_
         shape = (len(columns[0]), blocks[-1].stop)
