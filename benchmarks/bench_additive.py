@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rule_tables import RuleTable, _split, folder, load_table
+from rule_tables import RuleTable, folder, load_table, split_rows
 from saved_tables import RESULTS, markdown_table, measure_tables, read_figures
 from sklearn.metrics import log_loss, roc_auc_score
 
@@ -53,7 +53,7 @@ def table_of(name: str) -> RuleTable:
         return load_table(name)
     whole = load_adult_wide(folder(), sensitive=("race", "gender"))
     frame = whole.frame.sample(frac=1.0, random_state=0).reset_index(drop=True)
-    return _split(name, frame, whole.policy)
+    return split_rows(name, frame, whole.policy)
 
 
 def kinds(table: RuleTable) -> dict[str, Any]:
