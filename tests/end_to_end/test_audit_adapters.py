@@ -212,9 +212,9 @@ def test_what_cannot_be_audited_is_refused(subject, settings, message):
 def test_a_time_limit_ends_the_search_and_leaves_valid_verdicts(
     monkeypatch, stepping_clock
 ):
-    report = audited(network(), n_rows=100, time_limit=0.2)
+    report = audited(network(fall_back=False), n_rows=100, time_limit=0.2)
     assert report.cut == ("search", "runs")
     assert report.passed
     assert "search for neighbors" in report.to_text()
     with_less_noise(monkeypatch, 100)
-    assert not audited(network(), n_rows=100, time_limit=0.2).passed
+    assert not audited(network(fall_back=False), n_rows=100, time_limit=0.2).passed

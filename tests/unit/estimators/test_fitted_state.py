@@ -40,7 +40,8 @@ MODELS = {
     "logistic": (LogisticRegression, LINEAR | CLASSES, {}),
     "linear": (LinearRegression, LINEAR, {}),
     "sampled": (LogisticRegression, LINEAR | CLASSES, {"sampling_rate": 0.1}),
-    "additive": (AdditiveClassifier, LINEAR | CLASSES, {"n_knots": 4}),
+    # An option of linear models that additive ones do not have stays at its default.
+    "additive": (AdditiveClassifier, LINEAR | CLASSES | {"bounds"}, {"n_knots": 4}),
     "classifier": (MLPClassifier, NETWORK | CLASSES, {"fall_back": False}),
     "regressor": (MLPRegressor, NETWORK, {"fall_back": False}),
     "gave way": (MLPClassifier, NETWORK | CLASSES, {}),
