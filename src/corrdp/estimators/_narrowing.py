@@ -31,6 +31,7 @@ from corrdp.policy import (
     Feature,
     NumberDomain,
     Policy,
+    Replace,
     neighbor_classes,
 )
 from corrdp.training import CONSTANT, plan_spending
@@ -156,9 +157,17 @@ def narrowed_policy(
         if (first, last) == (0, n_bins):
             return feature
         lower, upper = domain.lower + first * width, domain.lower + last * width
-        return replace(feature, domain=replace(domain, lower=lower, upper=upper))
+        return replace(feature, domain=_between(domain, lower, upper))
 
     return replace(policy, features=tuple(map(read, policy.features)))
+
+
+def _between(domain: NumberDomain, lower: float, upper: float) -> NumberDomain:
+    """Return the domain with narrower bounds; what replaces a missing value is cut."""
+    missing = domain.missing
+    if isinstance(missing, Replace):
+        missing = Replace(min(max(float(missing.value), lower), upper))
+    return replace(domain, lower=lower, upper=upper, missing=missing)
 
 
 def interval(counts: FloatArray, n_rows: int, noise_scale: float) -> tuple[int, int]:

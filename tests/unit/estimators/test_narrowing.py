@@ -20,6 +20,7 @@ from corrdp.policy import (
     Label,
     NumberDomain,
     Policy,
+    Replace,
     Slot,
     neighbor_classes,
 )
@@ -291,3 +292,18 @@ def test_rows_per_level_between_declared_bounds_give_no_means_between_others():
     model.fit(rows)
     read = bounds_of(model.policy_)["u"]
     assert read[1] - read[0] < 500
+
+
+def test_what_replaces_a_missing_value_is_cut_as_the_value_would_be():
+    features = list(wide_policy().features)
+    replaced = NumberDomain(0, 1000, missing=Replace(900.0))
+    features[2] = Feature("u", "insensitive", replaced, leakage=0.2)
+    policy = Policy(tuple(features), wide_policy().label)
+    rows = wide_rows()
+    rows.loc[::200, "u"] = np.nan
+    model = LogisticRegression(
+        policy, epsilon=1.0, delta=1e-6, random_state=0, bounds="released"
+    ).fit(rows)
+    domain = model.policy_.feature("u").domain
+    assert domain.upper < 900
+    assert domain.missing == Replace(domain.upper)
