@@ -5,6 +5,8 @@ import math
 import runpy
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -55,3 +57,18 @@ def test_the_tables_of_rivals_are_those_of_the_saved_runs():
     text = tools["page"](*map(tools["read_figures"], names))
     saved = ROOT / "docs" / "results" / f"{tools['NAME']}.inc"
     assert saved.read_text(encoding="utf-8") == text
+
+
+def test_the_tables_of_packages_are_those_of_the_saved_run():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_package_tables.py"))
+    saved = tools["read_figures"](tools["NAME"])
+    before = tools["read_figures"](f"{tools['NAME']}_before")
+    results = ROOT / "docs" / "results"
+    page = (results / f"{tools['NAME']}.inc").read_text(encoding="utf-8")
+    assert page == tools["rendered"](saved), "run bench_package_tables.py --render"
+    assert saved.keys() == before.keys()
+    for name, run in saved.items():  # the same rows, and a rival that did not move
+        assert run["n_rows"] == before[name]["n_rows"]
+        for cell, values in before[name]["cells"].items():
+            if cell.startswith("standard"):
+                assert run["cells"][cell] == pytest.approx(values, rel=1e-3), name
