@@ -129,6 +129,28 @@ def test_limits_are_those_of_clopper_and_pearson(size):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+def test_limits_hold_far_out_where_the_inverse_of_beta_fails():
+    generator = np.random.default_rng(73)
+    for size in (1, 2, 5, 8, 33, 400, 20_000):
+        counts = np.floor(size * generator.random(400))
+        deviations = generator.uniform(0.0, 60.0, 400)
+        limits = largest_share(counts, float(size), deviations)
+        assert np.all((limits >= (counts + 1) / size) & (limits <= 1.0))
+        inner = limits < 1.0 - 1e-6  # nearer to 1 digits are lost
+        tails = binom.logcdf(counts[inner], size, limits[inner])
+        assert np.all(tails <= norm.logcdf(-deviations[inner]) + 1e-6)
+
+
+def test_samples_of_very_unequal_sizes_keep_the_closed_form():
+    """Nearly all of the quantile may go to the large sample, 40 deviations and more."""
+    first, second = np.array([5_200, 0, 310]), np.array([38, 4, 1])
+    quantile = 3.7
+    margin = closed_margin(5_510.0, 43.0, quantile)
+    distance = 0.5 * np.abs(first / 5_510 - second / 43).sum()
+    upper = searched_upper(first, second, quantile)
+    assert distance < upper <= distance + margin + max(SEARCH_ERROR, 0.01 * margin)
+
+
 @pytest.mark.parametrize("size", [3, 40])
 def test_limits_cover_rows_of_several_laws(size):
     """Lemma 1a, from the exact law of a sum of indicators of unequal chances."""
