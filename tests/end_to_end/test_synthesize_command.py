@@ -1,11 +1,14 @@
 """``corrdp synthesize`` and ``corrdp sample``, as a user types them."""
 
+import inspect
 import json
 
 import pandas as pd
 import pytest
 
 from command_runner import run
+from corrdp import Synthesizer
+from corrdp.cli import _synthesize
 from corrdp.datasets import hospital_policy_text, hospital_table
 
 
@@ -123,3 +126,19 @@ def test_a_domain_that_is_too_large_is_refused_by_name_and_nothing_is_left(
     assert result.code == 3
     assert "(200000 codes)" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["policy.toml"]
+
+
+def test_the_model_may_have_as_many_cells_as_asked_for(folder):
+    refused = synthesize(folder, "few", "--max-cells", "10")
+    assert refused.code == 3
+    assert "max_cells=10" in refused.stderr
+    assert not (folder / "few").exists()
+    assert synthesize(folder, "singles", "--max-cells", "60", "--json").code == 0
+    assert Synthesizer.load(folder / "singles").max_cells == 60
+
+
+def test_defaults_are_those_of_the_library():
+    own = inspect.signature(_synthesize.synthesize).parameters
+    library = inspect.signature(Synthesizer).parameters
+    for name in ("bins", "max_cells", "method", "selection"):
+        assert own[name].default == library[name].default, name

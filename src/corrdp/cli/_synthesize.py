@@ -69,6 +69,10 @@ def synthesize(
         typer.Option(help="TOML file of what never occurs and what determines what."),
     ] = None,
     bins: Annotated[int, typer.Option(help="Bins of numbers that declare none.")] = 16,
+    max_cells: Annotated[
+        int,
+        typer.Option(help="Most cells of the model: bounds time and memory."),
+    ] = 100_000,
     leakage: LeakageOption = None,
     title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
     ledger: LedgerOption = None,
@@ -116,6 +120,7 @@ def synthesize(
         method=method.value,
         selection=selection.value,
         bins=bins,
+        max_cells=max_cells,
         random_state=seed,
         **_knowledge(constraints),
     )
