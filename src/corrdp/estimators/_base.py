@@ -211,8 +211,6 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
         self, X: Any, y: Any, public_rows: Any, charge: Charge | None
     ) -> None:
         """Fit, with public rows at hand if there are any."""
-        if self._narrows() and charge is not None:
-            self._refuse_charge()
         if public_rows is not None:
             self._refuse_unusable_public_rows()
             self._public = PublicRows.read(public_rows, self.policy)

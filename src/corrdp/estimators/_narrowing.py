@@ -157,6 +157,8 @@ def narrowed_policy(
         if (first, last) == (0, n_bins):
             return feature
         lower, upper = domain.lower + first * width, domain.lower + last * width
+        if not lower < upper:  # bins that floats of this size do not tell apart
+            return feature
         return replace(feature, domain=_between(domain, lower, upper))
 
     return replace(policy, features=tuple(map(read, policy.features)))
@@ -238,11 +240,17 @@ class NarrowsBounds(BuysLeakage):
             )
         return True
 
-    def _refuse_charge(self) -> None:
-        raise BudgetError(
-            f"bounds={RELEASED!r} releases counts before the fit is charged, got "
-            f"charge. Leave bounds at {DECLARED!r}, or declare narrower ones."
-        )
+    def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
+        """Train, unless somebody else is to be charged after counts have left.
+
+        Every way to fit comes by here, that of a search included.
+        """
+        if self._narrows() and charge is not None:
+            raise BudgetError(
+                f"bounds={RELEASED!r} releases counts before the fit is charged, got "
+                f"charge. Leave bounds at {DECLARED!r}, or declare narrower ones."
+            )
+        super()._fit(X, y, charge)
 
     def _after_counts(
         self, policy: Policy, leakage: LeakageInput, n_rows: int

@@ -43,6 +43,7 @@ _PROMISE = (
     "epsilon",
     "delta",
     "leakage",
+    "bounds",
     "method",
     "calibration",
     "sampling_rate",

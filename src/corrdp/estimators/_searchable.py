@@ -9,6 +9,7 @@ from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
 from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
+from corrdp.estimators._narrowing import DECLARED
 from corrdp.exceptions import BudgetError, CorrDPError, CorrDPWarning, PolicyError
 from corrdp.leakage import policy_read
 from corrdp.policy import Budget, Policy, protected_policy, without_knots
@@ -17,6 +18,7 @@ from corrdp.policy import Budget, Policy, protected_policy, without_knots
 class Searchable(BuysLeakage):
     """Estimators whose cost is known before a row is read."""
 
+    bounds: str
     sampling_rate: float | None
     certificate_: Certificate | None
 
@@ -42,6 +44,12 @@ class Searchable(BuysLeakage):
             raise BudgetError(
                 f"leakage={self.leakage!r} would be bought in every run. Declare the "
                 "leakage, or estimate it from public rows."
+            )
+        if self.bounds != DECLARED:
+            raise BudgetError(
+                f"bounds={self.bounds!r} would be released in every run, which the "
+                f"search does not pay for. Leave bounds at {DECLARED!r}, or declare "
+                "narrower ones."
             )
         certified = self.calibration == Calibration.CERTIFIED
         full = certified and self.sampling_rate is None

@@ -8,7 +8,7 @@ import pytest
 
 from command_runner import run
 from corrdp.accounting import gaussian_mu
-from corrdp.estimators import LinearRegression, LogisticRegression
+from corrdp.estimators import LinearRegression, LogisticRegression, PrivateSearchCV
 from corrdp.estimators import _narrowing as narrowing
 from corrdp.estimators._narrowing import SHARE, interval, plan_narrowing
 from corrdp.exceptions import BudgetError, CorrDPError
@@ -224,6 +224,31 @@ def test_counts_are_not_released_before_somebody_else_is_charged():
         model.fit(wide_rows(), charge=lambda certificate: None)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "grid", "said"),
+    [
+        ("released", {"n_steps": [5]}, "does not pay for"),
+        ("declared", {"bounds": ["declared", "released"]}, "that promise nothing"),
+    ],
+)
+def test_a_search_does_not_release_bounds_that_its_price_leaves_out(bounds, grid, said):
+    search = PrivateSearchCV(
+        LogisticRegression(wide_policy(), bounds=bounds), grid, epsilon=1.0, delta=1e-6
+    )
+    with pytest.raises(CorrDPError, match=said):
+        search.plan(N_ROWS)
+    with pytest.raises(CorrDPError, match=said):
+        search.fit(wide_rows())
+
+
+def test_a_fit_that_a_search_pays_for_counts_nothing():
+    model = LogisticRegression(
+        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
+    )
+    with pytest.raises(BudgetError, match="before the fit is charged"):
+        model.fit_in_search(wide_rows(), None, lambda certificate: None)
+
+
 def test_a_fit_that_breaks_off_after_counting_has_been_paid_for(monkeypatch):
     model = LogisticRegression(
         wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
@@ -307,3 +332,16 @@ def test_what_replaces_a_missing_value_is_cut_as_the_value_would_be():
     domain = model.policy_.feature("u").domain
     assert domain.upper < 900
     assert domain.missing == Replace(domain.upper)
+
+
+def test_bins_that_floats_do_not_tell_apart_are_not_taken_for_bounds():
+    far = 2.0**53  # whose next float is two away
+    policy = Policy(
+        (Feature("s", "sensitive", NumberDomain(far, far + 8)),),
+        Label("y", CategoryDomain(("0", "1")), 0.0),
+    )
+    rows = wide_rows()[["y"]].assign(s=far)
+    model = LogisticRegression(
+        policy, epsilon=3.0, delta=1e-6, random_state=0, bounds="released"
+    ).fit(rows)
+    assert bounds_of(model.policy_)["s"] == (far, far + 8)

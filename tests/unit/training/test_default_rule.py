@@ -23,6 +23,7 @@ from corrdp.policy import (
 )
 from corrdp.training import (
     SQUARED_LOSS,
+    GradientSensitivity,
     LogisticLoss,
     PlanInputs,
     default_plan,
@@ -34,7 +35,14 @@ from corrdp.training import _default_rule as module
 
 
 def facts_of(
-    *, n_insensitive=3, leakage=0.2, n_rows=2000, epsilon=1.0, logistic=True, one=True
+    *,
+    n_insensitive=3,
+    leakage=0.2,
+    n_rows=2000,
+    epsilon=1.0,
+    logistic=True,
+    one=True,
+    levels="abc",
 ):
     relation = "one_insensitive" if one else "all_insensitive"
     policy = Policy(
@@ -44,7 +52,7 @@ def facts_of(
                 Feature(
                     f"u{i}",
                     ColumnRole.INSENSITIVE,
-                    NumberDomain(0, 1) if i % 2 else CategoryDomain(tuple("abc")),
+                    NumberDomain(0, 1) if i % 2 else CategoryDomain(tuple(levels)),
                     leakage=leakage if one else None,
                 )
                 for i in range(n_insensitive)
@@ -129,6 +137,19 @@ def test_insensitive_groups_bound_influence_and_sensitive_ones_cannot():
     assert math.isinf(bounds["sensitive"])
     assert math.isinf(bounds["intercept"])
     assert np.isfinite([b for n, b in bounds.items() if n.startswith("u")]).all()
+
+
+def test_a_column_of_one_value_is_planned_without_a_word_from_numpy():
+    # Its codes have no radius, and a bound that is infinite stays so: 0 * inf is not
+    # a number. Warnings are errors in tests.
+    plan = default_plan(facts_of(leakage=0.05, n_rows=20_000, levels="a"))
+    names = [group.name for group in plan.layout.groups]
+    assert "u0" in names
+    sensitivity = GradientSensitivity(plan.loss, plan.layout, plan.spending.classes)
+    assert np.isfinite(sensitivity.bounds(np.ones(plan.layout.n_columns))).all()
+    table = sensitivity.movement
+    assert not np.isnan(table.influence_norm).any()
+    assert not np.isnan(table.cap).any()
 
 
 def test_text_names_groups_classes_and_steps():

@@ -228,10 +228,15 @@ def _caps(
 
 
 def _influence_norms(layout: GradientLayout, radius: FloatArray) -> FloatArray:
-    """Return the influence bounds in the norm of the group's gradient."""
+    """Return the influence bounds in the norm of the group's gradient.
+
+    None stays none, also for a group whose columns are the same in every record.
+    """
     return np.array(
         [
-            group.influence_bound * (1.0 if math.isfinite(group.clip_norm) else largest)
+            group.influence_bound
+            if math.isinf(group.influence_bound) or math.isfinite(group.clip_norm)
+            else group.influence_bound * largest
             for group, largest in zip(layout.groups, radius, strict=True)
         ]
     )
