@@ -50,12 +50,23 @@ def folder(tmp_path_factory):
         ),
         ("train D --policy P --model forest --out O", 2, "forest"),
         ("predict nowhere D --out p.csv", 3, "nowhere"),
+        ("predict M D --out p.parquet", 3, "written as CSV"),
+        ("predict M D --out D", 3, "is what the command reads"),
+        ("sample nowhere --out -", 3, "written as CSV"),
+        ("leakage D --policy P --source public --out P", 3, "what the command reads"),
+        (
+            "train D --policy P --model logistic --epsilon 1 --delta 1e-6 --out O "
+            "--no-fall-back",
+            3,
+            "--no-fall-back is for --model mlp",
+        ),
         ("report nowhere", 3, "nowhere"),
         ("report M --sweep nowhere", 3, "nowhere"),
         ("sweep D --policy P --epsilons a,b --research --out O", 3, "'a,b'"),
         ("sweep none.csv --policy P --epsilons 1 --research --out O", 3, "none.csv"),
         ("query none.csv --policy P --ask count() --epsilon 1", 3, "none.csv"),
         ("query D --policy P --ask mean(shoe) --epsilon 1", 3, "shoe"),
+        ("query D --policy P --ask mean(a(b)) --epsilon 1", 3, "in double quotes"),
         ("query D --policy P --ask mean(agee) --epsilon 1", 3, "Did you mean 'age'?"),
         ("confirm P features.agee.bounds", 3, "does not await confirmation"),
         ("trian D --policy P", 2, "train"),
@@ -99,6 +110,19 @@ def test_text_that_is_not_utf8_is_refused_without_a_value(command, folder, tmp_p
     assert result.code == 3
     assert "7731" not in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["latin.csv"]
+
+
+def test_a_leakage_table_that_was_paid_for_is_not_replaced(folder, tmp_path):
+    release = (
+        *("leakage", folder / "data.csv", "--policy", folder / "policy.toml"),
+        *("--epsilon", 1, "--delta", 1e-6, "--out", tmp_path / "leakage.json"),
+    )
+    assert run(*release).code == 0
+    first = (tmp_path / "leakage.json").read_text()
+    again = run(*release)
+    assert again.code == 3
+    assert "which has cost budget" in again.stderr
+    assert (tmp_path / "leakage.json").read_text() == first
 
 
 @pytest.mark.parametrize("command", ["train", "query", "predict"])

@@ -20,8 +20,8 @@ from corrdp.cli._options import (
     SeedOption,
     names,
 )
-from corrdp.cli._output import JsonOption, show, working
-from corrdp.exceptions import BudgetError
+from corrdp.cli._output import JsonOption, check_out, show, working
+from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan
@@ -117,8 +117,11 @@ def leakage(
     )
     if choice is not None:
         declared.require_confirmed()
-    if out is not None and source is Source.PRIVATE:
-        require_room(out)
+    if out is not None:
+        check_out(out, data, policy, leakage, as_csv=False)
+        if source is Source.PRIVATE:
+            _refuse_second_table(out)
+            require_room(out)
     payments: list[LeakagePayment] = []
     with working("Counting"), rows_for(engine, address, data, declared) as rows:
         # One reading for fingerprint and counts; without a ledger, batches suffice.
@@ -160,6 +163,21 @@ def _is_joining(join_levels: bool, keep_levels: str) -> bool | None:
     if keep_levels == "all":
         return False
     return True if join_levels or keep_levels else None
+
+
+def _refuse_second_table(out: Path) -> None:
+    """Raise if a file holds a table that was paid for: nobody releases it again."""
+    from corrdp.leakage import LeakageTable
+
+    try:
+        paid = LeakageTable.from_file(out).source == Source.PRIVATE.value
+    except CorrDPError:
+        return
+    if paid:
+        raise CorrDPError(
+            f"{str(out)!r} already holds a leakage table, which has cost budget. "
+            "Choose another --out."
+        )
 
 
 def _refuse_without_use(

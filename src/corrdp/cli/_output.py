@@ -14,10 +14,16 @@ import typer
 
 from corrdp._files import PRIVATE_MODE, cannot_write
 from corrdp._json import encode_number
+from corrdp.exceptions import CorrDPError
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object and nothing else.")
 ]
+
+_OTHER_FORMATS = frozenset(
+    {".arrow", ".db", ".feather", ".gz", ".ipc", ".json", ".jsonl", ".parquet"}
+    | {".sqlite", ".tsv", ".xlsx"}
+)
 
 
 def show(document: dict[str, Any], *, as_json: bool, text: str) -> None:
@@ -106,6 +112,34 @@ def rate_words(per_second: float | None) -> str:
     if per_second >= 1.0:
         return f"{per_second:.3g}/s"
     return f"{60.0 * per_second:.3g}/min"
+
+
+def check_out(out: Path, *read: str | Path | None, as_csv: bool = True) -> None:
+    """Raise if a file would replace what the command reads, or lie by its name.
+
+    Parameters
+    ----------
+    out : Path
+        The file that will be written.
+    read : str or Path
+        Files that the command reads; patterns and tables of databases are no file.
+    as_csv : bool
+        Whether it will be written as CSV.
+    """
+    for path in read:
+        if path is not None and os.path.exists(path) and _is_same_file(out, path):
+            raise CorrDPError(
+                f"--out {str(out)!r} is what the command reads. Choose another --out."
+            )
+    if as_csv and (out.suffix.lower() in _OTHER_FORMATS or out.name == "-"):
+        raise CorrDPError(
+            f"rows are written as CSV, got --out {str(out)!r}. Choose a name that ends "
+            "in .csv."
+        )
+
+
+def _is_same_file(one: Path, other: str | Path) -> bool:
+    return one.exists() and os.path.samefile(one, other)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import typer
 
 from corrdp._files import csv_text, is_formula, write_text
 from corrdp.cli._options import DataArgument
-from corrdp.cli._output import JsonOption, show, working
+from corrdp.cli._output import JsonOption, check_out, show, working
 from corrdp.exceptions import CorrDPError
 
 
@@ -37,6 +37,7 @@ def predict(
     from corrdp.cli._models import load_estimator
     from corrdp.policy import read_declared
 
+    check_out(out, data)
     model = load_estimator(directory)
     labels = getattr(model, "classes_", ())
     if not spreadsheet_safe:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from corrdp.cli._output import JsonOption, show, working
+from corrdp.cli._output import JsonOption, check_out, show, working
 from corrdp.cli._synthesize import SpreadsheetSafeOption, write_table
 
 
@@ -37,6 +37,7 @@ def sample(
     from corrdp.policy import read_declared
     from corrdp.synthesis import Synthesizer
 
+    check_out(out, given)
     maker = Synthesizer.load(directory)
     with working("Drawing rows"):
         drawn = maker.sample(

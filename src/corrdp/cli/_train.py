@@ -64,6 +64,12 @@ def train(
             "narrower ones that a small part of epsilon finds (linear, logistic)."
         ),
     ] = BoundsChoice.DECLARED,
+    fall_back: Annotated[
+        bool,
+        typer.Option(
+            help="Train a linear model where noise leaves a network less than it (mlp)."
+        ),
+    ] = True,
     public_test: Annotated[
         str | None,
         typer.Option(help="Table that you declare public, to measure quality on."),
@@ -151,6 +157,9 @@ def train(
             "mlp. Leave them out."
         )
 
+    if not fall_back:
+        _refuse_no_fall_back(model)
+        large["fall_back"] = False
     if bounds is BoundsChoice.RELEASED:
         _refuse_released_bounds(model, choice is not None)
         large["bounds"] = bounds.value
@@ -263,6 +272,14 @@ def _refuse_released_bounds(model: Model, has_ledger: bool) -> None:
             "--bounds released is for --model logistic and linear without a ledger, "
             f"got --model {model.value}{' and --ledger' if has_ledger else ''}. Leave "
             "it out, or declare narrower bounds."
+        )
+
+
+def _refuse_no_fall_back(model: Model) -> None:
+    if model is not Model.MLP:
+        raise CorrDPError(
+            f"--no-fall-back is for --model mlp, got --model {model.value}. Leave it "
+            "out."
         )
 
 

@@ -190,7 +190,7 @@ class PrivateNetwork(PrivateEstimator):
             f"the network at epsilon={self._budget().epsilon:g}, in which it learns "
             f"less than a line. {self._linear_kind.__name__} is trained instead, under "
             "the same promise. Use more rows, fewer units or a larger epsilon; "
-            "fall_back=False keeps the network.",
+            "fall_back=False (--no-fall-back) keeps the network.",
             UtilityWarning,
             stacklevel=5,
         )

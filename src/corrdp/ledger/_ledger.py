@@ -404,10 +404,24 @@ def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> 
     if cost > left:
         raise BudgetError(
             f"class {account.name!r} has {left / UNITS:.6g} left of "
-            f"{account.limit / UNITS:.6g} ({account.rule} cost), the release costs "
-            f"{cost / UNITS:.6g}. Ask for less (a smaller epsilon, fewer queries); a "
-            "spent budget does not come back."
+            f"{account.limit / UNITS:.6g} ({account.rule} cost, epsilon "
+            f"{account.epsilon:.4g} in all), the release costs {cost / UNITS:.6g}. "
+            + _remedy(cost > account.limit)
         )
+
+
+def _remedy(ever: bool) -> str:
+    """Return what to do, also about a release that no full account could pay."""
+    if not ever:
+        return (
+            "Ask for less (a smaller epsilon, fewer queries); a spent budget does not "
+            "come back."
+        )
+    return (
+        "That is more than the account was opened with: distances were larger then, or "
+        "not known. Ask for less (a smaller epsilon; or a lower epsilon_cap in the "
+        "policy, which bounds what classes at small distances spend)."
+    )
 
 
 def _policy_document(policy: Policy, accounts: Sequence[Account]) -> JSONObject:

@@ -102,7 +102,7 @@ def _header(draft: Draft) -> list[str]:
     lines = [
         "Draft of a policy. Values marked 'confirm' were read from the private table.",
         "Replace each by a value known without the data (a codebook, a law of nature),",
-        "then remove its field from `unconfirmed`: corrdp confirm policy.toml --all",
+        "then remove its field from `unconfirmed`: corrdp confirm FILE --all",
         "",
         f"Categories that fewer than {FEWEST_ROWS} rows hold are not listed: they fall "
         "into `other`.",
@@ -188,7 +188,8 @@ def _refuse_if_needed(name: str, guess: Guess, wishes: DraftWishes) -> None:
     if name in wishes.sensitive:
         raise PolicyError(
             f"the sensitive column {name!r} cannot be drafted: {guess.reason}. Prepare "
-            "it (merge its values, convert it), or leave it out with --leave-out."
+            "it (merge its values, convert it), or move it from --sensitive to "
+            "--leave-out."
         )
 
 

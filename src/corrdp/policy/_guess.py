@@ -22,6 +22,7 @@ FEWEST_ROWS = 3
 BINS = 8
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_COMMA_NUMBER = r"^\s*[+-]?\d+(\.\d{3})*(,\d+)+\s*$"
 _LEADING_ZERO = r"^\s*[+-]?0\d"
 _DATES = (
     r"^\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?$",
@@ -179,6 +180,8 @@ def _category(name: str, cells: Any, is_label: bool, has_missing: bool) -> Guess
     values, counts = counted.field("values"), counted.field("counts")
     n_rows = pc.sum(counts).as_py()
     if len(values) > MOST_CATEGORIES:
+        if pa.types.is_string(values.type) and _has_commas(values, counts):
+            return _left_out("its numbers have commas; write them with decimal points")
         if len(values) >= _MOSTLY * n_rows:
             return _left_out("nearly every row has a value of its own: an identifier")
         return _left_out(
@@ -203,6 +206,12 @@ def _category(name: str, cells: Any, is_label: bool, has_missing: bool) -> Guess
     unknown = {"other": True} if len(kept) < len(values) else {"unknown": common}
     missing, _ = _missing(common, has_missing)
     return Guess(domain | unknown | missing, ("categories", *unknown, *missing))
+
+
+def _has_commas(values: Any, counts: Any) -> bool:
+    """Return whether texts are numbers as other countries write them."""
+    numbers = _share(values, counts, (_NUMBER, _COMMA_NUMBER))
+    return numbers >= _MOSTLY and _any(values, _COMMA_NUMBER)
 
 
 def _is_free_text(values: Any) -> bool:

@@ -287,7 +287,9 @@ def _column_distances(
 
 
 def _and_more(n_others: int) -> str:
-    return f", nor that of {n_others} others" if n_others > 0 else ""
+    if n_others == 0:
+        return ""
+    return f", nor that of {n_others} other{'s' if n_others > 1 else ''}"
 
 
 def _block_distance(

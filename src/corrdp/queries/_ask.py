@@ -425,5 +425,6 @@ class _Parser:
     def _refusal(self, what: str) -> CorrDPError:
         return CorrDPError(
             f"cannot read the question {self._text!r}: {what}. "
-            "Ask for example mean(age) or count() by race."
+            "Ask for example mean(age) or count() by race; names with blanks or marks "
+            "stand in double quotes."
         )

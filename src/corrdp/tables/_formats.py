@@ -73,6 +73,7 @@ def _csv_batches(
         present, has_rows = _header(path, delimiter)
         if not has_rows:
             return
+        _refuse_other_marks(path, columns, present)
         check_names(path, columns, present)
         reader = opened(present if columns is None else columns, len(present))
         inferred = [f.name for f in reader.schema if not pa.types.is_string(f.type)]
@@ -88,6 +89,21 @@ def _csv_batches(
         "the file, for example with iconv -f latin1 -t utf8"
     )
     return guarded(path, batches, f"{hint}.")
+
+
+def _refuse_other_marks(
+    path: Path, columns: Sequence[str] | None, present: Sequence[str]
+) -> None:
+    """Raise if the first line reads like several names between other marks."""
+    if len(present) != 1 or present[0] in (columns or ()):
+        return
+    marks = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+    for mark, word in marks.items():
+        if mark in present[0]:
+            raise CorrDPError(
+                f"the names in {str(path)!r} stand between {word}. Write it with "
+                "commas and decimal points (.csv), or with tabs (.tsv)."
+            )
 
 
 def _header(path: Path, delimiter: str) -> tuple[list[str], bool]:

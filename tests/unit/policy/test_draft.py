@@ -49,6 +49,16 @@ def drafted(columns=None, **changes):
     return Policy.from_toml(text), draft
 
 
+def test_a_sensitive_column_with_decimal_commas_says_so():
+    commas = [f"{1000 + row},{row:02d}" for row in range(N_ROWS - 1)] + ["1.200"]
+    with pytest.raises(PolicyError, match="commas; write them with decimal points"):
+        drafted({"wage": commas}, sensitive=("age", "wage"))
+    with pytest.raises(PolicyError, match="move it from --sensitive to --leave-out"):
+        drafted({"wage": commas}, sensitive=("age", "wage"))
+    policy, _ = drafted({"wage": commas}, left_out=("wage",))
+    assert [feature.name for feature in policy.features] == ["age"]
+
+
 def test_bounds_are_rounded_outwards_and_marked():
     policy, draft = drafted()
     domain = policy.feature("age").domain

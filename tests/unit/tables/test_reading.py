@@ -145,3 +145,22 @@ def test_absent_packages_are_named_with_the_command(tmp_path, monkeypatch, packa
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(CorrDPError, match=f"needs {package}.*pip install"):
         read_table(f"{tmp_path}/t.duckdb::t", number_columns=[])
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "word"),
+    [
+        ("t.csv", ";", "semicolons"),
+        ("t.csv", "\t", "tabs"),
+        ("t.csv", "|", "bars"),
+        ("t.tsv", ",", "commas"),
+    ],
+)
+def test_names_between_other_marks_are_told(name, mark, word, tmp_path):
+    path = tmp_path / name
+    path.write_text(mark.join("ab") + "\n1,5" + mark + "x\n")
+    with pytest.raises(CorrDPError, match=f"stand between {word}"):
+        read_table(path, number_columns=())
+    alone = tmp_path / "alone.csv"
+    alone.write_text('"a;b"\n1\n')  # a column that really has this name
+    assert read_table(alone, columns=["a;b"], number_columns=()).num_rows == 1
