@@ -25,6 +25,7 @@ from corrdp.leakage import (
     number_count_sensitivity,
     release_number_counts,
 )
+from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (
     Budget,
     ColumnRole,
@@ -106,7 +107,8 @@ def plan_narrowing(
     ---------
     A function of the policy, the budget and the public number of rows. The release
     costs every class at most `SHARE` of what it may spend, in squares
-    (``docs/theory/default_rule.md``, Proposition 5).
+    (``docs/theory/default_rule.md``, Proposition 5), and no class more than is proved
+    of the noise (``docs/theory/discrete_noise.md``, Claim 5).
     """
     classes = neighbor_classes(policy, leakage.distances)
     split = plan_spending(policy, classes, budget=budget, spent=leakage.spent)
@@ -124,6 +126,8 @@ def plan_narrowing(
     if not names:
         return None
     scales, cost = noise_on(names)
+    if not cost.max() <= LARGEST_MU:  # nothing is proved of so little noise
+        return None
     return NarrowingPlan(
         dict(zip(names, scales.tolist(), strict=True)),
         {n: _n_bins(s / n_rows) for n, s in zip(names, scales.tolist(), strict=True)},

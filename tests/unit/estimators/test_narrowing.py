@@ -13,6 +13,7 @@ from corrdp.estimators import _narrowing as narrowing
 from corrdp.estimators._narrowing import SHARE, interval, plan_narrowing
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.leakage import estimate_leakage, release_number_counts, resolve_leakage
+from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -177,6 +178,13 @@ def test_mere_noise_is_not_paid_for():
     declared = LogisticRegression(wide_policy(), epsilon=1.0, delta=1e-6)
     assert model.plan(100).spending.total_mu == declared.plan(100).spending.total_mu
     assert leakage.spent == ()
+
+
+def test_so_little_noise_that_nothing_is_proved_of_it_is_not_drawn():
+    proved, _ = planned(wide_policy(), budget=Budget(epsilon=1e5, delta=1e-6))
+    assert max(proved.cost.values()) <= LARGEST_MU
+    nothing, _ = planned(wide_policy(), budget=Budget(epsilon=1e6, delta=1e-6))
+    assert nothing is None
 
 
 @pytest.mark.parametrize(
