@@ -99,12 +99,16 @@ def number_of(value: Any) -> float:
     """Return the number that a cell says, NaN if it says none.
 
     Text is read as a decimal number, blanks around it ignored; true is 1, false is 0.
+    Bytes are the text that they spell, as among categories: a column has that type
+    because of one cell that is no Unicode, and the others say what they said.
 
     Examples
     --------
     >>> [number_of(value) for value in (True, "True", "1e3", " -.5 ", "1,5", None)]
     [1.0, 1.0, 1000.0, -0.5, nan, nan]
     """
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
     if isinstance(value, str):
         bare = value.strip(_BLANKS)
         if bare in _BOOLEANS:

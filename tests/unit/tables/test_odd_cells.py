@@ -148,3 +148,18 @@ def test_bytes_are_texts_whatever_the_door(tmp_path):
     read = read_table(tmp_path / "x.parquet", ["x"], number_columns=())
     doors = (read, table, table.to_pandas(), pl.from_arrow(table))
     assert [encoder.codes(door)[:, 0].tolist() for door in doors] == [[0, 1, 2]] * 4
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "pandas"])
+def test_a_cell_that_is_no_text_makes_a_column_of_bytes_and_no_other_number(
+    kind, tmp_path
+):
+    table = pa.table({"x": pa.array([b"7", b"\xff"], pa.binary())})
+    if kind == "parquet":
+        pq.write_table(table, tmp_path / "t.parquet")
+        table = read_table(tmp_path / "t.parquet", number_columns=["x"])
+    elif kind == "pandas":
+        table = table.to_pandas()
+    numbers = PolicyEncoder(POLICIES[1])
+    expected = numbers.transform(pa.table({"x": ["7"]}))[0]
+    np.testing.assert_array_equal(numbers.transform(table)[0], expected)
