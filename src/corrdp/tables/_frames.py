@@ -156,7 +156,7 @@ def _distinct(series: Any) -> Column | DistinctColumn:
         import pyarrow as pa
 
         column = series.to_arrow()
-    except (ImportError, ValueError, TypeError, OverflowError):
+    except (ImportError, ValueError, TypeError, OverflowError, NotImplementedError):
         # no pyarrow; text that is not Unicode; categories of several types
         return list(series.to_list())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

@@ -163,3 +163,11 @@ def test_a_cell_that_is_no_text_makes_a_column_of_bytes_and_no_other_number(
     numbers = PolicyEncoder(POLICIES[1])
     expected = numbers.transform(pa.table({"x": ["7"]}))[0]
     np.testing.assert_array_equal(numbers.transform(table)[0], expected)
+
+
+@pytest.mark.parametrize("odd", [np.float32(1.5), np.int8(1), 1j])
+def test_levels_of_days_and_of_what_arrow_does_not_join_with_them(odd):
+    cells = pd.Series([pd.Timestamp("1970-01-01"), odd], dtype=object)
+    table = pd.DataFrame({"x": cells.astype("category")})
+    check_row_before(table, pd.DataFrame({"x": cells[:1].astype("category")}))
+    assert table_fingerprint(table, key=b"k") == table_fingerprint(table, key=b"k")
