@@ -406,21 +406,24 @@ def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> 
             f"class {account.name!r} has {left / UNITS:.6g} left of "
             f"{account.limit / UNITS:.6g} ({account.rule} cost, epsilon "
             f"{account.epsilon:.4g} in all), the release costs {cost / UNITS:.6g}. "
-            + _remedy(cost > account.limit)
+            + _remedy(account, cost)
         )
 
 
-def _remedy(ever: bool) -> str:
+def _remedy(account: Account, cost: int) -> str:
     """Return what to do, also about a release that no full account could pay."""
-    if not ever:
-        return (
-            "Ask for less (a smaller epsilon, fewer queries); a spent budget does not "
-            "come back."
+    why = "a spent budget does not come back"
+    if account.limit is not None and cost > account.limit:
+        why = (
+            "it is more than the account was opened with, when distances were larger "
+            "or not known"
         )
+    words = f"Ask for less (a smaller epsilon, fewer queries); {why}."
+    if not account.name.startswith("insensitive"):
+        return words
     return (
-        "That is more than the account was opened with: distances were larger then, or "
-        "not known. Ask for less (a smaller epsilon; or a lower epsilon_cap in the "
-        "policy, which bounds what classes at small distances spend)."
+        f"{words} One release may spend the policy's epsilon_cap on a class at a small "
+        "distance: a lower cap, before a ledger is opened, leaves room for several."
     )
 
 
