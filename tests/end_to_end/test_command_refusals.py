@@ -30,6 +30,11 @@ def folder(tmp_path_factory):
             "rate",
         ),
         ("plan --policy none.toml --rows 9 --epsilon 1 --delta 1e-6", 3, "none.toml"),
+        (
+            "plan --policy P --rows 9 --epsilon 1 --delta 1e-6 --leakage auto",
+            3,
+            "bought by corrdp train alone",
+        ),
         ("plan --policy P --rows 0 --epsilon 1 --delta 1e-6", 3, "n_rows"),
         ("plan --policy P --rows 9000 --epsilon -1 --delta 1e-6", 3, "epsilon"),
         ("certificate show nowhere", 3, "nowhere"),

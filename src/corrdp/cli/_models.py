@@ -112,6 +112,11 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
     """Return a leakage table that was saved for this policy."""
     if path is None:
         return None
+    if str(path) == "auto" and not path.exists():
+        raise CorrDPError(
+            "--leakage auto is bought by corrdp train alone. Release a table first "
+            "(corrdp leakage --out leakage.json), and pass it."
+        )
     from corrdp.leakage import LeakageTable
 
     table = LeakageTable.from_file(path)

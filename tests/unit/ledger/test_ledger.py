@@ -76,7 +76,9 @@ def test_the_first_class_to_run_out_refuses_and_nothing_is_paid(pure):
     with pytest.raises(BudgetError, match=r"does not come back"):
         pure.require(cost(0.1, 0.6, 2.0), policy=POLICY)
     # What no full account could pay has another reason, and another remedy.
-    with pytest.raises(BudgetError, match=r"epsilon 2 in all.*opened with.*epsilon_cap"):
+    with pytest.raises(
+        BudgetError, match=r"epsilon 2 in all.*opened with.*epsilon_cap"
+    ):
         pure.require(cost(0.1, 2.5, 2.5), policy=POLICY)
     assert pure.remaining() == before
     pure.require(cost(0.1, 0.5, 2.0), policy=POLICY)

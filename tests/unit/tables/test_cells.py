@@ -130,7 +130,9 @@ def test_numbers(value, number):
     assert number_of(value) == number
 
 
-@pytest.mark.parametrize("value", ["V58", "", "1,5", "1_0", "nan", b"\xff", [1], DAY, "١"])
+@pytest.mark.parametrize(
+    "value", ["V58", "", "1,5", "1_0", "nan", b"\xff", [1], DAY, "١"]
+)
 def test_cells_that_say_no_number(value):
     assert math.isnan(number_of(value))
 
