@@ -135,6 +135,32 @@ def tilt_for_epsilon(factors: Factors, epsilon: float) -> float:
     return _increasing_root(excess, factors)
 
 
+def saddle_epsilon(factors: Factors, log_delta: float) -> float:
+    """Return about the epsilon at this delta, by a saddle point.
+
+    With K the cumulants of the loss, delta is the contour integral of exp(K(t) - t
+    epsilon) / (t (1 + t)), of which only the highest point is looked at. No bound: for
+    searches whose end is priced.
+    """
+
+    def saddle(tilt: float) -> tuple[float, float, float]:
+        """Return epsilon, log delta there, and the fall of the latter by log tilt."""
+        log_moment, mean, variance = composed_cumulants(factors, tilt)
+        epsilon = mean - 1.0 / tilt - 1.0 / (1.0 + tilt)
+        curvature = variance + tilt**-2 + (1.0 + tilt) ** -2
+        height = log_moment - tilt * epsilon - math.log(tilt) - math.log1p(tilt)
+        width = 0.5 * math.log(2.0 * math.pi * curvature)
+        return epsilon, height - width, tilt * tilt * curvature
+
+    def excess(tilt: float) -> tuple[float, float]:
+        _, log_there, fall = saddle(tilt)
+        return log_delta - log_there, fall
+
+    tilt = _increasing_root(excess, factors)
+    epsilon, log_there, _ = saddle(tilt)
+    return max(epsilon + (log_there - log_delta) / tilt, 0.0)
+
+
 def _increasing_root(
     function: Callable[[float], tuple[float, float]], factors: Factors
 ) -> float:

@@ -2,16 +2,20 @@
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from corrdp._validate import check_count, check_delta
 from corrdp.accounting._allocation import NoiseAllocation, allocate_noise
+from corrdp.accounting._composition import compose_epsilon, estimate_epsilon
+from corrdp.accounting._events import SampledGaussianEvent
 from corrdp.accounting._gaussian import gaussian_mu
 from corrdp.accounting._plan import NoisePlan, check_allowed, check_rate
 from corrdp.accounting._sampled_conversions import (
+    estimated_change,
     sampled_change,
     sampled_noise_multiplier,
 )
@@ -20,12 +24,14 @@ from corrdp.exceptions import BudgetError
 
 # Bounds the cost of a search of some twenty compositions; every grid is pessimistic.
 PLANNING_GRID = 1e-3
-# While the bound is searched, which is a question of utility: accuracy of changes, and
-# a grid whose answers are as safe, only less sharp.
-_ROUGHLY, _ROUGH_GRID = 3e-3, 1e-2
-_FINELY = 1e-7
+_ROUGH_GRID = 1e-2  # where a search begins: as safe, only less sharp
+_MOST_SEARCHES = 3
+# Of an estimate to the price, in logarithms: nothing to correct, nothing to use.
+_CLOSE, _FAR = 0.01, 0.25
 _STRIDE = 0.25  # of the search, in logarithms
 LOG_SMALLEST, LOG_LARGEST = -14.0, 4.0
+
+_ChangesAt = Callable[[float], dict[float, float]]  # of a bound: changes by epsilon
 
 
 def plan_noise(
@@ -150,47 +156,135 @@ def _allocate_sampled(
 
     A small bound leaves room for change but needs noise itself; a large one is free
     but tightens every change. The variance first falls, then rises.
+
+    Where to look is a question of utility, so that the search estimates what changes
+    cost; they are priced where it ends. If estimates turn out to be off there, they are
+    corrected and the search is repeated.
     """
+    steps = _SampledSteps(rate, n_steps, delta)
+    epsilons = {value for value in allowed.values() if math.isfinite(value)}
 
-    def changes(log_bound: float, tolerance: float, grid: float) -> dict[str, float]:
-        by_epsilon = {
-            value: sampled_change(
-                rate=rate,
-                contribution=math.exp(log_bound),
-                n_steps=n_steps,
-                epsilon=value,
-                delta=delta,
-                grid=grid,
-                tolerance=tolerance,
-            )
-            for value in set(allowed.values())
-            if math.isfinite(value)
-        }
-        return {n: by_epsilon[v] for n, v in allowed.items() if v in by_epsilon}
+    def allocation(log_bound: float, changes: Mapping[float, float]) -> NoiseAllocation:
+        own = {name: changes[e] for name, e in allowed.items() if e in changes}
+        return _allocate(table, own, math.exp(log_bound))
 
-    @cache
-    def objective(log_bound: float) -> float:
-        rough = changes(log_bound, _ROUGHLY, _ROUGH_GRID)
-        return _allocate(table, rough, math.exp(log_bound)).objective
+    def objective(changes: _ChangesAt, log_bound: float) -> float:
+        return allocation(log_bound, changes(log_bound)).objective
 
     # Up to this bound every change is allowed, so that a larger one needs less noise.
-    tied = sampled_noise_multiplier(
-        epsilon=min(allowed.values()),
-        delta=delta,
-        rate=rate,
-        n_steps=n_steps,
-        grid=_ROUGH_GRID,
-    )
-    lower, middle, upper = _valley(objective, -math.log(tied))
+    start = steps.log_tied_bound(min(epsilons))
+    if _apart(steps.estimate(start), min(epsilons)) > _FAR:
+        steps = replace(steps, has_rare_losses=True)
+        limits = {e: e for e in epsilons}
+    else:
+        others = {e: steps.log_tied_bound(e) for e in epsilons - {min(epsilons)}}
+        tied = others | {min(epsilons): start}
+        limits = {e: steps.estimate(bound) for e, bound in tied.items()}
+    found = []
+    for _ in range(_MOST_SEARCHES):
+        estimated = steps.estimated_changes(limits)
+        place = _lowest(partial(objective, estimated), start)
+        priced = steps.changes(place, estimated(place))
+        found.append(allocation(place, priced))
+        before, limits = limits, limits | steps.estimates(place, priced)
+        if all(_apart(limits[e], before[e]) < _CLOSE for e in epsilons):
+            break
+    return min(found, key=lambda one: one.objective)
+
+
+def _apart(one: float, other: float) -> float:
+    return abs(math.log(max(one, 1e-300) / other))
+
+
+@dataclass(frozen=True)
+class _SampledSteps:
+    """Changes that sampled steps allow at a bound on contributions, by epsilon.
+
+    Losses that are rarer than `delta` can only be estimated by composing them.
+    """
+
+    rate: float
+    n_steps: int
+    delta: float
+    has_rare_losses: bool = False
+
+    def log_tied_bound(self, epsilon: float) -> float:
+        """Return the largest bound at which every change is allowed."""
+        multiplier = sampled_noise_multiplier(
+            epsilon=epsilon,
+            delta=self.delta,
+            rate=self.rate,
+            n_steps=self.n_steps,
+            grid=_ROUGH_GRID,
+        )
+        return -math.log(multiplier)
+
+    def changes(
+        self, log_bound: float, near: Mapping[float, float]
+    ) -> dict[float, float]:
+        """Return the largest changes, priced; `near` are guesses by epsilon."""
+        return {
+            epsilon: sampled_change(
+                rate=self.rate,
+                contribution=math.exp(log_bound),
+                n_steps=self.n_steps,
+                epsilon=epsilon,
+                delta=self.delta,
+                grid=PLANNING_GRID,
+                near=guess,
+            )
+            for epsilon, guess in near.items()
+        }
+
+    def estimated_changes(self, limits: Mapping[float, float]) -> _ChangesAt:
+        """Return a function of the bound, for estimates within `limits` by epsilon."""
+
+        @cache
+        def changes(log_bound: float) -> dict[float, float]:
+            cost = partial(self.estimate, log_bound)
+            largest = 2.0 * math.exp(log_bound)
+            return {
+                epsilon: estimated_change(cost, limit, largest)
+                for epsilon, limit in limits.items()
+            }
+
+        return changes
+
+    def estimates(
+        self, log_bound: float, changes: Mapping[float, float]
+    ) -> dict[float, float]:
+        """Return by epsilon what is estimated for changes that were found to cost it.
+
+        Those that may be as large as any cost less.
+        """
+        return {
+            epsilon: self.estimate(log_bound, change)
+            for epsilon, change in changes.items()
+            if change < 2.0 * math.exp(log_bound)
+        }
+
+    def estimate(self, log_bound: float, change: float = math.inf) -> float:
+        """Return about what a change costs, by default the largest."""
+        bound = math.exp(log_bound)
+        change = min(change, 2.0 * bound)
+        event = SampledGaussianEvent(self.rate, bound, change, self.n_steps)
+        if self.has_rare_losses:
+            return compose_epsilon([event], delta=self.delta, grid=_ROUGH_GRID)
+        return estimate_epsilon([event], delta=self.delta)
+
+
+def _lowest(function: Callable[[float], float], start: float) -> float:
+    """Return where a function that falls and rises is least, from `start` on."""
+    remembered = cache(function)
+    lower, middle, upper = _valley(remembered, start)
     best = minimize_scalar(
-        objective,
+        remembered,
         bounds=(lower, upper),
         method="bounded",
         options={"xatol": 0.01, "maxiter": 8},
     )
     # The least may be a kink, beside which the search ends.
-    found = min(float(best.x), middle, key=objective)
-    return _allocate(table, changes(found, _FINELY, PLANNING_GRID), math.exp(found))
+    return min(float(best.x), middle, key=remembered)
 
 
 def _valley(

@@ -15,6 +15,11 @@ from corrdp.exceptions import BudgetError
 
 _RELATIVE_TOLERANCE = 1e-7
 _SMALLEST_NOISE_MULTIPLIER = 1e-3
+# Of the cost by the value, both in logarithms: where rare large losses decide, a change
+# costs next to nothing.
+_FLATTEST, _STEEPEST = 0.02, 5.0
+_LONGEST_STEP = 10.0  # of the search, in logarithms
+_ROUGHLY = 3e-3
 
 
 def sampled_epsilon(
@@ -81,12 +86,12 @@ def sampled_change(
     n_steps: int,
     grid: float = 1e-4,
     sampling: str = "poisson",
-    tolerance: float = _RELATIVE_TOLERANCE,
+    near: float | None = None,
 ) -> float:
     """Return the largest change that keeps sampled steps within a budget.
 
-    Parameters are those of `sampled_epsilon`; the answer may be smaller than the
-    largest by `tolerance`, relatively, and answers are remembered.
+    Parameters are those of `sampled_epsilon`; answers are remembered. A guess that the
+    answer lies `near` saves most of the search.
 
     Returns
     -------
@@ -101,7 +106,8 @@ def sampled_change(
     widest = SampledGaussianEvent(
         rate, contribution, 2.0 * contribution, n_steps, sampling
     )
-    return _sampled_change(widest, check_epsilon(epsilon), delta, grid, tolerance)
+    start = widest.change if near is None else min(near, widest.change)
+    return _sampled_change(widest, check_epsilon(epsilon), delta, grid, start)
 
 
 # A pure function of few numbers that takes a second, and plans ask for it again.
@@ -111,15 +117,28 @@ def _sampled_change(
     epsilon: float,
     delta: float,
     grid: float,
-    tolerance: float,
+    start: float,
 ) -> float:
     @cache
     def cost(change: float) -> float:
         return compose_epsilon([replace(widest, change=change)], delta=delta, grid=grid)
 
-    if cost(widest.change) <= epsilon:
+    # More change never costs less, so a guess beyond the budget answers both.
+    if cost(start) <= epsilon and cost(widest.change) <= epsilon:
         return widest.change
-    return _largest_within(cost, epsilon, start=widest.change, tolerance=tolerance)
+    return _largest_within(cost, epsilon, start=start)
+
+
+def estimated_change(
+    cost: Callable[[float], float], epsilon: float, largest: float
+) -> float:
+    """Return about the largest change, up to `largest`, that costs at most `epsilon`.
+
+    No bound where the cost is an estimate: for searches whose end is priced.
+    """
+    if cost(largest) <= epsilon:
+        return largest
+    return _largest_within(cost, epsilon, start=largest, tolerance=_ROUGHLY)
 
 
 def sampled_noise_multiplier(
@@ -259,10 +278,11 @@ def _largest_within(
         gap = min(max(math.log(max(value, 1e-300) / limit), -2.0), 2.0)
         if seen and seen[-1][0] != point:
             rise = (gap - seen[-1][1]) / (point - seen[-1][0])
-            slope = min(max(rise, 0.2), 5.0)
+            slope = min(max(rise, _FLATTEST), _STEEPEST)
         seen.append((point, gap))
         # Aim a little beyond the root, so that the bracket closes from both sides.
-        point -= gap / slope + math.copysign(0.4 * tolerance, gap)
+        step = gap / slope + math.copysign(0.4 * tolerance, gap)
+        point -= min(max(step, -_LONGEST_STEP), _LONGEST_STEP)
         if not lower < point < upper:
             point = 0.5 * (lower + upper)
     return math.exp(lower)
