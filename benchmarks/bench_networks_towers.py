@@ -51,7 +51,7 @@ class Network(nn.Module):
         return self.head(torch.cat([read, features[:, :2]], dim=1))
 
 
-def _policy() -> Policy:
+def policy() -> Policy:
     text = (
         Feature(f"text{i}", "insensitive", NumberDomain(0, 1), leakage=0.05)
         for i in range(N_TEXT)
@@ -60,7 +60,7 @@ def _policy() -> Policy:
     return Policy((*own, *text))
 
 
-def _table(n_rows: int, seed: int) -> tuple[Tensor, Tensor]:
+def made_rows(n_rows: int, seed: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     features = torch.rand(n_rows, 2 + N_TEXT, generator=generator) - 0.5
     meaning = torch.randn(N_TEXT, 3, generator=torch.Generator().manual_seed(99))
@@ -81,9 +81,9 @@ def _error(name: str, epsilon: float, step_size: float, seed: int) -> float:
     module, optimizer, loader = make_private(
         network,
         torch.optim.SGD(network.parameters(), lr=step_size, momentum=0.9),
-        _table(N_ROWS, seed),
+        made_rows(N_ROWS, seed),
         loss=_loss,
-        policy=_policy(),
+        policy=policy(),
         epsilon=epsilon,
         delta=1e-6,
         epochs=N_STEPS,
@@ -95,7 +95,7 @@ def _error(name: str, epsilon: float, step_size: float, seed: int) -> float:
     for batch in loader:
         module.backward(*batch)
         optimizer.step()
-    features, labels = _table(8_000, 10_000 + seed)
+    features, labels = made_rows(8_000, 10_000 + seed)
     with torch.no_grad():
         return float(_loss(network(features), labels).mean())
 
