@@ -83,7 +83,6 @@ from corrdp.training import (
     whole_record_spending,
 )
 
-_NOISE_TO_SIGNAL_WARNED = 0.5
 _THEOREM_STEPS = 1000
 _SAVED = {
     "parameters": {"solver": (str, {})},
@@ -344,7 +343,7 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
             )
             return fit_by_theorem(rows, self.plan_)
         self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget, rows.leakage)
-        if plan.noise_to_signal > _NOISE_TO_SIGNAL_WARNED and self._public is None:
+        if plan.prediction.learns_little and self._public is None:
             constant = plan.noise == CONSTANT
             warnings.warn(
                 f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "

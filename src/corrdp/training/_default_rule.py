@@ -46,6 +46,9 @@ FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
 NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out
 FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
 FARTHEST = 3.0  # radii of numbers, where there is hardly any noise
+QUIET = 0.03  # of what there is to gain, ordinary noise on numbers: what groups bend
+LEAST_SAVED = 2 / 3  # decides unless groups save this part of it
+NUMBERS_NOT_LEARNED = (0.25, 0.35)  # by groups, with one norm: then a constant
 LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
@@ -242,15 +245,29 @@ def default_plan(
     training holds every class to its `BudgetSplit` (`docs/theory/default_rule.md`).
     """
     plan = _best_plan(facts, ordinary, INFLUENCE_CHOICES)
-    noise = plan.prediction.noise_to_signal
-    if plan.noise == "standard" or facts.bounds_residuals or noise >= NO_NOISE:
+    noise = plan.noise_to_signal
+    # With little noise, what bounds bend costs more than what they save. How much that
+    # is nobody knows before: predictions stay.
+    if facts.bounds_residuals:
+        return plan if ordinary is None else _or_ordinary(plan, facts, ordinary)
+    if plan.noise == "standard" or noise >= NO_NOISE:
         return plan
-    # With so little noise, what bounds bend costs more than what they save. How much
-    # that is nobody knows before: the prediction stays.
     farther = min(math.sqrt(NO_NOISE / max(noise, 1e-9)), FARTHEST)
-    choices = (math.inf,) if noise < FREE_INFLUENCE else INFLUENCE_CHOICES
+    bounds = [group.influence_bound for group in plan.layout.groups]
+    influence = min(bounds) / facts.nominal.residual
+    choices = (math.inf if noise < FREE_INFLUENCE else influence,)
     freer = _best_plan(replace(facts, farther=farther), None, choices)
     return replace(freer, prediction=plan.prediction)
+
+
+def _or_ordinary(
+    plan: TrainingPlan, facts: PlanInputs, ordinary: BudgetSplit
+) -> TrainingPlan:
+    """Return the plan, or plain noise where that is low and groups save too little."""
+    flat = _flat_candidate(replace(facts, spending=ordinary)).plan()
+    plain = flat.noise_to_signal
+    saves_little = plan.noise_to_signal > (1.0 - LEAST_SAVED) * plain
+    return flat if plain < QUIET and saves_little else plan
 
 
 def _best_plan(
@@ -467,7 +484,8 @@ class _Candidate:
             error *= CLIPPING_COST
         walking = facts.nominal.noise_cost * error
         if facts.bounds_residuals:
-            return Prediction(walking, facts.gain)
+            limit = NUMBERS_NOT_LEARNED[self.is_flat]
+            return Prediction(walking, facts.gain, nothing_beyond=limit)
         ridge = deviation / (AVERAGED_DISTANCE * facts.nominal.expected_distance)
         left = ridge / (ridge + facts.column_curvature)
         return Prediction(walking, facts.gain, facts.own_gain, left * facts.own_gain)

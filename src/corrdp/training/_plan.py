@@ -25,7 +25,7 @@ from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 NOTHING_LEARNED = 0.85  # of what a model can gain: beyond it a constant is returned
-WORTH_TRAINING = 0.5  # named in warnings as the least that is worth the budget
+WORTH_TRAINING = 0.6  # of that limit: beyond it `fit` warns
 BAND = 2.0  # about two in three measured cells lie within it (docs/defaults.md)
 
 CONSTANT = "constant"  # the plan that learns labels alone
@@ -47,6 +47,8 @@ class Prediction:
         Part of `gain` that coefficients explain on their own rows alone.
     left : float
         Part of `own_gain` that a walk which noise stops early leaves.
+    nothing_beyond : float
+        Part of `gain` beyond which a constant is expected to be as good.
 
     Notes
     -----
@@ -60,6 +62,7 @@ class Prediction:
     gain: float
     own_gain: float = 0.0
     left: float = 0.0
+    nothing_beyond: float = NOTHING_LEARNED
 
     @property
     def excess(self) -> float:
@@ -86,12 +89,21 @@ class Prediction:
     @property
     def learns_nothing(self) -> bool:
         """Whether a constant is expected to be as good."""
-        return self.noise_to_signal > NOTHING_LEARNED
+        return self.noise_to_signal > self.nothing_beyond
+
+    @property
+    def learns_little(self) -> bool:
+        """Whether so much is lost that somebody should know before the budget is spent."""
+        return self.noise_to_signal > self._worth_training
+
+    @property
+    def _worth_training(self) -> float:
+        return WORTH_TRAINING * self.nothing_beyond
 
     @property
     def missing_factor(self) -> float:
         """By how much rows times budget must grow until training is worth it."""
-        wanted = self._told * WORTH_TRAINING / (1.0 - WORTH_TRAINING)
+        wanted = self._told * self._worth_training / (1.0 - self._worth_training)
         return max(1.0, self.walking / wanted) if math.isfinite(wanted) else 1.0
 
 
