@@ -25,7 +25,7 @@ from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 NOTHING_LEARNED = 0.85  # of what a model can gain: beyond it a constant is returned
-WORTH_TRAINING = 0.6  # of that limit: beyond it `fit` warns
+WORTH_TRAINING = 10 / 17  # of that limit: beyond it `fit` warns, one half for labels
 BAND = 2.0  # about two in three measured cells lie within it (docs/defaults.md)
 
 CONSTANT = "constant"  # the plan that learns labels alone
@@ -93,7 +93,7 @@ class Prediction:
 
     @property
     def learns_little(self) -> bool:
-        """Whether so much is lost that somebody should know before the budget is spent."""
+        """Whether so much is lost that somebody should hear of it before paying."""
         return self.noise_to_signal > self._worth_training
 
     @property

@@ -215,4 +215,41 @@ def test_with_little_noise_numbers_are_cut_farther_out_and_influence_is_free():
     assert radius == pytest.approx(wanted)
     assert influence == math.inf
     # Noise of labels that are numbers is predicted less well: their radius stays.
-    assert plans(200_000, logistic=False)[1] == pytest.approx(1.0)
+    assert plans(2_000, logistic=False)[1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n_insensitive", [3, 40])
+def test_numbers_get_ordinary_noise_where_it_is_low_and_groups_save_little(
+    n_insensitive,
+):
+    kinds = set()
+    for n_rows in (1_000, 10_000, 100_000):
+        facts = facts_of(n_rows=n_rows, n_insensitive=n_insensitive, logistic=False)
+        ordinary = whole_record_spending(facts.spending)
+        groups = default_plan(facts)
+        plain = standard_plan(replace(facts, spending=ordinary)).noise_to_signal
+        little = groups.noise_to_signal > (1 - module.LEAST_SAVED) * plain
+        low = plain < module.QUIET
+        chosen = default_plan(facts, ordinary)
+        assert groups.noise == "corr"
+        assert chosen.noise == ("standard" if low and little else "corr")
+        assert chosen.spending is (ordinary if low and little else facts.spending)
+        kinds.add((low, chosen.noise))
+    assert (False, "corr") in kinds
+    assert ((True, "standard") in kinds) == (n_insensitive == 3)
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_numbers_are_left_to_a_constant_sooner_than_labels(flat):
+    def plan(n_rows, logistic):
+        facts = facts_of(n_rows=n_rows, n_insensitive=10, logistic=logistic)
+        return standard_plan(facts) if flat else default_plan(facts)
+
+    limit = module.NUMBERS_NOT_LEARNED[flat]
+    lost = {n: plan(n, False).prediction for n in (20, 60, 200, 600, 2_000)}
+    assert {p.learns_nothing for p in lost.values()} == {False, True}
+    for prediction in lost.values():
+        assert prediction.learns_nothing == (prediction.noise_to_signal > limit)
+        assert prediction.learns_little >= prediction.learns_nothing
+    n_rows = min(n for n, p in lost.items() if not p.learns_nothing)
+    assert plan(n_rows, True).prediction.nothing_beyond > limit
