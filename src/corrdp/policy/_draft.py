@@ -71,6 +71,9 @@ def draft_policy(table: Any, wishes: DraftWishes) -> tuple[str, Draft]:
     for name in table.column_names:
         if name == wishes.target or name in draft.left_out:
             continue
+        if not name:  # as many programs write the number of the row
+            draft.left_out["the column without a name"] = "a policy names its columns"
+            continue
         guess = guess_domain(
             name, table[name], as_category=name in wishes.category, is_label=False
         )

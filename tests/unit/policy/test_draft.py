@@ -59,6 +59,12 @@ def test_a_sensitive_column_with_decimal_commas_says_so():
     assert [feature.name for feature in policy.features] == ["age"]
 
 
+def test_a_column_without_a_name_is_left_out():
+    policy, draft = drafted({"": range(N_ROWS)})
+    assert [feature.name for feature in policy.features] == ["age"]
+    assert "the column without a name" in draft.left_out
+
+
 def test_bounds_are_rounded_outwards_and_marked():
     policy, draft = drafted()
     domain = policy.feature("age").domain
