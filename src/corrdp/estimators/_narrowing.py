@@ -33,6 +33,7 @@ from corrdp.policy import (
     NumberDomain,
     Policy,
     Replace,
+    Slot,
     neighbor_classes,
 )
 from corrdp.training import CONSTANT, plan_spending
@@ -153,9 +154,12 @@ def narrowed_policy(
         if feature.name not in counts:
             return feature
         scale = plan.noise_scale[feature.name]
-        first, last = interval(counts[feature.name], n_rows, scale)
         domain = feature.domain
         assert isinstance(domain, NumberDomain)  # only numbers are counted
+        held: float = n_rows
+        if isinstance(domain.missing, Slot):  # rows without a value are in no bin
+            held = min(held, float(counts[feature.name].sum()))
+        first, last = interval(counts[feature.name], held, scale)
         n_bins = plan.n_bins[feature.name]
         width = (domain.upper - domain.lower) / n_bins
         if (first, last) == (0, n_bins):
@@ -176,18 +180,19 @@ def _between(domain: NumberDomain, lower: float, upper: float) -> NumberDomain:
     return replace(domain, lower=lower, upper=upper, missing=missing)
 
 
-def interval(counts: FloatArray, n_rows: int, noise_scale: float) -> tuple[int, int]:
+def interval(counts: FloatArray, n_rows: float, noise_scale: float) -> tuple[int, int]:
     """Return the shortest run of bins that holds nearly all rows; all bins if none.
 
     Of each length the fullest run is looked at. The number of all rows is public, so
     that noise outside of a run does not matter, and a short run has little inside.
+    How many rows have a value, where some have none, is as noisy as all counts.
 
     Parameters
     ----------
     counts : array of float, shape (n_bins,)
         Noisy counts.
-    n_rows : int
-        Public number of rows.
+    n_rows : float
+        Rows that the bins should hold.
     noise_scale : float
         Deviation of the noise on every count.
 

@@ -353,3 +353,10 @@ def test_bins_that_floats_do_not_tell_apart_are_not_taken_for_bounds():
         policy, epsilon=3.0, delta=1e-6, random_state=0, bounds="released"
     ).fit(rows)
     assert bounds_of(model.policy_)["s"] == (far, far + 8)
+
+
+def test_a_number_that_many_rows_lack_is_narrowed_by_those_that_have_it():
+    model = fitted(epsilon=10.0)  # a tenth of the rows lacks t, the others have 3
+    lower, upper = bounds_of(model.policy_)["t"]
+    assert lower <= 3.0 <= upper
+    assert upper - lower <= 1000 / 32
