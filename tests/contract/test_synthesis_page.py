@@ -45,8 +45,8 @@ def test_declared_leakage_is_worth_as_much_as_the_page_says(name, epsilon, most)
     assert own.mean() <= most * rival.mean()
 
 
-def test_where_a_policy_is_worse_than_ordinary_noise_the_page_says_so():
-    """Beyond two standard errors: in one cell, by 3 %, against the other selection."""
+def test_a_policy_is_never_worse_than_ordinary_noise():
+    """Beyond two standard errors, against the better selection of ordinary noise."""
     runs = saved("synthesis")
     compared, worse = 0, []
     for problem, epsilon in itertools.product(PROBLEMS, EPSILONS):
@@ -59,10 +59,8 @@ def test_where_a_policy_is_worse_than_ordinary_noise_the_page_says_so():
             if own is None or rival is None:
                 continue
             compared += 1
-            excess = own.mean() - rival.mean()
             errors = 2 * np.hypot(scatter(own), scatter(rival))
-            if excess > errors:
+            if own.mean() - rival.mean() > errors:
                 worse.append((problem.name, epsilon, corr))
-                assert excess <= 0.05 * rival.mean()
-    assert compared >= 15
-    assert worse == [(CREDIT, 10.0, "corr")]
+    assert compared >= 50
+    assert worse == []

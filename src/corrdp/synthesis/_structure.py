@@ -26,6 +26,12 @@ SIGNAL_TO_NOISE = 0.5
 _DEVIATIONS = 2.0
 _SMALLEST_SIGNAL = 0.005  # of the rows
 _ROUNDS = 4
+# Of the rows: about what a full model leaves unexplained. Where noise is below it, cells
+# are short, so they are not given to pairs that other pairs have explained meanwhile:
+# few join between two fits. Each fit begins where the last one ended.
+_SMALL_NOISE = 0.04
+_SLOW_ROUNDS, _SLOW_PAIRS, _SLOW_STEPS = 12, 3, 50
+_STEPS = 100
 LEAST_SAMPLE = 50_000
 
 
@@ -84,11 +90,11 @@ def choose_pairs(
     """
     chosen: list[Region] = []
     noisy = {table.region: table for table in pairs}
-    most = max(len(shape.sizes) // 2, 6)
+    n_rounds, most, n_steps = _pace(shape, pairs)
     model, theta = fitted_model(shape, singles, {})
-    for turn in range(_ROUNDS):
+    for turn in range(n_rounds):
         # What joins first leaves room for the rest.
-        share = max(turn + 1, _ROUNDS // 2) / _ROUNDS
+        share = max(turn + 1, n_rounds // 2) / n_rounds
         scores = _unexplained(shape, model, noisy, chosen, generator)
         if not scores:
             break
@@ -103,10 +109,21 @@ def choose_pairs(
                 ):
                     chosen.append(region)
         # Where nothing fits yet, a later turn has more room.
-        if len(chosen) > len(before) and turn + 1 < _ROUNDS:
+        if len(chosen) > len(before) and turn + 1 < n_rounds:
             held = [*singles, *(noisy[region] for region in chosen)]
-            model, theta = fitted_model(shape, held, theta)
+            model, theta = fitted_model(shape, held, theta, n_steps)
     return tuple(chosen)
+
+
+def _pace(shape: TableShape, pairs: Sequence[NoisyTable]) -> tuple[int, int, int]:
+    """Return rounds, pairs that may join in one, and steps of a fit, by the noise."""
+    noise = [
+        expected_noise(table.noise_scale, table.counts.size, shape.n_rows)
+        for table in pairs
+    ]
+    if noise and np.mean(noise) <= _SMALL_NOISE:
+        return _SLOW_ROUNDS, _SLOW_PAIRS, _SLOW_STEPS
+    return _ROUNDS, max(len(shape.sizes) // 2, 6), _STEPS
 
 
 def _forest(shape: TableShape, ranked: Sequence[Region], share: float) -> list[Region]:
@@ -169,6 +186,7 @@ def fitted_model(
     shape: TableShape,
     tables: Sequence[NoisyTable],
     start: Mapping[Region, np.ndarray],
+    most_steps: int = _STEPS,
 ) -> tuple[Calibrated, dict[Region, np.ndarray]]:
     """Return an intermediate model that holds all tables, and its parameters."""
     regions = [*shape.required, *(table.region for table in tables)]
@@ -179,5 +197,5 @@ def fitted_model(
         sizes=shape.sizes,
         zeros=shape.zeros,
         start=start,
-        most_steps=100,
+        most_steps=most_steps,
     )
