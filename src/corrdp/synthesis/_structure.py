@@ -26,9 +26,9 @@ SIGNAL_TO_NOISE = 0.5
 _DEVIATIONS = 2.0
 _SMALLEST_SIGNAL = 0.005  # of the rows
 _ROUNDS = 4
-# Of the rows: about what a full model leaves unexplained. Where noise is below it, cells
-# are short, so they are not given to pairs that other pairs have explained meanwhile:
-# few join between two fits. Each fit begins where the last one ended.
+# Of the rows: about what a full model leaves unexplained. Where noise is below it,
+# cells are short, so they are not given to pairs that other pairs have explained
+# meanwhile: few join between two fits. Each fit begins where the last one ended.
 _SMALL_NOISE = 0.04
 _SLOW_ROUNDS, _SLOW_PAIRS, _SLOW_STEPS = 12, 3, 50
 _STEPS = 100
