@@ -21,7 +21,6 @@ NOT_COVERED_SHORT = (
     "the number of rows",
     "other releases outside a ledger",
 )
-WORTH = 0.5  # of what a model can gain; more lost than this is not worth a release
 ROWS_PER_COEFFICIENT = 5  # with fewer, fits are bad for want of rows, protected or not
 
 
@@ -118,7 +117,7 @@ def plan_verdict(
             f"It takes some {ROWS_PER_COEFFICIENT * n_coefficients:,} rows, or fewer "
             "columns and categories."
         )
-    if plan.noise_to_signal > WORTH:
+    if plan.prediction.learns_little:
         return (
             f"{plan.n_rows:,} rows are too few for epsilon {epsilon:g}: most of what a "
             f"model can gain would be lost. It takes about {plan.rows_needed():,} "
