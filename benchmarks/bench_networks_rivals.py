@@ -146,23 +146,44 @@ def ours(network: nn.Module, data: tuple[Tensor, Tensor]) -> float:
 
 def theirs(network: nn.Module, data: tuple[Tensor, Tensor]) -> float:
     """Train with Opacus, and return the median time of a step."""
-    module, optimizer, loader = PrivacyEngine().make_private(
+    optimizer = torch.optim.SGD(network.parameters(), lr=RATE)
+    return trained_by_opacus(
+        network,
+        optimizer,
+        DataLoader(TensorDataset(*data), batch_size=BATCH),
+        noise=NOISE,
+        clip_norm=CLIP_NORM,
+        n_steps=N_STEPS,
+    )
+
+
+def trained_by_opacus(
+    network: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data: DataLoader,
+    *,
+    noise: float,
+    clip_norm: float,
+    n_steps: int,
+) -> float:
+    """Take steps on Poisson samples, and return the median time of one."""
+    module, stepping, loader = PrivacyEngine().make_private(
         module=network,
-        optimizer=torch.optim.SGD(network.parameters(), lr=RATE),
-        data_loader=DataLoader(TensorDataset(*data), batch_size=BATCH),
-        noise_multiplier=NOISE,
-        max_grad_norm=CLIP_NORM,
+        optimizer=optimizer,
+        data_loader=data,
+        noise_multiplier=noise,
+        max_grad_norm=clip_norm,
         poisson_sampling=True,
     )
     times: list[float] = []
-    while len(times) < N_STEPS:
+    while len(times) < n_steps:
         start = time.perf_counter()
-        for batch in loader:
-            optimizer.zero_grad()
-            loss(module(batch[0]), batch[1]).mean().backward()
-            optimizer.step()
+        for features, labels in loader:
+            stepping.zero_grad()
+            loss(module(features), labels).mean().backward()
+            stepping.step()
             times.append(time.perf_counter() - start)
-            if len(times) == N_STEPS:
+            if len(times) == n_steps:
                 break
             start = time.perf_counter()
     return float(np.median(times))

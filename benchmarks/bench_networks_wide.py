@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from bench_networks_rivals import loss, trained_by_opacus
 from bench_networks_towers import N_TEXT, made_rows, policy
-from opacus import PrivacyEngine
 from saved_tables import markdown_table, read_figures, save_figures, save_table
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -39,10 +39,6 @@ METHODS = ("Opacus", "standard", "corr")
 def network(seed: int) -> nn.Sequential:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(N_TEXT + 2, 24), nn.Tanh(), nn.Linear(24, 2))
-
-
-def loss(outputs: Tensor, labels: Tensor) -> Tensor:
-    return nn.functional.cross_entropy(outputs, labels, reduction="none")
 
 
 def trained(
@@ -105,26 +101,14 @@ def _theirs(
     noise = sampled_noise_multiplier(
         epsilon=epsilon, delta=DELTA, rate=BATCH / N_ROWS, n_steps=N_STEPS, grid=1e-3
     )
-    private, stepping, loader = PrivacyEngine().make_private(
-        module=module,
-        optimizer=optimizer,
-        data_loader=DataLoader(TensorDataset(*data), batch_size=BATCH),
-        noise_multiplier=noise,
-        max_grad_norm=clip_norm,
-        poisson_sampling=True,
+    return trained_by_opacus(
+        module,
+        optimizer,
+        DataLoader(TensorDataset(*data), batch_size=BATCH),
+        noise=noise,
+        clip_norm=clip_norm,
+        n_steps=N_STEPS,
     )
-    times: list[float] = []
-    while len(times) < N_STEPS:
-        start = time.perf_counter()
-        for features, labels in loader:
-            stepping.zero_grad()
-            loss(private(features), labels).mean().backward()
-            stepping.step()
-            times.append(time.perf_counter() - start)
-            if len(times) == N_STEPS:
-                break
-            start = time.perf_counter()
-    return float(np.median(times))
 
 
 def measure() -> None:

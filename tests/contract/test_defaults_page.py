@@ -75,3 +75,21 @@ def test_the_tables_of_packages_are_those_of_the_saved_run():
             now = run["cells"][cell]
             if cell.startswith("standard") and not all(v == constant for v in now):
                 assert now == pytest.approx(values, rel=1e-3), name
+
+
+def test_regressions_that_are_a_constant_now_were_worse_than_one():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_package_tables.py"))
+    saved = tools["read_figures"](tools["NAME"])
+    before = tools["read_figures"](f"{tools['NAME']}_before")
+    given_up = [
+        (name, cell)
+        for name, run in saved.items()
+        if run["kind"] == "linear"
+        for cell, values in run["cells"].items()
+        if cell in before[name]["cells"]
+        and all(v == pytest.approx(run["constant"], rel=1e-3) for v in values)
+    ]
+    assert given_up
+    for name, cell in given_up:
+        former = before[name]["cells"][cell]
+        assert sum(former) / len(former) > before[name]["constant"], (name, cell)

@@ -46,9 +46,10 @@ FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
 NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out
 FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
 FARTHEST = 3.0  # radii of numbers, where there is hardly any noise
-QUIET = 0.03  # of what there is to gain, ordinary noise on numbers: what groups bend
-LEAST_SAVED = 2 / 3  # decides unless groups save this part of it
-NUMBERS_NOT_LEARNED = (0.25, 0.35)  # by groups, with one norm: then a constant
+QUIET = 0.03  # of what there is to gain: ordinary noise on numbers may be taken
+LEAST_SAVED = 2 / 3  # of ordinary noise that low: groups that save less are left
+NUMBERS_NOT_LEARNED = 0.25  # of what there is to gain: beyond it a constant,
+NUMBERS_NOT_LEARNED_FLAT = 0.35  # and with one norm for the whole gradient
 LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
@@ -264,7 +265,7 @@ def _or_ordinary(
     plan: TrainingPlan, facts: PlanInputs, ordinary: BudgetSplit
 ) -> TrainingPlan:
     """Return the plan, or plain noise where that is low and groups save too little."""
-    flat = _flat_candidate(replace(facts, spending=ordinary)).plan()
+    flat = standard_plan(replace(facts, spending=ordinary))
     plain = flat.noise_to_signal
     saves_little = plan.noise_to_signal > (1.0 - LEAST_SAVED) * plain
     return flat if plain < QUIET and saves_little else plan
@@ -484,7 +485,7 @@ class _Candidate:
             error *= CLIPPING_COST
         walking = facts.nominal.noise_cost * error
         if facts.bounds_residuals:
-            limit = NUMBERS_NOT_LEARNED[self.is_flat]
+            limit = NUMBERS_NOT_LEARNED_FLAT if self.is_flat else NUMBERS_NOT_LEARNED
             return Prediction(walking, facts.gain, nothing_beyond=limit)
         ridge = deviation / (AVERAGED_DISTANCE * facts.nominal.expected_distance)
         left = ridge / (ridge + facts.column_curvature)
