@@ -167,12 +167,7 @@ def describe(
     stand_in = getattr(fitted, "linear_", None)
     ordinary, linear = None, stand_in or fitted
     if plan is not None:
-        ordinary = type(linear)(
-            fitted.policy_,
-            epsilon=fitted.epsilon,
-            delta=fitted.delta,
-            method="standard",
-        ).plan(n_rows)
+        ordinary = linear.ordinary_plan(fitted.policy_, n_rows)
     return summarize(
         fitted.policy_,
         fitted.certificate_,

@@ -97,8 +97,9 @@ def training_plan(
 
     kind = estimator_class(Model(model.value), policy)
     options: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
-    planned = kind(policy, leakage=leakage, **options).plan(n_rows)
-    ordinary = kind(policy, method="standard", **options).plan(n_rows)
+    estimator = kind(policy, leakage=leakage, **options)
+    planned = estimator.plan(n_rows)
+    ordinary = estimator.ordinary_plan(policy, n_rows)
     certificate = certify(
         policy,
         [

@@ -16,6 +16,7 @@ from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._public_rows import PublicRows
 from corrdp.estimators._shape import Shape, shape_of
 from corrdp.exceptions import CorrDPError
+from corrdp.leakage import LeakageInput
 from corrdp.ledger import Ledger
 from corrdp.policy import (
     BlockKind,
@@ -77,26 +78,31 @@ class AdditiveModel(PrivateLinearModel):
 
     _streams = False  # the number of knots is that of the rows
 
-    def _coded(self, policy: Policy, declared: Policy, n_rows: int) -> Policy:
+    def _coded(
+        self, policy: Policy, n_rows: int, leakage: LeakageInput | None, method: Method
+    ) -> Policy:
         """Return the policy with as many knots as noise leaves legible, or none."""
         straight = without_knots(policy)
         if self.n_knots is not None:
             count = _checked_knots(self.n_knots)
             return _curved(policy, count, self._public) if count else straight
-        if not self._method().is_private:
+        if leakage is None:  # nothing is protected
             return _curved(policy, _PLAIN_KNOTS)
-        leakage = self._leakage(policy, declared)
+        tried = None
         for count in KNOT_CHOICES:
             curved = _curved(policy, count, self._public)
+            if curved == tried:
+                break  # every number declares its knots
             facts = self._plan_inputs(curved, n_rows, self._budget(), leakage)
-            if curves_pay(self._planned(facts)):
+            if curves_pay(self._planned(facts, method)):
                 return curved
+            tried = curved
         return straight
 
-    def _planned(self, facts: PlanInputs) -> TrainingPlan:
+    def _planned(self, facts: PlanInputs, method: Method) -> TrainingPlan:
         if not any(block.kind is BlockKind.HATS for block in facts.blocks):
-            return super()._planned(facts)  # straight lines: the linear model
-        if self._method() is Method.STANDARD:
+            return super()._planned(facts, method)  # straight lines: the linear model
+        if method is Method.STANDARD:
             return additive_plan(facts)
         return additive_plan(facts, whole_record_spending(facts.spending))
 

@@ -153,24 +153,56 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
         A function of the policy, the budget and the public number of rows
         (`docs/theory/default_rule.md`).
         """
-        policy = self.coded_policy(n_rows)
-        assert isinstance(self.policy, Policy)  # checked on the way
-        declared = policy_read(self.policy, self._leakage_given())
-        leakage = self._leakage(policy, declared)
+        policy, leakage = self._known(n_rows)
+        if leakage is None:
+            raise CorrDPError(
+                f"method={self.method!r} protects nothing, so no noise can be planned. "
+                "Choose method='corr', or fit without a plan."
+            )
         if self._narrows():
             leakage = self._after_counts(policy, leakage, n_rows)
         return self._plan(policy, n_rows, self._budget(), leakage)
 
+    def ordinary_plan(self, policy: Policy, n_rows: int) -> TrainingPlan:
+        """Return the plan of the same model and budget under ordinary privacy.
+
+        Parameters
+        ----------
+        policy : Policy
+            By which rows are read; its roles do not matter.
+        n_rows : int
+            Public number of rows.
+
+        Guarantee
+        ---------
+        As `plan`; a change of any set of columns is as well hidden as one of sensitive
+        columns (`docs/theory/default_rule.md`).
+        """
+        method, budget = Method.STANDARD, self._budget()
+        kept = protected_policy(policy, method)
+        leakage = resolve_leakage(
+            kept, None, declared=kept, calibration=Calibration.CERTIFIED
+        )
+        coded = self._coded(kept, n_rows, leakage, method)
+        return self._planned(self._plan_inputs(coded, n_rows, budget, leakage), method)
+
     def coded_policy(self, n_rows: int) -> Policy:
         """Return the policy that a fit on `n_rows` rows keeps and codes rows by."""
+        return self._known(n_rows)[0]
+
+    def _known(self, n_rows: int) -> tuple[Policy, LeakageInput | None]:
+        """Return the policy that codes rows, and the leakage, before a row is read."""
         if not isinstance(self.policy, Policy):
             raise PolicyError(
                 f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
                 "the table."
             )
+        method = self._method()
         declared = policy_read(self.policy, self._leakage_given())
-        kept = self._shared(protected_policy(declared, self._method()))
-        return self._coded(kept, declared, check_count("n_rows", n_rows))
+        kept = self._shared(protected_policy(declared, method))
+        leakage = self._leakage(kept, declared) if method.is_private else None
+        count = check_count("n_rows", n_rows)
+        return self._coded(kept, count, leakage, method), leakage
 
     def theorem_plan(self, n_rows: int) -> TheoremPlan:
         """Return the plan under ``theorem`` for `n_rows` rows, reading no data.
@@ -198,12 +230,17 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
         """Return rows and labels as encoded by the policy; nothing is protected."""
         policy, X, y = self._declared(X, y)
-        encoder = PolicyEncoder(self._coded(policy, policy, len(y))).fit(X)
+        method = self._method()
+        leakage = self._leakage(policy, policy) if method.is_private else None
+        coded = self._coded(policy, len(y), leakage, method)
+        encoder = PolicyEncoder(coded).fit(X)
         return encoder.transform(X), self._encode_label(encoder, y)
 
-    def _coded(self, policy: Policy, declared: Policy, n_rows: int) -> Policy:
+    def _coded(
+        self, policy: Policy, n_rows: int, leakage: LeakageInput | None, method: Method
+    ) -> Policy:
         """Return the policy by which rows are coded: numbers are straight lines."""
-        del declared, n_rows  # additive models need them
+        del n_rows, leakage, method  # additive models need them
         return without_knots(policy)
 
     def _fit_with(
@@ -264,8 +301,9 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
         )
         elsewhere = is_elsewhere(X)
         n_rows = 0 if elsewhere else len(y)  # which additive models ask for
-        policy = self._coded(self._shared(policy), declared, n_rows)
-        leakage = self._leakage(policy, declared) if budget is not None else None
+        policy = self._shared(policy)
+        leakage = self._leakage(policy, declared) if private else None
+        policy = self._coded(policy, n_rows, leakage, method)
         if leakage is not None and self._narrows():
             policy, leakage, pay = self._narrowed(X, n_rows, policy, leakage, pay)
         self.policy_ = policy
@@ -395,7 +433,8 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
     ) -> TrainingPlan:
         budget.warn_if_large_delta(n_rows)
         facts = self._plan_inputs(policy, n_rows, budget, leakage)
-        plan = or_constant(self._planned(facts)).with_solver(self._solver())
+        plan = self._planned(facts, self._method())
+        plan = or_constant(plan).with_solver(self._solver())
         return plan.with_steps(self.n_steps)
 
     def _plan_inputs(
@@ -419,9 +458,9 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
             leakage=self._known_leakage(),
         )
 
-    def _planned(self, facts: PlanInputs) -> TrainingPlan:
+    def _planned(self, facts: PlanInputs, method: Method) -> TrainingPlan:
         """Return the plan of the rule for what is known."""
-        if self._method() is Method.STANDARD:
+        if method is Method.STANDARD:
             return standard_plan(facts)
         return default_plan(facts, whole_record_spending(facts.spending))
 

@@ -70,8 +70,8 @@ def planned(
         policy = leakage.policy_for(policy)  # as training reads it
     kind = ESTIMATORS[model]
     options: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
-    plan = kind(policy, leakage=leakage, **options).plan(n_rows)
-    ordinary = kind(policy, method="standard", **options).plan(n_rows)
+    estimator = kind(policy, leakage=leakage, **options)
+    plan, ordinary = estimator.plan(n_rows), estimator.ordinary_plan(policy, n_rows)
     paid = () if leakage is None else leakage.components
     certificate = certify(
         policy,

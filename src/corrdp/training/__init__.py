@@ -7,12 +7,7 @@ from corrdp.training._budget_split import (
     spent_square,
     whole_record_spending,
 )
-from corrdp.training._default_rule import (
-    PlanInputs,
-    default_plan,
-    or_constant,
-    standard_plan,
-)
+from corrdp.training._default_rule import default_plan, or_constant, standard_plan
 from corrdp.training._gradient_descent import (
     Descent,
     TrainedModel,
@@ -32,6 +27,7 @@ from corrdp.training._layout import (
 )
 from corrdp.training._means import means_noise
 from corrdp.training._plan import CONSTANT, TrainingPlan
+from corrdp.training._plan_inputs import PlanInputs
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._public_model import PublicModel, minimize_risk
 from corrdp.training._records import record_gradients

@@ -9,17 +9,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training._budget_split import BudgetSplit
-from corrdp.training._default_rule import NUMBER_RADIUS, PlanInputs
-from corrdp.training._layout import (
-    GradientLayout,
-    central_reference,
-    standardizing_scale,
-)
+from corrdp.training._layout import GradientLayout
 from corrdp.training._plan import Prediction, TrainingPlan
+from corrdp.training._plan_inputs import NUMBER_RADIUS, PlanInputs, noise_terms
 from corrdp.training._step_sizes import ColumnSteps
 from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)
 LEGIBLE = 0.05  # noise at a knot, in units of the distance over the root of knots
@@ -100,7 +98,6 @@ def _n_shared(facts: PlanInputs, layout: GradientLayout) -> int:
 
 
 def _planned(facts: PlanInputs) -> TrainingPlan:
-    scale = standardizing_scale(facts.blocks)
     numbers = {
         block.part
         for block in facts.blocks
@@ -112,10 +109,18 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
         joint_public=False,
         # Noise is in proportion to the radius, and curves see the whole range.
         feature_radii=dict.fromkeys(numbers, NUMBER_RADIUS * _NUMBER_DEVIATION),
-        column_scale=scale,
-        column_offset=central_reference(facts.blocks) * scale,
+        column_scale=facts.column_scale,
+        column_offset=facts.column_offset,
     )
-    plan = TrainingPlan(
+    sensitivity = GradientSensitivity(facts.loss, layout, facts.spending.classes)
+    scale = allocate_noise(
+        sensitivity.bounds(facts.nominal_coef),
+        **noise_terms(sensitivity, facts.spending.gradient_mu),
+    ).noise_scale
+    noise = scale[layout.column_groups] / facts.n_rows
+    deviation = math.sqrt(facts.loss.n_free_outputs * float(noise @ noise))
+    walking = facts.nominal.noise_cost * facts.nominal.expected_distance * deviation / 2
+    return TrainingPlan(
         noise="corr",
         layout=layout,
         loss=facts.loss,
@@ -125,18 +130,11 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
         momentum=MOMENTUM,
         expected_distance=facts.nominal.expected_distance,
         smoothness=facts.smoothness,
-        noise_deviation=0.0,
-        prediction=Prediction(0.0, facts.gain),
+        column_noise=noise,
+        noise_deviation=deviation,
+        prediction=Prediction(walking, facts.gain),
         column_steps=ColumnSteps(
             distance=facts.nominal.expected_distance
             / math.sqrt(_n_shared(facts, layout))
         ),
-    )
-    noise = plan.column_noise
-    deviation = math.sqrt(facts.loss.n_free_outputs * float(noise @ noise))
-    walking = facts.nominal.noise_cost * facts.nominal.expected_distance * deviation / 2
-    return replace(
-        plan,
-        noise_deviation=deviation,
-        prediction=Prediction(walking, facts.gain),
     )

@@ -7,41 +7,28 @@ model behind them, in `docs/theory/default_rule.md`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-from scipy.special import ndtr
-
 from corrdp._typing import FloatArray
-from corrdp.accounting import WHOLE_RECORD, allocate_noise, least_variance
-from corrdp.policy import Block, BlockKind, ColumnRole
+from corrdp.accounting import allocate_noise, least_variance
+from corrdp.policy import ColumnRole
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._layout import (
     INTERCEPT,
     GradientLayout,
-    central_reference,
-    standardizing_scale,
 )
 from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
-from corrdp.training._typical_sizes import (
-    LABEL_RANGE,
-    TypicalSizes,
-    nominal_coef,
-    typical_sizes,
-)
+from corrdp.training._plan_inputs import FEATURE_RADIUS, PlanInputs, noise_terms
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 MOMENTUM = 0.9
-FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
-NUMBER_RADIUS = 0.9  # in units of a number's nominal deviation
 CLIPPED_DISTANCE = 0.6  # where one norm clips the whole gradient
 CLIPPING_COST = 1.5  # of clipping the whole gradient, relative to noise alone
 AVERAGED_PART = 0.75  # of the iterates: noise of what is found early averages out
 AVERAGED_DISTANCE = 1.25  # for an average, which lags behind the last iterate
-RESIDUAL_BOUND = 0.36  # in units of the label's range, times the factor of norms
 FREE_GROWTH = 8.0  # of a residual bound where a norm bounds gradients as well
 NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out
 FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
@@ -56,174 +43,6 @@ INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 STEPS = (200, 1000)
 FEW_GROUPS = 8  # whose noise is allocated in no time
 BOUND_ROUNDING = 1e-9  # far above the rounding of a lower bound on the noise
-_CLIP_RANGE = (0.5, 2.0)
-_NUMBER_VARIANCE = 1.0 / 3.0
-_ONE_HOT_VARIANCE = 2.0 / 3.0
-
-
-@dataclass(frozen=True, eq=False)
-class PlanInputs:
-    """What the rule may know.
-
-    Parameters
-    ----------
-    blocks : tuple of Block
-        Blocks of the encoder.
-    spending : BudgetSplit
-        Neighbor classes and their budgets.
-    n_rows : int
-        Public number of rows.
-    loss : Loss
-        The loss, with the residual bound that training begins with; numbers are
-        labels in [-1/2, 1/2].
-    leakage : mapping of str to float
-        What is known of features that no class names, as under ``semi``; 1 otherwise.
-    farther : float
-        Factor on the radius on which numbers are projected.
-    """
-
-    blocks: tuple[Block, ...]
-    spending: BudgetSplit
-    n_rows: int
-    loss: Loss
-    leakage: Mapping[str, float] = field(default_factory=dict)
-    farther: float = 1.0
-
-    @cached_property
-    def nominal(self) -> TypicalSizes:
-        """Typical sizes of the loss."""
-        return typical_sizes(self.loss)
-
-    @cached_property
-    def nominal_coef(self) -> FloatArray:
-        """Parameters of typical size."""
-        return nominal_coef(self.blocks, self.loss)
-
-    @cached_property
-    def variance(self) -> dict[str, float]:
-        """Nominal variance of every raw feature, after scaling."""
-        total: dict[str, float] = {}
-        for block in self.blocks:
-            number = block.kind is BlockKind.NUMBER and not block.boolean
-            own = _NUMBER_VARIANCE if number else _ONE_HOT_VARIANCE
-            total[block.feature] = total.get(block.feature, 0.0) + own
-        return total
-
-    @property
-    def smoothness(self) -> float:
-        """Nominal bound on the curvature."""
-        return self.nominal.curvature * (1.0 + sum(self.variance.values()))
-
-    @property
-    def n_coefficients(self) -> int:
-        """Number of coefficients, intercepts among them."""
-        return (self.blocks[-1].stop + 1) * self.loss.n_free_outputs
-
-    def clip_norm(self, norm: float) -> float:
-        """Return the clipping norm of a gradient with features of nominal `norm`."""
-        return self._tightness / 0.35 * self.nominal.residual * norm
-
-    @cached_property
-    def _tightness(self) -> float:
-        least = self.spending.smallest_mu
-        noise = 2 * math.sqrt(self.n_coefficients) / (self.n_rows * least)
-        return float(np.clip(0.2 * noise**-0.25, *_CLIP_RANGE))
-
-    @cached_property
-    def bounded_loss(self) -> Loss:
-        """The loss with residuals bounded as noise asks for, alike in all groups.
-
-        One bound weighs a record alike everywhere: steps minimize a Huber loss.
-        """
-        return self.loss.bounded_by(self.largest_residual)
-
-    @property
-    def largest_residual(self) -> float:
-        """Where residuals of numbers are cut at the latest: the more noise, the lower.
-
-        A gradient of nominal features is as long then as a clipping norm would allow.
-        """
-        return RESIDUAL_BOUND * LABEL_RANGE * self._tightness
-
-    @property
-    def gain(self) -> float:
-        """Excess risk of the best constant on these rows, nominally."""
-        return self.nominal.gain + self.own_gain
-
-    @property
-    def own_gain(self) -> float:
-        """What coefficients explain on their own rows, whatever features mean."""
-        return self.n_coefficients * self.nominal.coefficient_risk / self.n_rows
-
-    @property
-    def column_curvature(self) -> float:
-        """Nominal curvature of the loss along one column."""
-        variance = sum(self.variance.values()) / self.blocks[-1].stop
-        return self.nominal.curvature * variance
-
-    def radius(self, features: Sequence[str]) -> float:
-        """Return the radius on which the features of a group are projected.
-
-        Noise is in proportion to it. A number that is cut at 0.9 deviations keeps
-        its sign and most of its covariance; the codes of a category lie on a sphere.
-        """
-        if self.bounds_residuals:
-            return FEATURE_RADIUS * self.norm(features)
-        squares = [
-            self.variance[f]
-            * (self._number_radius if f in self._numbers else FEATURE_RADIUS) ** 2
-            for f in features
-        ]
-        return math.sqrt(sum(squares))
-
-    @property
-    def _number_radius(self) -> float:
-        return self.farther * NUMBER_RADIUS
-
-    def group_radii(self, *, joint: bool) -> Mapping[str, float]:
-        """Return the radius of every group of features, by role, by name."""
-        return self._group_radii[joint]
-
-    @cached_property
-    def _group_radii(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
-        layouts = (
-            GradientLayout.by_role(
-                self.blocks, joint_insensitive=joint, joint_public=joint
-            )
-            for joint in (False, True)
-        )
-        apart, together = (
-            {
-                group.name: self.radius(group.features)
-                for group in layout.groups
-                if group.name != INTERCEPT
-            }
-            for layout in layouts
-        )
-        return apart, together
-
-    @property
-    def bounds_residuals(self) -> bool:
-        """Whether residuals need a bound: those of probabilities have one."""
-        return self.loss.clips_residuals_at is not None
-
-    @cached_property
-    def _numbers(self) -> frozenset[str]:
-        return frozenset(
-            block.feature
-            for block in self.blocks
-            if block.kind is BlockKind.NUMBER and not block.boolean
-        )
-
-    def norm(self, features: Sequence[str]) -> float:
-        """Return the nominal norm of the features of a group; 1 for an intercept."""
-        return math.sqrt(
-            sum(1.0 if f == INTERCEPT else self.variance[f] for f in features)
-        )
-
-    def features(self, role: ColumnRole) -> tuple[str, ...]:
-        """Return the features of a role."""
-        return tuple(dict.fromkeys(b.feature for b in self.blocks if b.role is role))
 
 
 def default_plan(
@@ -245,36 +64,34 @@ def default_plan(
     A function of public numbers: choosing costs no privacy. Whatever is chosen,
     training holds every class to its `BudgetSplit` (`docs/theory/default_rule.md`).
     """
-    plan = _best_plan(facts, ordinary, INFLUENCE_CHOICES)
+    candidates = _candidates(facts, ordinary, INFLUENCE_CHOICES)
+    plan = _least_error(candidates)
     noise = plan.noise_to_signal
     # With little noise, what bounds bend costs more than what they save. How much that
     # is nobody knows before: predictions stay.
     if facts.bounds_residuals:
-        return plan if ordinary is None else _or_ordinary(plan, facts, ordinary)
+        return plan if ordinary is None else _or_ordinary(plan, candidates[-1])
     if plan.noise == "standard" or noise >= NO_NOISE:
         return plan
     farther = min(math.sqrt(NO_NOISE / max(noise, 1e-9)), FARTHEST)
     bounds = [group.influence_bound for group in plan.layout.groups]
     influence = min(bounds) / facts.nominal.residual
     choices = (math.inf if noise < FREE_INFLUENCE else influence,)
-    freer = _best_plan(replace(facts, farther=farther), None, choices)
+    freer = _least_error(_candidates(replace(facts, farther=farther), None, choices))
     return replace(freer, prediction=plan.prediction)
 
 
-def _or_ordinary(
-    plan: TrainingPlan, facts: PlanInputs, ordinary: BudgetSplit
-) -> TrainingPlan:
+def _or_ordinary(plan: TrainingPlan, flat: "_Candidate") -> TrainingPlan:
     """Return the plan, or plain noise where that is low and groups save too little."""
-    flat = standard_plan(replace(facts, spending=ordinary))
-    plain = flat.noise_to_signal
+    plain = flat.plan.noise_to_signal
     saves_little = plan.noise_to_signal > (1.0 - LEAST_SAVED) * plain
-    return flat if plain < QUIET and saves_little else plan
+    return flat.plan if plain < QUIET and saves_little else plan
 
 
-def _best_plan(
+def _candidates(
     facts: PlanInputs, ordinary: BudgetSplit | None, influences: Sequence[float]
-) -> TrainingPlan:
-    """Return the plan of least predicted error among some bounds on influence."""
+) -> list["_Candidate"]:
+    """Return groups with some bounds on influence; plain noise last, if it is one."""
     candidates = [
         _Candidate(facts, _group_layout(facts, influence, joint=joint), influence)
         for joint in (False, True)
@@ -282,7 +99,7 @@ def _best_plan(
     ]
     if ordinary is not None:
         candidates.append(_flat_candidate(replace(facts, spending=ordinary)))
-    return _least_error(_sharing(candidates, len(influences)))
+    return _sharing(candidates, len(influences))
 
 
 def _sharing(candidates: Sequence["_Candidate"], n_choices: int) -> list["_Candidate"]:
@@ -343,7 +160,7 @@ class _Search:
         """Evaluate candidates, named by their places, the most promising first."""
         for place, candidate in sorted(candidates, key=lambda c: c[1].least_error):
             if not self.leaves_out(candidate.least_error):
-                plan = candidate.plan()
+                plan = candidate.plan
                 rank = (plan.predicted_error, place)
                 if self.plan is None or rank < self._rank:
                     self._rank, self.plan = rank, plan
@@ -357,7 +174,7 @@ def standard_plan(facts: PlanInputs) -> TrainingPlan:
     As `default_plan`; every class is held to its `BudgetSplit`
     (`docs/theory/default_rule.md`).
     """
-    return _flat_candidate(facts).plan()
+    return _flat_candidate(facts).plan
 
 
 def _flat_candidate(facts: PlanInputs) -> "_Candidate":
@@ -366,8 +183,8 @@ def _flat_candidate(facts: PlanInputs) -> "_Candidate":
         facts.blocks,
         clip_norm=facts.clip_norm(facts.norm(features)),
         feature_radius=math.hypot(facts.radius(tuple(facts.variance)), FEATURE_RADIUS),
-        column_scale=standardizing_scale(facts.blocks),
-        column_offset=_central_offset(facts.blocks),
+        column_scale=facts.column_scale,
+        column_offset=facts.column_offset,
     )
     return _Candidate(facts, layout, math.inf, noise="standard")
 
@@ -402,8 +219,8 @@ def _group_layout(
             name: bound for name in radii if name != ColumnRole.SENSITIVE.value
         },
         feature_radii=radii,
-        column_scale=standardizing_scale(facts.blocks),
-        column_offset=_central_offset(facts.blocks),
+        column_scale=facts.column_scale,
+        column_offset=facts.column_offset,
     )
 
 
@@ -440,13 +257,17 @@ class _Candidate:
         """
         spending = self.facts.spending
         allowed = spending.total_mu if self.is_flat else spending.gradient_mu
-        variance = least_variance(self._bounds, **self._terms(allowed))
+        terms = noise_terms(self.sensitivity, allowed)
+        variance = least_variance(self._bounds, **terms)
         return self._predicted(self._deviation(variance)).excess
 
+    @cached_property
     def plan(self) -> TrainingPlan:
+        """The plan with this layout."""
         facts, flat = self.facts, self.is_flat
-        terms = self._terms(facts.spending.gradient_mu)
-        deviation = self._deviation(allocate_noise(self._bounds, **terms).objective)
+        terms = noise_terms(self.sensitivity, facts.spending.gradient_mu)
+        noise = allocate_noise(self._bounds, **terms)
+        deviation = self._deviation(noise.objective)
         prediction = self._predicted(deviation)
         distance, damping = facts.nominal.expected_distance, DAMPING
         if flat or not facts.bounds_residuals:
@@ -468,6 +289,7 @@ class _Candidate:
             momentum=MOMENTUM,
             expected_distance=distance,
             smoothness=facts.smoothness,
+            column_noise=noise.noise_scale[self.layout.column_groups] / facts.n_rows,
             noise_deviation=deviation,
             prediction=prediction,
             averaged_part=AVERAGED_PART,
@@ -480,7 +302,7 @@ class _Candidate:
         """Return what a deviation of the noise costs: the more noise, the more."""
         facts = self.facts
         error = facts.nominal.expected_distance * deviation / 2
-        error += _influence_bias(facts, self.influence)
+        error += facts.influence_bias(self.influence)
         if self.is_flat and not facts.bounds_residuals:
             error *= CLIPPING_COST
         walking = facts.nominal.noise_cost * error
@@ -524,16 +346,7 @@ class _Candidate:
 
     @cached_property
     def _bounds(self) -> FloatArray:
-        facts = self.facts
-        return self.sensitivity.bounds(facts.nominal_coef)
-
-    def _terms(self, allowed: Mapping[str, float]) -> dict[str, FloatArray]:
-        """Return what noise is allocated by, besides the bounds."""
-        rows, groups = self.sensitivity.row_classes, self.sensitivity.groups
-        return {
-            "budget_mu": np.array([allowed[name] for name in rows]),
-            "sizes": np.array([group.size for group in groups], dtype=float),
-        }
+        return self.sensitivity.bounds(self.facts.nominal_coef)
 
 
 def _growth(facts: PlanInputs, loss: Loss, *, flat: bool) -> float:
@@ -541,42 +354,3 @@ def _growth(facts: PlanInputs, loss: Loss, *, flat: bool) -> float:
     if flat or not loss.adapts_residual_bound:
         return FREE_GROWTH
     return max(1.0, facts.largest_residual / loss.residual_limit)
-
-
-def _influence_bias(facts: PlanInputs, influence: float) -> float:
-    """Return what bounding the influence of sensitive features costs, nominally.
-
-    The residual that the bound sees is normal with the sensitive features' share of
-    the variance; what the bound cuts off is correlated with the other features as
-    far as their leakage says. Of other features nothing is known, so theirs is 1.
-    """
-    hidden = (
-        *facts.features(ColumnRole.INSENSITIVE),
-        *facts.features(ColumnRole.PUBLIC),
-    )
-    total = sum(facts.variance.values())
-    share = facts.norm(facts.features(ColumnRole.SENSITIVE)) ** 2 / total
-    if math.isinf(influence) or not hidden or share == 0:
-        return 0.0
-    distance = _distances(facts)
-    weight = sum(facts.variance[u] * distance.get(u, 1.0) ** 2 for u in hidden) / sum(
-        facts.variance[u] for u in hidden
-    )
-    x = influence / math.sqrt(share)
-    density = math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    cut = density - x * float(ndtr(-x))
-    return facts.nominal.influence_bias * share * weight * 2 * math.pi * cut**2
-
-
-def _distances(facts: PlanInputs) -> dict[str, float]:
-    own = {
-        feature: neighbor.distance
-        for neighbor in facts.spending.classes
-        if neighbor.name.startswith("insensitive") and neighbor.name != WHOLE_RECORD
-        for feature in neighbor.features
-    }
-    return {**facts.leakage, **own}
-
-
-def _central_offset(blocks: Sequence[Block]) -> FloatArray:
-    return central_reference(blocks) * standardizing_scale(blocks)

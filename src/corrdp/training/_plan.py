@@ -6,23 +6,18 @@ With it, what the plan is expected to cost in risk.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-
-import numpy as np
 
 from corrdp._display import html_card
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
-from corrdp.accounting import GaussianEvent, allocate_noise, gaussian_epsilon
+from corrdp.accounting import GaussianEvent, gaussian_epsilon
 from corrdp.certificate import Component
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._constant import constant_noise
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import Schedule, Solver
 from corrdp.training._step_sizes import ColumnSteps
-from corrdp.training._typical_sizes import nominal_coef
 from corrdp.training.losses import Loss
-from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 NOTHING_LEARNED = 0.85  # of what a model can gain: beyond it a constant is returned
 WORTH_TRAINING = 10 / 17  # of that limit: beyond it `fit` warns, one half for labels
@@ -134,9 +129,12 @@ class TrainingPlan:
         How far the parameters are expected to move.
     smoothness : float
         Bound on the curvature of the loss; limits the step size.
+    column_noise : array of float, shape (n_columns,)
+        Standard deviation of the noise on every column of the mean gradient if it were
+        released once with the budget of all steps, at parameters of nominal size. A
+        description: steps allocate their noise at the parameters they are taken at.
     noise_deviation : float
-        Standard deviation, all coordinates together, of the noise on the mean gradient
-        if it were released once.
+        The same of all coordinates together.
     prediction : Prediction
         Excess risk the rule predicts, and what there is to gain.
     solver : Solver
@@ -162,6 +160,7 @@ class TrainingPlan:
     momentum: float
     expected_distance: float
     smoothness: float
+    column_noise: FloatArray
     noise_deviation: float
     prediction: Prediction
     solver: Solver = field(default_factory=Solver)
@@ -191,27 +190,6 @@ class TrainingPlan:
         Costs the same: `docs/theory/solvers.md`, section 2.
         """
         return replace(self, solver=solver)
-
-    @cached_property
-    def column_noise(self) -> FloatArray:
-        """Noise of every column of the mean gradient, were it released once.
-
-        With the budget of all steps, at parameters of nominal size; shape (n_columns,).
-
-        Guarantee
-        ---------
-        A description, found once per plan: it adds and prices nothing. Steps allocate
-        their noise at the parameters they are taken at (`docs/theory/allocation.md`).
-        """
-        sensitivity = GradientSensitivity(self.loss, self.layout, self.spending.classes)
-        allowed = self.spending.gradient_mu
-        scale = allocate_noise(
-            np.array(sensitivity.bounds(nominal_coef(self.layout.blocks, self.loss))),
-            budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
-            sizes=np.array([group.size for group in sensitivity.groups], dtype=float),
-        ).noise_scale
-        noise: FloatArray = scale[self.layout.column_groups] / self.n_rows
-        return noise
 
     @property
     def schedule(self) -> Schedule:

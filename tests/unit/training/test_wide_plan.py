@@ -69,7 +69,7 @@ def test_the_plan_is_the_one_that_evaluating_all_candidates_finds(
     best = []
     for candidates in seen:  # with little noise, radii are chosen in a second look
         fresh = [replace(candidate, like=None) for candidate in candidates]
-        plans = [candidate.plan() for candidate in fresh]
+        plans = [candidate.plan for candidate in fresh]
         best.append(min(plans, key=lambda plan: plan.predicted_error))
         for candidate, plan in zip(fresh, plans, strict=True):
             assert candidate.least_error <= plan.predicted_error * (1 + 1e-9)
