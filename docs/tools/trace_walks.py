@@ -30,11 +30,14 @@ WATCHED = {
     "class_epsilon": "epsilon of a class",
     "GradientSensitivity.__init__": "sensitivity of the gradient",
     "read_table": "table read",
-    "plan_leakage_release": "leakage release planned",
+    "_plan_tables": "leakage release planned",
     "default_plan": "default rule",
     "plan_spending": "budget split",
     "plan_queries": "queries planned",
     "plan_network": "network planned",
+    "gaussian_mu": "epsilon turned into mu",
+    "allocate_noise": "noise allocated",
+    "compose_epsilon": "epsilon composed",
 }
 BUDGET = ("--epsilon", "1", "--delta", "1e-6", "--seed", "3")
 DATA = ("data.csv", "--policy", "policy.toml")

@@ -78,11 +78,9 @@ def plan_noise(
             "Give at least one class a finite epsilon."
         )
     if rate is None:
-        changes = {
-            name: gaussian_mu(epsilon=value, delta=delta) / math.sqrt(n_steps)
-            for name, value in allowed.items()
-            if math.isfinite(value)
-        }
+        bounded = {n: value for n, value in allowed.items() if math.isfinite(value)}
+        mu_of = {e: gaussian_mu(epsilon=e, delta=delta) for e in set(bounded.values())}
+        changes = {n: mu_of[value] / math.sqrt(n_steps) for n, value in bounded.items()}
         allocation = _allocate(table, changes)
     elif _is_tied(table, allowed):
         allocation = _allocate_tied(

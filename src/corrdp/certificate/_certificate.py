@@ -27,7 +27,7 @@ from corrdp.certificate._claims import (
     ClassClaim,
     Component,
     LeakageClaim,
-    proved_epsilon,
+    proved_epsilons,
 )
 from corrdp.certificate._text import (
     certificate_short_text,
@@ -40,7 +40,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
     Budget,
     Policy,
-    allowed_epsilon,
+    allowed_epsilons,
     neighbor_classes,
 )
 
@@ -375,15 +375,16 @@ def certify(
             "components is empty: a certificate speaks of a release. Pass the plan or "
             "the events of everything that is released."
         )
+    classes = neighbor_classes(policy, leakage.distances())
+    limits = allowed_epsilons(
+        classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+    )
+    proved = proved_epsilons(parts, limits, delta=budget.delta)
     claims = {}
-    for neighbor in neighbor_classes(policy, leakage.distances()):
-        allowed = allowed_epsilon(
-            neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
-        )
+    for neighbor in classes:
+        allowed = limits[neighbor.name]
         claim = ClassClaim(
-            epsilon=proved_epsilon(
-                parts, neighbor.name, delta=budget.delta, allowed_epsilon=allowed
-            ),
+            epsilon=proved[neighbor.name],
             allowed_epsilon=allowed,
             distance=neighbor.distance,
             features=neighbor.features,

@@ -285,24 +285,44 @@ class Component:
         )
 
 
-def proved_epsilon(
+def proved_epsilons(
     components: tuple[Component, ...],
-    class_name: str,
+    allowed_epsilon: Mapping[str, float],
     *,
     delta: float,
-    allowed_epsilon: float,
-) -> float:
-    """Return the epsilon that the components together prove for a class.
+) -> dict[str, float]:
+    """Return the epsilon that the components together prove for every class.
+
+    Classes with the same events and limit have the same price, which is found once.
 
     Guarantee
     ---------
     Composition of releases whose parameters were all fixed in advance
     (`docs/theory/composition.md`).
     """
+    found: dict[tuple[tuple[PrivacyEvent, ...] | None, float], float] = {}
+    proved = {}
+    for name, allowed in allowed_epsilon.items():
+        events = _events_of(components, name)
+        alike = events, allowed
+        if alike not in found:
+            found[alike] = (
+                math.inf
+                if events is None
+                else epsilon_within(events, delta=delta, allowed_epsilon=allowed)
+            )
+        proved[name] = found[alike]
+    return proved
+
+
+def _events_of(
+    components: tuple[Component, ...], class_name: str
+) -> tuple[PrivacyEvent, ...] | None:
+    """Return all that a class is charged; None if nothing bounds it."""
     events: list[PrivacyEvent] = []
     for part in components:
         cost = part.events_of(class_name)
         if cost is None:
-            return math.inf
+            return None
         events.extend(cost)
-    return epsilon_within(events, delta=delta, allowed_epsilon=allowed_epsilon)
+    return tuple(events)

@@ -441,6 +441,7 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
         self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
     ) -> PlanInputs:
         """Return what the rule may know."""
+        policy.require_single_rows("an encoded table")
         loss = self.loss_of(policy)
         spending = plan_spending(
             policy,
@@ -451,7 +452,7 @@ class PrivateLinearModel(StandIn, NarrowsBounds, Searchable):
             known_means=known_means(policy, leakage.margins, n_rows),
         )
         return PlanInputs(
-            PolicyEncoder(policy).blocks_,
+            spending.blocks,
             spending,
             n_rows,
             loss,

@@ -168,6 +168,8 @@ def known_means(
     A function of the margins, the policy and a public number
     (docs/theory/leakage.md, Theorem 7). Blocks that are left out must be released.
     """
+    if not margins:
+        return {}
     n_codes = PolicyEncoder(policy).n_codes
     means = {}
     for block in policy_blocks(policy):

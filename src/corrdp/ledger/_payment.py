@@ -146,8 +146,9 @@ class LeakagePayment:
         A table that shows exact numbers is not recorded: its digest would be one of
         private rows.
         """
-        charged = {name: (self.plan.event(name),) for name in table.spent}
-        if table.spent != charged:
+        spent = table.spent
+        charged = {name: (self.plan.event(name),) for name in spent}
+        if spent != charged:
             raise GuaranteeVoidError(
                 "the leakage release costs something else than was charged for it. "
                 "Nothing is written; report this as a defect."

@@ -15,7 +15,7 @@ from corrdp.policy import (
     ColumnRole,
     NeighborClass,
     Policy,
-    allowed_epsilon,
+    allowed_epsilons,
     policy_blocks,
 )
 from corrdp.training._means import plan_means_noise
@@ -186,22 +186,26 @@ def plan_spending(
     Training and `spent` together keep every promised class within its epsilon:
     `docs/theory/gaussian.md`.
     """
+    epsilons = allowed_epsilons(
+        (neighbor for neighbor in classes if neighbor.promised),
+        epsilon=budget.epsilon,
+        epsilon_cap=policy.epsilon_cap,
+    )
+    mu_of = {
+        epsilon: gaussian_mu(epsilon=epsilon, delta=budget.delta)
+        for epsilon in set(epsilons.values())
+    }
     total = {}
-    for neighbor in classes:
-        if not neighbor.promised:
-            continue
-        epsilon = allowed_epsilon(
-            neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
-        )
-        allowed = gaussian_mu(epsilon=epsilon, delta=budget.delta)
-        before = math.sqrt(spent_square(spent, neighbor.name))
+    for name, epsilon in epsilons.items():
+        allowed = mu_of[epsilon]
+        before = math.sqrt(spent_square(spent, name))
         if before >= allowed:
             raise BudgetError(
-                f"earlier releases cost class {neighbor.name!r} mu={before:.6g}, the "
-                f"budget allows {allowed:.6g} in all. Raise epsilon="
-                f"{budget.epsilon!r}, or release the leakage with less."
+                f"earlier releases cost class {name!r} mu={before:.6g}, the budget "
+                f"allows {allowed:.6g} in all. Raise epsilon={budget.epsilon!r}, or "
+                "release the leakage with less."
             )
-        total[neighbor.name] = _ROUND_OFF * math.sqrt(allowed**2 - before**2)
+        total[name] = _ROUND_OFF * math.sqrt(allowed**2 - before**2)
     total[WHOLE_RECORD] = _whole_record_mu(classes, total)
     return BudgetSplit(
         tuple(classes),

@@ -100,6 +100,22 @@ def issue(components=None, **arguments) -> Certificate:
     )
 
 
+def test_classes_with_one_limit_are_priced_by_their_own_events():
+    known = {"race": 0.25, "region": 0.25}
+    mus = dict(zip(CLASSES, (0.1, 0.2, 0.3, 0.4), strict=True))
+    events = {name: (GaussianEvent(mu=mu),) for name, mu in mus.items()}
+    claims = certify(
+        POLICY,
+        [Component("training", events=events)],
+        budget=BUDGET,
+        leakage=LeakageClaim.declared(POLICY, known),
+    ).classes
+    limits = {claims[f"insensitive:{name}"].allowed_epsilon for name in known}
+    assert limits == {4.0}
+    for name, mu in mus.items():
+        assert claims[name].epsilon == gaussian_epsilon(mu=mu, delta=BUDGET.delta)
+
+
 def test_certificate_proves_the_budget_for_every_class():
     certificate = issue()
     assert list(certificate.classes) == CLASSES

@@ -271,3 +271,19 @@ def test_audits_attack_the_curves_that_were_fitted(fitted):
     knots = fitted.policy_.feature("age").domain.knots
     assert again.coded_policy(1000).feature("age").domain.knots == knots
     assert again.plan(1000).column_steps is not None
+
+
+@pytest.mark.parametrize("n_rows", [600, N_ROWS])
+@pytest.mark.parametrize("kind", [AdditiveClassifier, LogisticRegression])
+def test_ordinary_noise_is_that_of_a_model_with_the_standard_method(kind, n_rows):
+    policy = bent_policy()
+    ordinary = kind(policy, **BUDGET).ordinary_plan(policy, n_rows)
+    standard = kind(policy, method="standard", **BUDGET).plan(n_rows)
+    np.testing.assert_array_equal(ordinary.column_noise, standard.column_noise)
+    assert ordinary.predicted_error == standard.predicted_error
+
+
+def test_what_protects_nothing_has_no_plan():
+    model = LogisticRegression(bent_policy(), method="nonprivate", research=True)
+    with pytest.raises(CorrDPError, match="no noise can be planned"):
+        model.plan(N_ROWS)

@@ -17,7 +17,7 @@ from corrdp.accounting import (
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.leakage._bounds import check_failure_probability
-from corrdp.leakage._counts import MAX_CELLS
+from corrdp.leakage._counts import MAX_CELLS, CountLayout
 from corrdp.leakage._joining import joined_policy
 from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._metrics import Metric, metric_named
@@ -234,6 +234,13 @@ def plan_leakage_release(
     check_delta(delta)
     policy = policy.leakage_view()
     layout = count_layout(policy, release_targets(policy), max_cells=max_cells)
+    return _plan_tables(policy, layout, epsilon=epsilon, delta=delta)
+
+
+def _plan_tables(
+    policy: Policy, layout: CountLayout, *, epsilon: float, delta: float
+) -> NoisePlan | None:
+    """Return the plan of tables that are laid out already (`plan_leakage_release`)."""
     shapes = telling_shapes(layout)
     if not shapes:
         return None
@@ -282,14 +289,9 @@ def _private(
             f"estimator={request.estimator.name!r} has no private release: only noisy "
             "counts have one. Declare bins and leave estimator out."
         )
-    counted = release_targets(policy)
-    plan = plan_leakage_release(
-        policy,
-        epsilon=check_epsilon(epsilon),
-        delta=check_delta(delta),
-        max_cells=request.max_cells,
-    )
-    layout = count_layout(policy, counted, max_cells=request.max_cells)
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    layout = count_layout(policy, release_targets(policy), max_cells=request.max_cells)
+    plan = _plan_tables(policy, layout, epsilon=epsilon, delta=delta)
     if charge is not None and plan is not None:
         charge(plan)
     counts = counted_tables(request, layout)
