@@ -1,0 +1,256 @@
+"""What linear estimators plan before a row is read: noise, steps, codes of rows."""
+
+from collections.abc import Mapping
+
+from corrdp._validate import check_count, check_real
+from corrdp.certificate import Calibration
+from corrdp.estimators._narrowing import NarrowsBounds
+from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.leakage import LeakageInput, known_means, policy_read, resolve_leakage
+from corrdp.policy import (
+    Budget,
+    Method,
+    Policy,
+    PolicyEncoder,
+    neighbor_classes,
+    protected_policy,
+    without_knots,
+)
+from corrdp.training import (
+    SVRG_EPOCH_STEPS,
+    Loss,
+    PlanInputs,
+    Solver,
+    TheoremPlan,
+    TrainingPlan,
+    default_plan,
+    or_constant,
+    plan_spending,
+    standard_plan,
+    theorem_plan,
+    whole_record_spending,
+)
+
+_THEOREM_STEPS = 1000
+
+
+class PlansTraining(NarrowsBounds):
+    """Linear models before their rows: all of it is a function of public numbers."""
+
+    solver: str | Solver
+    n_steps: int | None
+    step_size: float | None
+    theorem_constant: float | None
+
+    def plan(self, n_rows: int) -> TrainingPlan:
+        """Return the training plan for a table of `n_rows` rows, reading no data.
+
+        Guarantee
+        ---------
+        A function of the policy, the budget and the public number of rows
+        (`docs/theory/default_rule.md`).
+        """
+        policy, leakage = self._known(n_rows)
+        if leakage is None:
+            raise CorrDPError(
+                f"method={self.method!r} protects nothing, so no noise can be planned. "
+                "Choose method='corr', or fit without a plan."
+            )
+        if self._narrows():
+            leakage = self._after_counts(policy, leakage, n_rows)
+        return self._plan(policy, n_rows, self._budget(), leakage)
+
+    def ordinary_plan(self, policy: Policy, n_rows: int) -> TrainingPlan:
+        """Return the plan of the same model and budget under ordinary privacy.
+
+        Parameters
+        ----------
+        policy : Policy
+            By which rows are read; its roles do not matter.
+        n_rows : int
+            Public number of rows.
+
+        Guarantee
+        ---------
+        As `plan`; a change of any set of columns is as well hidden as one of sensitive
+        columns (`docs/theory/default_rule.md`).
+        """
+        method, budget = Method.STANDARD, self._budget()
+        kept = protected_policy(policy, method)
+        leakage = resolve_leakage(
+            kept, None, declared=kept, calibration=Calibration.CERTIFIED
+        )
+        coded = self._coded(kept, n_rows, leakage, method)
+        return self._planned(self._plan_inputs(coded, n_rows, budget, leakage), method)
+
+    def coded_policy(self, n_rows: int) -> Policy:
+        """Return the policy that a fit on `n_rows` rows keeps and codes rows by."""
+        return self._known(n_rows)[0]
+
+    def _known(self, n_rows: int) -> tuple[Policy, LeakageInput | None]:
+        """Return the policy that codes rows, and the leakage, before a row is read."""
+        if not isinstance(self.policy, Policy):
+            raise PolicyError(
+                f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
+                "the table."
+            )
+        method = self._method()
+        declared = policy_read(self.policy, self._leakage_given())
+        kept = self._shared(protected_policy(declared, method))
+        leakage = self._leakage(kept, declared) if method.is_private else None
+        count = check_count("n_rows", n_rows)
+        return self._coded(kept, count, leakage, method), leakage
+
+    def theorem_plan(self, n_rows: int) -> TheoremPlan:
+        """Return the plan under ``theorem`` for `n_rows` rows, reading no data.
+
+        Guarantee
+        ---------
+        None by the formula; ``noise`` of the plan states what is proved
+        (`docs/theory/paper_noise.md`).
+        """
+        self._method()
+        if not isinstance(self.policy, Policy):
+            raise PolicyError(
+                f"theorem_plan needs a Policy, got policy={self.policy!r}. Pass the "
+                "policy of the table."
+            )
+        declared = policy_read(self.policy, self._leakage_given())
+        policy = self._shared(declared)
+        return self._theorem_plan(
+            policy,
+            check_count("n_rows", n_rows),
+            self._budget(),
+            self._leakage(policy, declared),
+        )
+
+    def _coded(
+        self, policy: Policy, n_rows: int, leakage: LeakageInput | None, method: Method
+    ) -> Policy:
+        """Return the policy by which rows are coded: numbers are straight lines."""
+        del n_rows, leakage, method  # additive models need them
+        return without_knots(policy)
+
+    def _theorem_plan(
+        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+    ) -> TheoremPlan:
+        loss = self.loss_of(policy)
+        if loss.n_outputs > 1:
+            raise CorrDPError(
+                f"calibration='theorem' is for two labels, got {loss.n_outputs}: the "
+                "paper's formulas are for one score. Choose calibration='certified'."
+            )
+        block = leakage.claim.values.get("block")
+        return theorem_plan(
+            PolicyEncoder(policy).blocks_,
+            neighbor_classes(policy, leakage.distances),
+            leakage.claim.values
+            if block is None
+            else dict.fromkeys(policy.insensitive, block),
+            budget=budget,
+            epsilon_cap=policy.epsilon_cap,
+            n_rows=n_rows,
+            loss=loss,
+            method=self.method,
+            n_steps=self.n_steps or _THEOREM_STEPS,
+            constant=self.theorem_constant,
+            step_size=self.step_size,
+        )
+
+    def _plan(
+        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+    ) -> TrainingPlan:
+        budget.warn_if_large_delta(n_rows)
+        facts = self._plan_inputs(policy, n_rows, budget, leakage)
+        plan = self._planned(facts, self._method())
+        plan = or_constant(plan).with_solver(self._solver())
+        return plan.with_steps(self.n_steps)
+
+    def _plan_inputs(
+        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+    ) -> PlanInputs:
+        """Return what the rule may know."""
+        policy.require_single_rows("an encoded table")
+        loss = self.loss_of(policy)
+        spending = plan_spending(
+            policy,
+            neighbor_classes(policy, leakage.distances),
+            budget=budget,
+            spent=leakage.spent,
+            adapts_residual_bound=loss.adapts_residual_bound,
+            known_means=known_means(policy, leakage.margins, n_rows),
+        )
+        return PlanInputs(
+            spending.blocks,
+            spending,
+            n_rows,
+            loss,
+            leakage=self._known_leakage(),
+        )
+
+    def _planned(self, facts: PlanInputs, method: Method) -> TrainingPlan:
+        """Return the plan of the rule for what is known."""
+        if method is Method.STANDARD:
+            return standard_plan(facts)
+        return default_plan(facts, whole_record_spending(facts.spending))
+
+    def _known_leakage(self) -> dict[str, float]:
+        """Return the leakage of features that the kept policy does not protect.
+
+        Weaker promises are planned with the same knowledge as stronger ones: it
+        tells which features the influence of sensitive ones matters to.
+        """
+        if not isinstance(self.policy, Policy):
+            return {}
+        known = {
+            feature.name: feature.leakage
+            for feature in self.policy.features
+            if feature.leakage is not None
+        }
+        given = vars(self).get("leakage_") if self._is_to_buy() else self.leakage
+        if isinstance(given, Mapping):
+            known |= {str(name): float(value) for name, value in given.items()}
+        return known
+
+    def _method(self) -> Method:
+        method = self._chosen_method(list(Method))
+        solver = self._solver()
+        if self.calibration == Calibration.THEOREM and solver.epoch_steps > 1:
+            raise CorrDPError(
+                f"solver={self.solver!r} has epochs, and calibration='theorem' is the "
+                "paper's plain descent. Choose solver='gd'."
+            )
+        if self.sampling_rate is not None:
+            check_real(
+                "sampling_rate",
+                self.sampling_rate,
+                lower=0.0,
+                upper=1.0,
+                open_lower=True,
+            )
+        if self.sampling_rate is not None and solver.epoch_steps > 1:
+            raise CorrDPError(
+                f"sampling_rate must be None with variance reduction (epoch_steps="
+                f"{solver.epoch_steps}), got sampling_rate={self.sampling_rate!r}. Its "
+                "differences are taken over all rows."
+            )
+        if self.calibration == Calibration.THEOREM and self.sampling_rate is not None:
+            raise CorrDPError(
+                f"sampling_rate must be None under calibration='theorem', got "
+                f"sampling_rate={self.sampling_rate!r}. Its formulas are full-batch."
+            )
+        return method
+
+    def _solver(self) -> Solver:
+        if isinstance(self.solver, Solver):
+            return self.solver
+        named = {"gd": Solver(), "svrg": Solver(epoch_steps=SVRG_EPOCH_STEPS)}
+        if self.solver not in named:
+            raise CorrDPError(
+                f"solver must be 'gd', 'svrg' or a Solver, got solver={self.solver!r}. "
+                "Choose one."
+            )
+        return named[self.solver]
+
+    def loss_of(self, policy: Policy) -> Loss:
+        raise NotImplementedError
