@@ -134,8 +134,8 @@ class LeakageClaim:
         if policy.relation is NeighborRelation.ALL_INSENSITIVE:
             block = policy.block_leakage
             return cls("declared", {} if block is None else {"block": block})
-        values = {f.name: f.leakage for f in policy.features if f.leakage is not None}
-        return cls("declared", values)
+        known = {f.name: f.known_leakage for f in policy.features}
+        return cls("declared", {n: v for n, v in known.items() if v is not None})
 
     def distances(self) -> Mapping[str, float] | float:
         """Return the values as `neighbor_classes` takes them."""

@@ -92,13 +92,9 @@ def _notes(policy: "Policy") -> list[str]:
 
     notes = [TO_CONFIRM + name for name in policy.unconfirmed]
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        unknown = ["block"] if policy.block_leakage is None else []
+        unknown = () if policy.block_leakage is not None else ("block",)
     else:
-        unknown = [
-            name
-            for name in policy.insensitive
-            if policy.feature(name).leakage is None and policy.feature(name).score < 1
-        ]
+        unknown = policy.unknown_leakages
     notes += [TO_DECLARE + name for name in unknown]
     return notes
 

@@ -125,10 +125,8 @@ def init(
         f"to confirm: {len(draft.unconfirmed)} fields read from the table. Edit the "
         f"file, then run: corrdp confirm {out} --all",
     ]
-    if policy.insensitive:
-        lines.append(
-            "to declare or estimate: the leakage of " + ", ".join(policy.insensitive)
-        )
+    if unknown := policy.unknown_leakages:
+        lines.append("to declare or estimate: the leakage of " + ", ".join(unknown))
     document: dict[str, Any] = {
         "policy": str(out),
         "fingerprint": policy.fingerprint(),

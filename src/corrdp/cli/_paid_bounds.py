@@ -44,7 +44,7 @@ def paid_bounds(
         For research: the bounds are then not protected from whoever knows it.
     """
     from corrdp.cli._paying import paid_answers
-    from corrdp.policy import READ_MARK, Budget, NumberDomain, Policy
+    from corrdp.policy import DRAFT_BINS, READ_MARK, Budget, NumberDomain, Policy
     from corrdp.queries import (
         bounds_from,
         plan_bounds,
@@ -97,6 +97,9 @@ def paid_bounds(
         table["bounds"].comment(note)
         table["type"].comment(READ_MARK)
         guessed = [f"{places[name]}.type"]
+        if f"{places[name]}.bins" in draft.unconfirmed:  # as many as there are values
+            table["bins"] = DRAFT_BINS
+            draft.unconfirmed.remove(f"{places[name]}.bins")
         if "missing_value" in table:  # where no cell is missing
             table["missing_value"] = (drawn.lower + drawn.upper) / 2
             table["missing_value"].comment(READ_MARK)

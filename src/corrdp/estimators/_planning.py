@@ -203,9 +203,9 @@ class PlansTraining(NarrowsBounds):
         if not isinstance(self.policy, Policy):
             return {}
         known = {
-            feature.name: feature.leakage
+            feature.name: leakage
             for feature in self.policy.features
-            if feature.leakage is not None
+            if (leakage := feature.known_leakage) is not None
         }
         given = vars(self).get("leakage_") if self._is_to_buy() else self.leakage
         if isinstance(given, Mapping):

@@ -99,7 +99,8 @@ def is_declared(policy: Policy) -> bool:
     """Return whether a policy says what its insensitive features leak."""
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         return policy.block_leakage is not None
-    return all(policy.feature(u).leakage is not None for u in policy.insensitive)
+    features = [policy.feature(name) for name in policy.insensitive]
+    return all(feature.known_leakage is not None for feature in features)
 
 
 def mixed_fit(model: PublicModel, fit: PrivateFit, private_excess: float) -> PrivateFit:

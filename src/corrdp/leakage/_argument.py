@@ -57,14 +57,14 @@ def policy_read(policy: Policy, leakage: Any) -> Policy:
 
 
 def declared_or_one(policy: Policy) -> dict[str, float]:
-    """Return declared leakages, and 1 where none is declared."""
+    """Return known leakages, and 1 where none is known."""
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         if not policy.insensitive:
             return {}
         value = policy.block_leakage
         return {BLOCK: 1.0 if value is None else value}
-    declared = {name: policy.feature(name).leakage for name in policy.insensitive}
-    return {name: 1.0 if v is None else v for name, v in declared.items()}
+    known = {name: policy.feature(name).known_leakage for name in policy.insensitive}
+    return {name: 1.0 if v is None else v for name, v in known.items()}
 
 
 def resolve_leakage(

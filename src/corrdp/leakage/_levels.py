@@ -29,6 +29,8 @@ def level_texts(feature: Feature, n_codes: int) -> tuple[str, ...]:
             for low, high in pairwise(edges)
         ]
         levels[-1] = levels[-1][:-1] + "]"
+        if domain.steps is not None and len(domain.steps) == n_bins:
+            levels = [f"{feature.name} = {step}" for step in domain.steps]
     if isinstance(domain.missing, Slot):
         levels.append(f"{feature.name} is missing")
     return tuple(levels)

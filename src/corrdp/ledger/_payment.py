@@ -212,7 +212,8 @@ def _declared_or_one(policy: Policy) -> Any:
         unknown = policy.block_leakage is None
         ones: Any = 1.0
     else:
-        unknown = any(policy.feature(n).leakage is None for n in policy.insensitive)
+        features = [policy.feature(name) for name in policy.insensitive]
+        unknown = any(feature.known_leakage is None for feature in features)
         ones = dict.fromkeys(policy.insensitive, 1.0)
     return ones if unknown and policy.insensitive else None
 

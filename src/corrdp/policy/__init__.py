@@ -27,7 +27,7 @@ from corrdp.policy._features import (
     NeighborRelation,
     number_columns,
 )
-from corrdp.policy._guess import Guess, guess_domain
+from corrdp.policy._guess import DRAFT_BINS, Guess, guess_domain
 from corrdp.policy._neighbors import (
     Budget,
     NeighborClass,
@@ -40,6 +40,7 @@ from corrdp.policy._neighbors import (
 from corrdp.policy._policy import Method, Policy, partial_policy, protected_policy
 
 __all__ = [
+    "DRAFT_BINS",
     "READ_MARK",
     "Block",
     "BlockKind",

@@ -40,9 +40,9 @@ _SETTINGS = (
     "max_rows",
 )
 _DOMAIN_KEYS = {
-    "number": {"bounds", "bins", "knots", "joined"},
+    "number": {"bounds", "bins", "knots", "joined", "whole"},
     "category": {"categories", "other", "unknown", "groups"},
-    "boolean": set[str](),
+    "boolean": {"digits"},
 }
 _MISSING_KEYS = {"missing", "missing_value"}
 
@@ -112,8 +112,9 @@ def policy_document(policy: "Policy", *, as_declared: bool = True) -> JSONObject
     policy : Policy
         The policy.
     as_declared : bool
-        Whether categories declared as numbers are written as numbers; as canonical
-        text otherwise, which is all that comparisons see.
+        Whether to write what says how values are written: categories declared as
+        numbers as numbers, ``whole`` and ``digits``; canonical text otherwise, which
+        is all that comparisons see.
     """
     document: JSONObject = {}
     if policy.label is not None:
@@ -213,9 +214,10 @@ def _domain(owner: str, table: Mapping[str, Any], others: set[str]) -> Domain:
                 missing,
                 table.get("knots"),
                 table.get("joined", ()),
+                table.get("whole", False),
             )
         if kind == "boolean":
-            return BooleanDomain(missing)
+            return BooleanDomain(missing, table.get("digits", False))
         return CategoryDomain(
             categories=_required(owner, table, "categories"),
             other=table.get("other", False),
@@ -275,6 +277,8 @@ def _domain_table(domain: Domain, as_declared: bool) -> JSONObject:
             table["knots"] = list(domain.knots)
         if domain.joined:
             table["joined"] = [list(entry) for entry in domain.joined]
+        if domain.whole and as_declared:
+            table["whole"] = True
     elif isinstance(domain, CategoryDomain):
         categories = domain.values if as_declared else domain.categories
         table = {"type": "category", "categories": list(categories)}
@@ -286,6 +290,8 @@ def _domain_table(domain: Domain, as_declared: bool) -> JSONObject:
             table["unknown"] = domain.unknown.value
     else:
         table = {"type": "boolean"}
+        if domain.digits and as_declared:
+            table["digits"] = True
     if isinstance(domain.missing, Slot):
         table["missing"] = "slot"
     elif isinstance(domain.missing, Replace):

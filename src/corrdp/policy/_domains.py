@@ -131,6 +131,9 @@ class NumberDomain:
     joined : tuple of (first bin, last bin, value)
         Adjacent bins, counted from 0, that are one value: in the model, which sees
         `value` for all of them, as in leakage estimates.
+    whole : bool
+        Whether the numbers are whole: how synthetic rows and names of bins write them.
+        Values are not rounded, and it has no part in comparisons and fingerprints.
     """
 
     lower: float
@@ -139,6 +142,7 @@ class NumberDomain:
     missing: MissingTreatment = Refuse()
     knots: tuple[float, ...] | None = None
     joined: tuple[tuple[int, int, float], ...] = ()
+    whole: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         lower = checked_number("bounds[0]", self.lower)
@@ -167,8 +171,8 @@ class NumberDomain:
             object.__setattr__(self, "missing", Replace(value))
         if self.knots is not None:
             object.__setattr__(self, "knots", _checked_knots(self))
-
         object.__setattr__(self, "joined", self._checked_joined())
+        checked_flag("whole", self.whole)
 
     @property
     def edges(self) -> tuple[float, ...]:
@@ -185,6 +189,18 @@ class NumberDomain:
         if self.bins is None:
             return None
         return self.bins - sum(last - first for first, last, _ in self.joined)
+
+    @property
+    def steps(self) -> tuple[int, ...] | None:
+        """The whole number in every bin, where each bin holds one; None elsewhere."""
+        if not self.whole or self.bins is None or self.bins > self.upper - self.lower:
+            return None
+        edges = self.edges
+        last = math.floor(self.upper) + 1  # the last bin is closed
+        ends = [*map(math.ceil, edges[:-1]), last]
+        if any(b - a != 1 for a, b in pairwise(ends)):
+            return None
+        return tuple(ends[:-1])
 
     def _checked_joined(self) -> tuple[tuple[int, int, float], ...]:
         declared: Any = self.joined
@@ -372,11 +388,16 @@ class BooleanDomain:
     ----------
     missing : Refuse, Slot or Replace
         What happens to a missing value; refused unless declared.
+    digits : bool
+        Whether synthetic rows write 1 and 0. It has no part in what is read, nor in
+        comparisons and fingerprints.
     """
 
     missing: MissingTreatment = Refuse()
+    digits: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        checked_flag("digits", self.digits)
         _checked_missing(self.missing)
         if isinstance(self.missing, Replace):
             checked_flag("missing_value", self.missing.value)

@@ -137,9 +137,15 @@ def _feature_table(name: str, guess: Guess, wishes: DraftWishes) -> Any:
         table.add(tomlkit.comment(f"{guess.reason}: should it be left out?"))
     table["role"] = role
     _write_domain(table, guess)
-    if role == "insensitive":
+    if role == "insensitive" and not _has_one_value(guess):
         table.add(tomlkit.comment("leakage = 1.0"))
     return table
+
+
+def _has_one_value(guess: Guess) -> bool:
+    """Return whether a column has one value, so that nothing is to be declared."""
+    has_slot = "other" in guess.domain or "missing" in guess.domain
+    return len(guess.domain.get("categories", ())) == 1 and not has_slot
 
 
 def _label_table(column: Any, wishes: DraftWishes, draft: Draft) -> Any:

@@ -135,6 +135,31 @@ class Feature:
                 "Declare the role insensitive, or remove the score."
             )
 
+    @property
+    def known_leakage(self) -> float | None:
+        """Leakage as declared, or 0 where every value has one code; None otherwise.
+
+        Guarantee
+        ---------
+        Tables that differ in a column of one code are encoded alike, so that whatever
+        is released from codes has the same law on both: the distance 0 needs no
+        estimate and no assumption (docs/theory/neighbors.md, "A column of one value").
+        """
+        if self.leakage is None and self.role is ColumnRole.INSENSITIVE:
+            return 0.0 if _has_one_code(self.domain) else None
+        return self.leakage
+
+
+def _has_one_code(domain: Domain) -> bool:
+    """Return whether all that the domain accepts is coded alike.
+
+    A number of one bin is not: models read the number itself.
+    """
+    if not isinstance(domain, CategoryDomain):
+        return False
+    has_slot = domain.other or isinstance(domain.missing, Slot)
+    return len(domain.levels) == 1 and not has_slot
+
 
 @dataclass(frozen=True, slots=True)
 class Label:

@@ -19,7 +19,11 @@ MOST_CATEGORIES = 30
 FEWEST_ROWS = 3
 """A value that fewer rows hold may name one of them, so it is not listed."""
 
-BINS = 8
+DRAFT_BINS = 8
+"""Of numbers in a draft, unless steps have one each."""
+
+MOST_STEPS = 12
+"""So many whole numbers in a row, each held by enough rows, get a bin each."""
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _COMMA_NUMBER = r"^\s*[+-]?\d+(\.\d{3})*(,\d+)+\s*$"
@@ -145,17 +149,61 @@ def _of_numbers(name: str, numbers: Any, is_label: bool, has_missing: bool) -> G
     if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
         if is_label:  # predictions are written as labels are declared
             return Guess({"type": "category", "categories": [0, 1]}, ("categories",))
-        return _boolean(is_label, has_missing)
+        return _boolean(is_label, has_missing, digits=True)
+    whole = _are_whole(numbers)
+    if n_distinct == 1 and len(numbers) >= FEWEST_ROWS and not is_label:
+        return _constant(_written(ends["min"]), has_missing)
     lower, upper = bounds = rounded_bounds(numbers)
     domain: dict[str, Any] = {"type": "number", "bounds": bounds}
     doubt = ""
     if _is_identifier(name, numbers, n_distinct):
         doubt = "it looks like an identifier"
+    written = {"whole": True} if whole else {}
     if is_label:
-        return Guess(domain, ("bounds",), doubt)
-    domain["bins"] = BINS
-    missing, read = _missing((lower + upper) / 2, has_missing)
-    return Guess(domain | missing, ("bounds", *read), doubt)
+        return Guess(domain | written, ("bounds", *written), doubt)
+    domain["bins"] = DRAFT_BINS
+    read = ["bounds", *written]
+    if whole and (steps := _steps(numbers, n_distinct)):
+        lower, upper = domain["bounds"] = steps
+        domain["bins"] = n_distinct
+        read.insert(1, "bins")
+    middle = (lower + upper) / 2
+    missing, more = _missing(math.floor(middle) if whole else middle, has_missing)
+    return Guess(domain | written | missing, (*read, *more), doubt)
+
+
+def _constant(value: float | int, has_missing: bool) -> Guess:
+    """Guess that a column has the one value that all cells hold: it tells nothing."""
+    domain = {"type": "category", "categories": [value], "unknown": value}
+    missing, _ = _missing(value, has_missing)
+    return Guess(domain | missing, ("categories", "unknown", *missing))
+
+
+def _are_whole(numbers: Any) -> bool:
+    """Return whether all numbers are whole, and none too large to tell."""
+    import pyarrow.compute as pc
+
+    is_whole = pc.equal(pc.floor(numbers), numbers)
+    is_small = pc.less(pc.abs(numbers), 2.0**53)
+    return bool(pc.all(pc.and_(is_whole, is_small)).as_py())
+
+
+def _steps(numbers: Any, n_distinct: int) -> list[float] | None:
+    """Return bounds between which whole numbers without a gap get a bin each.
+
+    Bins between whole numbers, and beyond the last, hold no rows: nothing can be
+    proved of them, so that they would spoil every bound on what the column tells. The
+    ends are values that several rows hold, as listed categories are.
+    """
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(numbers).as_py()
+    n_steps = ends["max"] - ends["min"] + 1
+    counts = numbers.value_counts().field("counts")
+    fewest = pc.min(counts).as_py()
+    if n_steps > min(n_distinct, MOST_STEPS) or fewest < FEWEST_ROWS:
+        return None
+    return [ends["min"] - 0.5, ends["max"] + 0.5]
 
 
 def _is_identifier(name: str, numbers: Any, n_distinct: int) -> bool:
@@ -225,11 +273,15 @@ def _is_free_text(values: Any) -> bool:
     )
 
 
-def _boolean(is_label: bool, has_missing: bool) -> Guess:
+def _boolean(is_label: bool, has_missing: bool, *, digits: bool = False) -> Guess:
     if is_label:
         return Guess({"type": "boolean"}, ("type",))
     missing, read = _missing(False, has_missing)
-    return Guess({"type": "boolean"} | missing, ("type", *read))
+    domain: dict[str, Any] = {"type": "boolean"}
+    if digits:
+        domain["digits"] = True
+        read = ("digits", *read)
+    return Guess(domain | missing, ("type", *read))
 
 
 def _missing(value: Any, has_missing: bool) -> tuple[dict[str, Any], tuple[str, ...]]:

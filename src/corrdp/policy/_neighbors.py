@@ -259,8 +259,11 @@ def _column_distances(
             "needs one per insensitive feature. Pass a mapping from feature to leakage."
         )
     features = [f for f in policy.features if f.role is ColumnRole.INSENSITIVE]
-    declared = {feature.name: feature.leakage for feature in features}
-    given: Mapping[str, float | None] = declared if leakage is None else leakage
+    declared = {feature.name: feature.known_leakage for feature in features}
+    given: Mapping[str, float | None] = declared
+    if leakage is not None:
+        alone = {f.name: f.known_leakage for f in features if f.leakage is None}
+        given = {**alone, **leakage}
     for name in given:
         if name not in declared:
             raise PolicyError(

@@ -133,6 +133,15 @@ class Policy:
         return self._names(ColumnRole.INSENSITIVE)
 
     @property
+    def unknown_leakages(self) -> tuple[str, ...]:
+        """Names of the insensitive features whose leakage is yet to be found."""
+        return tuple(
+            feature.name
+            for feature in map(self.feature, self.insensitive)
+            if feature.known_leakage is None and feature.score < 1.0
+        )
+
+    @property
     def public(self) -> tuple[str, ...]:
         """Names of the public features."""
         return self._names(ColumnRole.PUBLIC)

@@ -68,6 +68,8 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
             f"column {name!r} is a number without bins, and bins cannot be read from "
             f"private rows. Declare features.{name}.bins."
         )
+    elif domain.steps is not None:
+        names = tuple(map(str, domain.steps))
     else:
         edges = _distinct_texts(bin_edges(policy, name))
         names = tuple(f"{low} to {high}" for low, high in pairwise(edges))

@@ -258,7 +258,7 @@ class _Pages:
 
     def _show_leakage(self) -> dict[str, Any]:
         policy = self._session.policy()
-        known = {f.name: f.leakage for f in policy.features}
+        known = {f.name: f.known_leakage for f in policy.features}
         return {"insensitive": [(n, known[n]) for n in policy.insensitive]}
 
     def _show_budget(self) -> dict[str, Any]:

@@ -29,6 +29,12 @@ from corrdp.policy import (
 
 DEFAULT_BINS = 16
 OTHER = "(other)"
+_NARWHALS_TYPES: dict[type, Any] = {
+    str: nw.String,
+    bool: nw.Boolean,
+    int: nw.Int64,
+    float: nw.Float64,
+}
 
 
 class Shape(StrEnum):
@@ -50,8 +56,9 @@ class TableColumns:
     bins : int
         Bins of numbers that declare none.
     shapes : mapping of str to str
-        How numbers are drawn inside their bins: ``uniform`` (default), ``whole``
-        numbers only, or at the ``lower`` edge, for numbers that pile up there.
+        How numbers are drawn inside their bins: ``uniform``, ``whole`` numbers only
+        (the default of numbers declared whole), or at the ``lower`` edge, for numbers
+        that pile up there.
     """
 
     policy: Policy
@@ -147,18 +154,40 @@ class TableColumns:
             for column, feature in enumerate(self._features)
         }
 
-    def schema(self) -> dict[str, Any]:
-        """Return the type of every synthetic column: declared, never read off rows."""
-        return {feature.name: self._type(feature) for feature in self._features}
+    def schema(self, output: str) -> dict[str, Any]:
+        """Return the type of every synthetic column: declared, never read off rows.
 
-    def _type(self, feature: Feature) -> Any:
-        may_miss = isinstance(feature.domain.missing, Slot)
-        if isinstance(feature.domain, CategoryDomain):
-            return nw.String
-        if isinstance(feature.domain, BooleanDomain):
-            return nw.String if may_miss else nw.Boolean
-        whole = self.shapes.get(feature.name) == Shape.WHOLE
-        return nw.Int64 if whole and not may_miss else nw.Float64
+        Parameters
+        ----------
+        output : str
+            Kind of the table: whole numbers with gaps are floats in pandas.
+        """
+        types = {}
+        for feature in self._features:
+            kind = _NARWHALS_TYPES[self._type(feature)]
+            gaps = isinstance(feature.domain.missing, Slot) and output == "pandas"
+            types[feature.name] = nw.Float64 if gaps and kind is nw.Int64 else kind
+        return types
+
+    def _type(self, feature: Feature) -> type:
+        """Return the type of a column's values as the policy declares them."""
+        domain = feature.domain
+        if isinstance(domain, CategoryDomain):
+            # Groups and the slot of other values have names, which are texts.
+            as_listed = domain.levels == domain.categories and not domain.other
+            kind = (as_listed and domain.value_type) or str
+        elif isinstance(domain, BooleanDomain):
+            kind = int if domain.digits else bool
+        else:
+            kind = int if self._shape(feature) is Shape.WHOLE else float
+        # A column with gaps cannot be boolean in every kind of table.
+        return str if kind is bool and isinstance(domain.missing, Slot) else kind
+
+    def _shape(self, feature: Feature) -> Shape:
+        is_whole = isinstance(feature.domain, NumberDomain) and feature.domain.whole
+        return Shape(
+            self.shapes.get(feature.name, Shape.WHOLE if is_whole else Shape.UNIFORM)
+        )
 
     @cached_property
     def _encoder(self) -> PolicyEncoder:
@@ -169,17 +198,20 @@ class TableColumns:
     ) -> list[Any]:
         domain = feature.domain
         if isinstance(domain, NumberDomain):
-            shape = Shape(self.shapes.get(feature.name, Shape.UNIFORM))
+            shape = self._shape(feature)
             numbers = _inside_bins(domain, codes, shape, generator)
             found: list[Any] = numbers.tolist()
             if shape is Shape.WHOLE:
                 found = [int(number) for number in found]
         else:
-            # A column with gaps cannot be boolean in every kind of table.
-            may_miss = isinstance(domain.missing, Slot)
-            levels: tuple[Any, ...] = ("false", "true") if may_miss else (False, True)
-            if isinstance(domain, CategoryDomain):
+            kind = self._type(feature)
+            if not isinstance(domain, CategoryDomain):
+                levels: tuple[Any, ...] = ("false", "true")
+                levels = levels if kind is str else (kind(False), kind(True))
+            elif kind is str:
                 levels = domain.levels + ((OTHER,) if domain.other else ())
+            else:
+                levels = domain.values
             known = np.array([*levels, None], dtype=object)
             found = known[np.minimum(codes, len(levels))].tolist()
         if isinstance(domain.missing, Slot):
@@ -221,4 +253,7 @@ def _inside_bins(
     # The last bin is closed; a bin without any whole number keeps its nearest one.
     last = np.where(codes >= n_bins - 1, np.floor(domain.upper), last)
     span = np.maximum(last - first, 0.0)
-    return np.asarray(first + np.floor(generator.random(codes.size) * (span + 1.0)))
+    drawn = first + np.floor(generator.random(codes.size) * (span + 1.0))
+    smallest, largest = np.ceil(domain.lower), np.floor(domain.upper)
+    # Beyond the last whole number the nearest one lies below.
+    return np.asarray(np.clip(drawn, min(smallest, largest), largest))

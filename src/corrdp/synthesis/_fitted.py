@@ -134,8 +134,8 @@ class FittedTable:
         output: str | None,
         schema: Mapping[str, Any] | None = None,
     ) -> Any:
-        types = self.columns.schema() | dict(schema or {})
         backend: Any = output or self.output
+        types = self.columns.schema(str(backend)) | dict(schema or {})
         try:
             return nw.from_dict(
                 dict(values),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from corrdp.exceptions import PolicyError
 from corrdp.policy import (
+    DRAFT_BINS,
     BooleanDomain,
     CategoryDomain,
     DraftWishes,
@@ -80,7 +81,10 @@ def test_bounds_are_rounded_outwards_and_marked():
         ([True, False] * 20, BooleanDomain, "type"),
         ([0, 1] * 20, BooleanDomain, "type"),
         ([1, 2] * 20, NumberDomain, "bounds"),
-        ([7] * 40, NumberDomain, "bounds"),
+        ([7] * 40, CategoryDomain, "categories"),
+        ([1, 2] * 20, NumberDomain, "bins"),
+        ([0, 1] * 20, BooleanDomain, "digits"),
+        (range(0, 400, 10), NumberDomain, "whole"),
         ([float("inf"), 1.5] * 20, NumberDomain, "bounds"),
         (["a", "b"] * 20, CategoryDomain, "categories"),
         (pa.array(["a", "b"] * 20).dictionary_encode(), CategoryDomain, "categories"),
@@ -90,6 +94,46 @@ def test_types_are_guessed_and_every_domain_is_marked(values, kind, field):
     policy, draft = drafted({"x": values})
     assert isinstance(policy.feature("x").domain, kind)
     assert f"features.x.{field}" in draft.unconfirmed
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_codes_that_are_whole_numbers_get_a_bin_each(as_text):
+    stages = [1, 2, 3, 4] * 10
+    policy, _ = drafted({"stage": [str(s) for s in stages] if as_text else stages})
+    domain = policy.feature("stage").domain
+    assert (domain.lower, domain.upper, domain.bins) == (0.5, 4.5, 4)
+    assert domain.whole
+    assert domain.steps == (1, 2, 3, 4)
+    assert domain.missing == Replace(2.0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 2, 4, 5] * 10,  # nobody has 3
+        [*([1, 2, 3] * 13), 4],  # one row alone has 4, and must not show
+        [*range(20), *range(20)],  # too many
+    ],
+    ids=["gap", "rare", "many"],
+)
+def test_other_whole_numbers_are_rounded_outwards(values):
+    policy, draft = drafted({"x": values})
+    domain = policy.feature("x").domain
+    assert domain.bins == DRAFT_BINS
+    assert domain.whole
+    assert domain.steps is None
+    assert "features.x.bins" not in draft.unconfirmed
+    assert [domain.lower, domain.upper] == rounded_bounds(pa.array(map(float, values)))
+
+
+def test_a_column_of_one_number_is_a_category_of_one_value():
+    text, draft = draft_policy(table(study=[4001] * N_ROWS), wishes())
+    feature = Policy.from_toml(text).feature("study")
+    assert feature.domain.values == (4001,)
+    assert feature.domain.unknown == feature.domain.missing == Replace("4001")
+    assert feature.known_leakage == 0.0
+    assert text.count("# leakage = 1.0") == 0
+    assert "features.study.categories" in draft.unconfirmed
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,13 @@ from corrdp.exceptions import BudgetError, CorrDPWarning, PolicyError
 from corrdp.policy import (
     BooleanDomain,
     Budget,
+    CategoryDomain,
     Feature,
     Label,
     NeighborClass,
+    NumberDomain,
     Policy,
+    Slot,
     class_epsilon,
     neighbor_classes,
 )
@@ -124,6 +127,37 @@ def test_a_distance_of_zero_hits_the_floor():
     classes = classes_of(policy, {"sex": 0.0, "job": 0.0})
     assert classes["insensitive:sex"].distance == 0.05
     assert classes["label"].distance == 0.05
+
+
+ONE = CategoryDomain(("here",))
+SLOT = CategoryDomain(("here",), missing=Slot())
+OTHER = CategoryDomain(("here",), other=True)
+MERGED = CategoryDomain(("here", "there"), groups={"all": ("here", "there")})
+
+
+@pytest.mark.parametrize("domain", [ONE, MERGED])
+def test_a_column_of_one_code_tells_nothing(domain):
+    feature = Feature("site", "insensitive", domain)
+    policy = Policy((*FEATURES, feature))
+    assert policy.unknown_leakages == ()
+    assert classes_of(policy)["insensitive:site"].distance == policy.distance_floor
+    given = classes_of(policy, {"sex": 0.3, "job": 0.4})
+    assert given["insensitive:site"].distance == policy.distance_floor
+    declared = Policy((*FEATURES, Feature("site", "insensitive", domain, leakage=0.5)))
+    assert classes_of(declared)["insensitive:site"].distance == 0.5
+
+
+@pytest.mark.parametrize(
+    "domain", [SLOT, OTHER, NumberDomain(0, 1, bins=1), BooleanDomain()]
+)
+def test_two_codes_may_tell_all(domain):
+    """A slot is a second code, and models read a number, not its bin."""
+    policy = Policy((*FEATURES, Feature("site", "insensitive", domain)))
+    assert policy.unknown_leakages == ("site",)
+    with pytest.raises(PolicyError, match="'site' is not known"):
+        neighbor_classes(policy)
+    with pytest.raises(PolicyError, match="'site' is not known"):
+        neighbor_classes(policy, {"sex": 0.3, "job": 0.4})
 
 
 def test_a_feature_of_score_one_needs_no_leakage():

@@ -12,6 +12,7 @@ from command_runner import run
 from corrdp.exceptions import PolicyError
 from corrdp.ledger import Ledger
 from corrdp.policy import (
+    DRAFT_BINS,
     Budget,
     CategoryDomain,
     Feature,
@@ -126,6 +127,20 @@ INIT = ("init", "data.csv", "--target", "ill", "--sensitive", "income")
 INIT += ("--public", "region", "--label", "public", "--out", "policy.toml")
 
 
+def test_drawn_bounds_have_no_bins_that_were_read(tmp_path):
+    """As many bins as a column has values would tell how many it has."""
+    lines = ["income,grade,region,ill"]
+    lines += [f"{i % 97}.5,{i % 4 + 1},{i % 5}.5,{'yn'[i % 2]}" for i in range(600)]
+    (tmp_path / "data.csv").write_text("\n".join(lines), encoding="utf-8")
+    paid = ("--epsilon", 1, "--ledger", "l.ledger", "--ledger-epsilon", 3)
+    result = run(*INIT, *paid, cwd=tmp_path)
+    assert result.code == 0, result.stderr
+    policy = tomllib.loads((tmp_path / "policy.toml").read_text(encoding="utf-8"))
+    assert policy["features"]["grade"]["bins"] == DRAFT_BINS
+    assert "features.grade.bins" not in policy["unconfirmed"]
+    assert "features.grade.whole" in policy["unconfirmed"]
+
+
 def test_the_command_draws_pays_and_confirms(tmp_path):
     write_table(tmp_path)
     paid = ("--epsilon", 1, "--ledger", "l.ledger", "--ledger-epsilon", 3)
@@ -135,6 +150,7 @@ def test_the_command_draws_pays_and_confirms(tmp_path):
     # Bounds are paid for; that these are numbers, all there, was read.
     guessed = [f"features.{n}.{p}" for n in ("income", "age")
                for p in ("type", "missing_value")]  # fmt: skip
+    guessed.append("features.age.whole")
     assert document["unconfirmed"] == guessed
     assert document["certificate"]["epsilon"] <= 1.0
     text = (tmp_path / "policy.toml").read_text(encoding="utf-8")

@@ -30,6 +30,7 @@ from corrdp.policy import (
     Slot,
 )
 from corrdp.synthesis import Synthesizer, _synthesizer
+from corrdp.synthesis._columns import TableColumns
 from synthesis_examples import POLICY, patients
 
 TOWNS = CategoryDomain(("Rome", "Bonn"), missing=Slot())
@@ -81,6 +82,67 @@ def test_another_kind_of_table_on_demand(fitted):
     assert isinstance(fitted.sample(5, output="polars"), pl.DataFrame)
     with pytest.raises(CorrDPError, match="output"):
         fitted.sample(5, output="excel")
+
+
+WRITTEN = Policy(
+    (
+        Feature("grade", "sensitive", NumberDomain(0.5, 4.5, 4, whole=True)),
+        Feature("ill", "sensitive", BooleanDomain(digits=True)),
+        Feature("age", "sensitive", NumberDomain(0, 90, 9, Slot(), whole=True)),
+        Feature("code", "sensitive", CategoryDomain((10, 20))),
+        Feature("rate", "sensitive", CategoryDomain((0.5, 1.5), missing=Slot())),
+        Feature("mixed", "sensitive", CategoryDomain((1, 2), other=True)),
+        Feature("smokes", "sensitive", BooleanDomain(Slot(), digits=True)),
+    ),
+    label=Label("wins", NumberDomain(0, 7, whole=True), 0.0),
+)
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars", "pyarrow"])
+def test_values_are_written_as_the_policy_declares_them(output):
+    n = 60
+    table = pd.DataFrame(
+        {
+            "grade": [1, 2, 3, 4] * 15,
+            "ill": [0, 1] * 30,
+            "age": [*range(20, 20 + n - 1), None],
+            "code": [10, 20] * 30,
+            "rate": [0.5, 1.5, None] * 20,
+            "mixed": [1, 2, 3] * 20,
+            "smokes": [0, 1, None] * 20,
+            "wins": [0, 3, 7] * 20,
+        }
+    )
+    policy = Policy.from_toml(WRITTEN.to_toml())
+    drawn = maker(policy=policy, epsilon=5.0).fit(table).sample(500, output=output)
+    rows = pa.table(drawn if output != "polars" else drawn.to_arrow())
+    values = {name: set(rows[name].to_pylist()) - {None} for name in rows.column_names}
+    kinds = {name: {type(v) for v in found} for name, found in values.items()}
+    with_gaps = float if output == "pandas" else int
+    assert kinds == {
+        "grade": {int},
+        "ill": {int},
+        "age": {with_gaps},
+        "code": {int},
+        "rate": {float},
+        "mixed": {str},
+        "smokes": {with_gaps},
+        "wins": {int},
+    }
+    assert values["grade"] <= {1, 2, 3, 4}
+    assert values["ill"] == values["smokes"] == {0, 1}
+    assert values["code"] == {10, 20}
+    assert values["mixed"] <= {"1", "2", "(other)"}
+    assert all(v == int(v) and 0 <= v <= 90 for v in values["age"])
+
+
+def test_no_whole_number_lies_beyond_the_bounds():
+    """Bins above the last whole number, and below the first, keep the nearest one."""
+    stages = Policy((Feature("stage", "sensitive", NumberDomain(0.8, 2.2, 8)),))
+    columns = TableColumns(stages, 8, {"stage": "whole"})
+    codes = np.arange(8)[:, None]
+    drawn = columns.values(codes, np.random.default_rng(0))["stage"]
+    assert drawn == [1, 1, 2, 2, 2, 2, 2, 2]
 
 
 def test_shapes_say_where_in_its_bin_a_number_lies():

@@ -478,7 +478,8 @@ def declared_table(policy: Policy) -> LeakageTable:
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         values = {BLOCK: policy.block_leakage} if policy.insensitive else {}
     else:
-        values = {name: policy.feature(name).leakage for name in policy.insensitive}
+        features = [policy.feature(name) for name in policy.insensitive]
+        values = {feature.name: feature.known_leakage for feature in features}
     absent = [name for name, value in values.items() if value is None]
     if absent:
         raise MissingBoundError(
