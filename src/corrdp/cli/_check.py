@@ -92,7 +92,9 @@ def _notes(policy: "Policy") -> list[str]:
 
     notes = [TO_CONFIRM + name for name in policy.unconfirmed]
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        unknown = () if policy.block_leakage is not None else ("block",)
+        unknown: tuple[str, ...] = ()
+        if policy.block_leakage is None:
+            unknown = ("block",)
     else:
         unknown = policy.unknown_leakages
     notes += [TO_DECLARE + name for name in unknown]

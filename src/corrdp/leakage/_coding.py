@@ -38,13 +38,21 @@ def iter_codes(
 
 
 def check_resolution(policy: Policy, features: Sequence[str]) -> None:
-    """Raise `PolicyError` if a number among the features has no declared bins."""
-    without = [
-        name
-        for name in features
-        if isinstance(domain := policy.feature(name).domain, NumberDomain)
-        and domain.bins is None
-    ]
+    """Raise `PolicyError` unless every number among the features has bins, two or more.
+
+    In one bin nothing is told apart, so that whatever a number gives away, or what is
+    given away of it, would count as 0.
+    """
+    domains = {name: policy.feature(name).domain for name in features}
+    bins = {n: d.bins for n, d in domains.items() if isinstance(d, NumberDomain)}
+    single = [name for name, count in bins.items() if count == 1]
+    if single:
+        raise PolicyError(
+            f"One bin tells no values apart, and these numbers have one: "
+            f"{', '.join(single)}. Declare features.<name>.bins = 2 or more for each, "
+            "or declare the leakage."
+        )
+    without = [name for name, count in bins.items() if count is None]
     if without:
         raise PolicyError(
             "Counting needs a declared resolution, and these numbers have none: "

@@ -124,6 +124,24 @@ def test_a_larger_share_buys_less_noise(table, policy):
     assert np.all(large.noise_scale < small.noise_scale)
 
 
+@pytest.mark.parametrize("source", ["private", "public"])
+@pytest.mark.parametrize(("s_bins", "u_bins"), [(1, 4), (4, 1)])
+def test_a_number_of_one_bin_is_not_said_to_tell_nothing(source, s_bins, u_bins):
+    """Models read the number, which here gives the sensitive one away."""
+    policy = Policy(
+        (
+            Feature("s", "sensitive", NumberDomain(0, 1, s_bins)),
+            Feature("u", "insensitive", NumberDomain(0, 1, u_bins)),
+        )
+    )
+    numbers = np.linspace(0, 1, 500)
+    budget = BUDGET if source == "private" else {}
+    with pytest.raises(PolicyError, match=r"One bin tells no values apart"):
+        estimate_leakage(
+            pd.DataFrame({"s": numbers, "u": numbers}), policy, source=source, **budget
+        )
+
+
 def test_label_classes_are_priced_too(table, policy):
     from corrdp.policy import Label
 
