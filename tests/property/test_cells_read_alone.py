@@ -6,6 +6,7 @@ and frames then give them whatever types they like. A refusal is visible and doc
 """
 
 import io
+import json
 import sqlite3
 
 import duckdb
@@ -96,6 +97,16 @@ def from_arrow(table, folder):
     return read_table(folder / "t.arrow", NAMES, number_columns=NUMBERS)
 
 
+def from_json_lines(table, folder):
+    """Write numbers as numbers where they are, and leave empty cells out."""
+    rows = table.map(_typed).to_dict("records")
+    lines = [json.dumps({n: c for n, c in row.items() if c != ""}) for row in rows]
+    everything = json.dumps(dict.fromkeys(NAMES, "250"))
+    (folder / "t.jsonl").write_text("\n".join([*lines, everything]))
+    read = read_table(folder / "t.jsonl", NAMES, number_columns=NUMBERS)
+    return read.slice(0, len(table))
+
+
 def from_sqlite(table, folder):
     """Write columns without a type: SQLite keeps one type per cell."""
     (folder / "t.db").unlink(missing_ok=True)
@@ -148,6 +159,7 @@ READERS = {
     "tsv": from_tsv,
     "parquet": from_parquet,
     "arrow": from_arrow,
+    "json lines": from_json_lines,
     "sqlite": from_sqlite,
     "duckdb": from_duckdb,
     "pandas, inferred": pandas_inferred,

@@ -1,4 +1,4 @@
-"""Tables from files, whole or in batches: CSV, Parquet, Arrow, SQLite, DuckDB.
+"""Tables from files, in batches: CSV, JSON lines, Parquet, Arrow, SQLite, DuckDB.
 
 Needs pyarrow (``pip install corrdp[files]``). Columns declared numbers are read as
 floats, all others as canonical text, cell by cell (`_cells`): no type is ever inferred,
@@ -87,12 +87,12 @@ def iter_batches(
     Parameters
     ----------
     path : str, Path or source
-        A file ending in ``.csv``, ``.csv.gz`` (or ``.tsv``), ``.parquet``, ``.arrow``,
-        ``.feather`` or ``.ipc``; a glob pattern of such files; or
-        ``file.db::table`` for a table of an SQLite or DuckDB file; a directory of
-        files, where ``name=value`` in a path is a column; a pyarrow ``Dataset`` or
-        ``RecordBatchReader`` (which can be read once), a polars ``LazyFrame``, a
-        DuckDB relation.
+        A file ending in ``.csv``, ``.csv.gz`` (or ``.tsv``), ``.jsonl`` (or
+        ``.ndjson``), ``.parquet``, ``.arrow``, ``.feather`` or ``.ipc``; a glob pattern
+        of such files; or ``file.db::table`` for a table of an SQLite or DuckDB file; a
+        directory of files, where ``name=value`` in a path is a column; a pyarrow
+        ``Dataset`` or ``RecordBatchReader`` (which can be read once), a polars
+        ``LazyFrame``, a DuckDB relation.
     columns : sequence of str, optional
         Columns to read; all of them by default.
     number_columns : sequence of str

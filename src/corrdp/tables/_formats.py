@@ -1,4 +1,4 @@
-"""Formats of files: CSV, Parquet, Arrow, each read in batches of texts and floats.
+"""Formats of files: CSV, JSON lines, Parquet, Arrow, read in batches of cells.
 
 Columns declared numbers are read as floats, all others as canonical text, cell by cell
 (`_cells`): no type is ever inferred, since one record could change how all others are
@@ -12,6 +12,7 @@ from typing import Any
 from corrdp.exceptions import CorrDPError
 from corrdp.tables._arrow_cells import Reader, check_names, guarded, texts_and_numbers
 from corrdp.tables._databases import database_reader
+from corrdp.tables._json_lines import json_lines_batches
 
 CSV_BLOCK_BYTES = 2**24
 """Bytes of CSV text parsed at once."""
@@ -27,6 +28,10 @@ def reader_of(path: Path, table: str | None = None) -> Reader:
         ".csv.gz": _csv_batches,
         ".tsv": _csv_batches,
         ".tsv.gz": _csv_batches,
+        ".jsonl": json_lines_batches,
+        ".jsonl.gz": json_lines_batches,
+        ".ndjson": json_lines_batches,
+        ".ndjson.gz": json_lines_batches,
         ".parquet": parquet_batches,
         ".arrow": _arrow_batches,
         ".feather": _arrow_batches,

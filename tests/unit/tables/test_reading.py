@@ -22,6 +22,8 @@ def files(tmp_path):
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     FRAME.to_csv(tmp_path / "t.csv.gz", index=False)
     FRAME.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
+    FRAME.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    FRAME.to_json(tmp_path / "t.ndjson.gz", orient="records", lines=True)
     pq.write_table(table, tmp_path / "t.parquet")
     pf.write_feather(table, tmp_path / "t.feather")
     with (
@@ -41,6 +43,8 @@ def files(tmp_path):
         "t.csv",
         "t.csv.gz",
         "t.tsv",
+        "t.jsonl",
+        "t.ndjson.gz",
         "t.parquet",
         "t.feather",
         "t.arrow",
