@@ -123,6 +123,19 @@ def check_delta(delta: Any, *, name: str = "delta", allow_zero: bool = False) ->
     )
 
 
+def check_failure_probability(value: Any) -> float:
+    """Return a probability strictly between 0 and 1, or raise."""
+    return check_real(
+        "failure_probability",
+        value,
+        lower=0.0,
+        upper=1.0,
+        open_lower=True,
+        open_upper=True,
+        remedy="Choose a small probability, for example 1e-3.",
+    )
+
+
 def check_nonnegative_array(
     name: str,
     values: Any,

@@ -1,6 +1,6 @@
 """How a command pays: the ledger it charges, and what ``--leakage auto`` buys."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +8,10 @@ from corrdp.cli._models import refuse_unstamped
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
-    from corrdp.accounting import NoisePlan
+    from corrdp.accounting import NoisePlan, PrivacyEvent
     from corrdp.leakage import LeakageTable
-    from corrdp.ledger import LedgerChoice
+    from corrdp.ledger import Ledger, LedgerChoice
+    from corrdp.policy import Policy
     from corrdp.queries import QueryPlan, QueryResult
 
 
@@ -150,6 +151,34 @@ def buy_leakage(
     return table, purchase.to_json()
 
 
+def account_for(
+    choice: "LedgerChoice | None",
+    policy: "Policy",
+    distances: "Mapping[str, float] | float | None",
+    events: "Mapping[str, Sequence[PrivacyEvent]]",
+) -> "Ledger | None":
+    """Return the ledger that will be charged, created if it can pay for the events.
+
+    Parameters
+    ----------
+    choice : LedgerChoice or None
+        Which ledger; None for none.
+    policy : Policy
+        For which a new ledger is created.
+    distances : mapping of str to float, float or None
+        By which a new ledger opens its accounts; None for what the policy declares.
+    events : mapping of str to sequence of events
+        What will be charged, by class.
+    """
+    if choice is None:
+        return None
+    from corrdp.ledger import open_ledger
+
+    return open_ledger(
+        choice.path, policy, budget=choice.budget, leakage=distances, events=events
+    )
+
+
 def paid_answers(
     rows: Any,
     plan: "QueryPlan",
@@ -170,19 +199,10 @@ def paid_answers(
     distances : mapping of str to float, float or None
         By which a new ledger opens its accounts; None for what the policy declares.
     """
-    from corrdp.ledger import open_ledger
     from corrdp.queries import answer_plan
 
     plan.noise.radius(failure_probability)  # refuses before there is a ledger
-    account = None
-    if choice is not None:
-        account = open_ledger(
-            choice.path,
-            plan.policy,
-            budget=choice.budget,
-            leakage=distances,
-            events=plan.noise.charged_events(),
-        )
+    account = account_for(choice, plan.policy, distances, plan.noise.charged_events())
     return answer_plan(
         rows,
         plan,

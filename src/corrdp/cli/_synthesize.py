@@ -98,8 +98,7 @@ def synthesize(
         refuse_unstamped,
         write_summary,
     )
-    from corrdp.cli._paying import ledger_choice
-    from corrdp.ledger import open_ledger
+    from corrdp.cli._paying import account_for, ledger_choice
     from corrdp.policy import Policy, read_declared
     from corrdp.report import summarize, with_ledger
     from corrdp.synthesis import Synthesizer
@@ -128,15 +127,9 @@ def synthesize(
         with working("Reading the table"):
             table = read_declared(data, declared)
         plan = maker.plan(table.num_rows)
-        account = None
-        if choice is not None:
-            account = open_ledger(
-                choice.path,
-                plan.policy,
-                budget=choice.budget,
-                leakage=plan.leakage.distances,
-                events=plan.charged_events(),
-            )
+        account = account_for(
+            choice, plan.policy, plan.leakage.distances, plan.charged_events()
+        )
         with working("Counting and fitting"):
             maker.fit(table, ledger=account, accept_new_data=accept_new_data)
         with working("Drawing rows"):

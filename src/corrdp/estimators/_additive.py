@@ -199,27 +199,7 @@ class AdditiveClassifier(AdditiveModel, LogisticRegression):
         n_jobs: int | None = None,
         cache_dir: str | Path | None = None,
     ) -> None:
-        super().__init__(
-            policy,
-            epsilon=epsilon,
-            delta=delta,
-            leakage=leakage,
-            method=method,
-            calibration=calibration,
-            solver=solver,
-            sampling_rate=sampling_rate,
-            n_steps=n_steps,
-            step_size=step_size,
-            theorem_constant=theorem_constant,
-            random_state=random_state,
-            fits=fits,
-            disjoint=disjoint,
-            ledger=ledger,
-            research=research,
-            n_jobs=n_jobs,
-            cache_dir=cache_dir,
-        )
-        self.n_knots = n_knots
+        self._keep(locals())
 
 
 class AdditiveRegressor(AdditiveModel, LinearRegression):
@@ -264,29 +244,7 @@ class AdditiveRegressor(AdditiveModel, LinearRegression):
         n_jobs: int | None = None,
         cache_dir: str | Path | None = None,
     ) -> None:
-        super().__init__(
-            policy,
-            epsilon=epsilon,
-            delta=delta,
-            loss=loss,
-            huber_threshold=huber_threshold,
-            leakage=leakage,
-            method=method,
-            calibration=calibration,
-            solver=solver,
-            sampling_rate=sampling_rate,
-            n_steps=n_steps,
-            step_size=step_size,
-            theorem_constant=theorem_constant,
-            random_state=random_state,
-            fits=fits,
-            disjoint=disjoint,
-            ledger=ledger,
-            research=research,
-            n_jobs=n_jobs,
-            cache_dir=cache_dir,
-        )
-        self.n_knots = n_knots
+        self._keep(locals())
 
     def _effect_unit(self) -> float:
         return self._width

@@ -84,6 +84,8 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
     plain_ridge = 0.0  # of fits that protect nothing
     _streams = True  # whether codes are known before rows are counted
     _public: PublicRows | None = None  # while a fit with public rows runs
+    n_jobs: int | None
+    cache_dir: str | Path | None
 
     def __init__(
         self,
@@ -108,25 +110,7 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
         cache_dir: str | Path | None = None,
         bounds: str = DECLARED,
     ) -> None:
-        self.policy = policy
-        self.epsilon = epsilon
-        self.delta = delta
-        self.leakage = leakage
-        self.method = method
-        self.calibration = calibration
-        self.solver = solver
-        self.sampling_rate = sampling_rate
-        self.n_steps = n_steps
-        self.step_size = step_size
-        self.theorem_constant = theorem_constant
-        self.random_state = random_state
-        self.fits = fits
-        self.disjoint = disjoint
-        self.ledger = ledger
-        self.research = research
-        self.n_jobs = n_jobs
-        self.cache_dir = cache_dir
-        self.bounds = bounds
+        self._keep(locals())
 
     def encode(self, X: Any, y: Any = None) -> tuple[FloatArray, NDArray[Any]]:
         """Return rows and labels as encoded by the policy; nothing is protected."""
@@ -137,10 +121,24 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
         encoder = PolicyEncoder(coded).fit(X)
         return encoder.transform(X), self._encode_label(encoder, y)
 
-    def _fit_with(
-        self, X: Any, y: Any, public_rows: Any, charge: Charge | None
-    ) -> None:
-        """Fit, with public rows at hand if there are any."""
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        public_rows: Any = None,
+        charge: Charge | None = None,
+    ) -> Self:
+        """Train; `y` may be None if the table holds the policy's target.
+
+        `X` is a table in memory, or a path or another source of rows that holds the
+        label, too (`docs/large_tables.md`).
+
+        `public_rows` is a table, label included, that you declare public: it is read
+        freely, never charged, and the certificate names it (`docs/public_rows.md`).
+        `charge` is called with the certificate before anything is computed from the
+        rows, for example to pay a ledger; what it raises stops the training.
+        """
         if public_rows is not None:
             self._refuse_unusable_public_rows()
             self._public = PublicRows.read(public_rows, self.policy)
@@ -148,6 +146,7 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
             self._fit(X, y, charge)
         finally:
             self.__dict__.pop("_public", None)  # a fitted model holds no rows
+        return self
 
     def _refuse_unusable_public_rows(self) -> None:
         if not self._method().is_private:

@@ -11,7 +11,6 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_real
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
-from corrdp.estimators._fitting import Charge
 from corrdp.estimators._narrowing import DECLARED
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.ledger import Ledger
@@ -67,6 +66,8 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     True
     """
 
+    loss: str
+    huber_threshold: float | None
     _numeric_label = True
 
     def __init__(
@@ -94,47 +95,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         cache_dir: str | Path | None = None,
         bounds: str = DECLARED,
     ) -> None:
-        super().__init__(
-            policy,
-            epsilon=epsilon,
-            delta=delta,
-            leakage=leakage,
-            method=method,
-            calibration=calibration,
-            solver=solver,
-            sampling_rate=sampling_rate,
-            n_steps=n_steps,
-            step_size=step_size,
-            theorem_constant=theorem_constant,
-            random_state=random_state,
-            fits=fits,
-            disjoint=disjoint,
-            ledger=ledger,
-            research=research,
-            n_jobs=n_jobs,
-            cache_dir=cache_dir,
-            bounds=bounds,
-        )
-        self.loss = loss
-        self.huber_threshold = huber_threshold
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        public_rows: Any = None,
-        charge: Charge | None = None,
-    ) -> "LinearRegression":
-        """Train; `y` may be None if the table holds the policy's target.
-
-        `public_rows` is a table, label included, that you declare public: it is read
-        freely, never charged, and the certificate names it (`docs/public_rows.md`).
-        `charge` is called with the certificate before anything is computed from the
-        rows, for example to pay a ledger; what it raises stops the training.
-        """
-        self._fit_with(X, y, public_rows, charge)
-        return self
+        self._keep(locals())
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted label of every row, in the units of the label."""

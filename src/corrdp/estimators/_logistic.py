@@ -8,7 +8,6 @@ from scipy.special import expit, softmax
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.estimators._base import PrivateLinearModel
-from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import DeclaredLabels, declared_labels
 from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training import LogisticLoss, Loss, MultinomialLoss
@@ -106,27 +105,6 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
     """
 
     _numeric_label = False
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        public_rows: Any = None,
-        charge: Charge | None = None,
-    ) -> "LogisticRegression":
-        """Train; `y` may be None if the table holds the policy's target.
-
-        `X` is a table in memory, or a path or another source of rows that holds the
-        label, too (`docs/large_tables.md`).
-
-        `public_rows` is a table, label included, that you declare public: it is read
-        freely, never charged, and the certificate names it (`docs/public_rows.md`).
-        `charge` is called with the certificate before anything is computed from the
-        rows, for example to pay a ledger; what it raises stops the training.
-        """
-        self._fit_with(X, y, public_rows, charge)
-        return self
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the log odds of the second class, or a score per class.

@@ -218,7 +218,7 @@ def interval(counts: FloatArray, n_rows: float, noise_scale: float) -> tuple[int
 class NarrowsBounds(BuysLeakage):
     """What linear models share that may read numbers between released bounds."""
 
-    bounds: str
+    bounds: str = DECLARED  # of models without the parameter
     sampling_rate: float | None
 
     def _narrows(self) -> bool:

@@ -1,7 +1,7 @@
 """What every private estimator checks before it reads a row."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +50,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _family: Family
     _fitted_privates: tuple[str, ...]
     _numeric_label: bool
+
+    def _keep(self, arguments: Mapping[str, Any]) -> None:
+        """Keep what a constructor was given, as it is: all that scikit-learn allows."""
+        for name in self._get_param_names():
+            setattr(self, name, arguments[name])
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train, once paid for; a fit that raises leaves the whole earlier fit."""

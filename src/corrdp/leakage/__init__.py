@@ -1,5 +1,6 @@
 """Leakage: how much insensitive features tell about sensitive ones, with bounds."""
 
+from corrdp._validate import check_failure_probability
 from corrdp.leakage._argument import (
     LeakageInput,
     declared_or_one,
@@ -9,7 +10,6 @@ from corrdp.leakage._argument import (
 from corrdp.leakage._bounds import (
     NOISE_LATTICE,
     ROUNDING_ERROR,
-    check_failure_probability,
     hotelling_upper,
     independence_p_value,
     sampling_margin,

@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, ncfdtr, ndtr, owens_t, xlogy
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp._validate import check_count, check_real
+from corrdp._validate import check_count, check_failure_probability
 
 NOISE_LATTICE = 2.0**-18
 """Noisy counts are multiples of this: noise is drawn in whole steps of it."""
@@ -173,16 +173,3 @@ def independence_p_value(counts: IntArray) -> float:
 
     ratio = 2 * (total(counts) + total(rows.sum()) - total(rows) - total(columns))
     return float(chdtrc(freedom, max(0.0, ratio)))
-
-
-def check_failure_probability(value: float) -> float:
-    """Return a probability strictly between 0 and 1, or raise."""
-    return check_real(
-        "failure_probability",
-        value,
-        lower=0.0,
-        upper=1.0,
-        open_lower=True,
-        open_upper=True,
-        remedy="Choose a small probability, for example 1e-3.",
-    )

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
+from corrdp._validate import check_failure_probability
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.leakage._bounds import check_failure_probability
 from corrdp.policy import Conditioning
 
 MAX_SETS = 4096

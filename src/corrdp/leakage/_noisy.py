@@ -7,11 +7,10 @@ import numpy as np
 from scipy.special import chdtri, ndtri
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp._validate import check_real
+from corrdp._validate import check_failure_probability, check_real
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage._bounds import (
     ROUNDING_ERROR,
-    check_failure_probability,
     shared_quantile,
 )
 

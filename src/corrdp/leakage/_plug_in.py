@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
+from corrdp._validate import check_failure_probability
 from corrdp.leakage._bounds import (
-    check_failure_probability,
     independence_p_value,
     sampling_margin,
 )

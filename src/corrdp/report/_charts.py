@@ -13,6 +13,8 @@ BLUE, ORANGE, GREEN, PURPLE, GRAY = (
     "#8a63c2",
     "#7c8794",
 )
+_BAR = {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}}
+_TICK = {"type": "tick", "color": ORANGE, "thickness": 3, "size": 18, "opacity": 1}
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # Text and lines take the color of the page, so that one chart serves light and dark.
 CONFIG: JSONObject = {
@@ -123,7 +125,7 @@ def _leakage(features: list[JSONObject]) -> JSONObject | None:
         "Leakage of every insensitive feature: estimate and upper bound",
         layer=[
             {
-                "mark": {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}},
+                "mark": _BAR,
                 "encoding": {
                     "y": y,
                     "x": _number("estimate", title, scale=domain),
@@ -131,13 +133,7 @@ def _leakage(features: list[JSONObject]) -> JSONObject | None:
             },
             {
                 "data": {"values": bounded},
-                "mark": {
-                    "type": "tick",
-                    "color": ORANGE,
-                    "thickness": 3,
-                    "size": 18,
-                    "opacity": 1,
-                },
+                "mark": _TICK,
                 "encoding": {"y": y, "x": _number("upper", title)},
             },
         ],
@@ -283,18 +279,12 @@ def _audit(audit: JSONObject | None) -> JSONObject | None:
     audited = {"y": y, "x": _number("audited", title)}
     layers: list[JSONObject] = [
         {
-            "mark": {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}},
+            "mark": _BAR,
             "encoding": audited,
         },
         {
             "data": {"values": [v for v in values if v["certified"] is not None]},
-            "mark": {
-                "type": "tick",
-                "color": ORANGE,
-                "thickness": 3,
-                "size": 18,
-                "opacity": 1,
-            },
+            "mark": _TICK,
             "encoding": {"y": y, "x": _number("certified", title)},
         },
         {

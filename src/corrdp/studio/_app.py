@@ -23,6 +23,7 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from corrdp._typing import JSONObject
 from corrdp.certificate import Certificate
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageTable
@@ -266,34 +267,23 @@ class _Pages:
         return {"words": budget_words(choices.epsilon, choices.delta)}
 
     def _show_plan(self) -> dict[str, Any]:
-        session = self._session
-        choices = session.choices
-        policy = session.policy()
-        return {
-            "failed": False,
-            "plan": planned(
-                policy,
-                session.n_rows,
-                epsilon=choices.epsilon,
-                delta=choices.delta,
-                model=choices.model,
-                leakage=self._leakage_table(policy),
-            ),
-        }
+        return {"failed": False, "plan": self._asked(planned)}
 
     def _show_preview(self) -> dict[str, Any]:
+        return {"preview": self._asked(previewed)}
+
+    def _asked(self, describe: Callable[..., JSONObject]) -> JSONObject:
+        """Return what a model with the choices so far would be like."""
         session, choices = self._session, self._session.choices
         policy = session.policy()
-        return {
-            "preview": previewed(
-                policy,
-                session.n_rows,
-                epsilon=choices.epsilon,
-                delta=choices.delta,
-                model=choices.model,
-                leakage=self._leakage_table(policy),
-            ),
-        }
+        return describe(
+            policy,
+            session.n_rows,
+            epsilon=choices.epsilon,
+            delta=choices.delta,
+            model=choices.model,
+            leakage=self._leakage_table(policy),
+        )
 
     def _leakage_table(self, policy: Policy) -> LeakageTable | None:
         file = self._session.choices.leakage_file

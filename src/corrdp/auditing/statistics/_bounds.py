@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from corrdp._typing import FloatArray
-from corrdp._validate import check_real
+from corrdp._validate import check_failure_probability
 
 _ROC_POINTS = 30
 
@@ -37,14 +37,7 @@ def clopper_pearson(
     >>> float(lower), round(float(upper), 4)
     (0.0, 0.045)
     """
-    check_real(
-        "failure_probability",
-        failure_probability,
-        lower=0.0,
-        upper=1.0,
-        open_lower=True,
-        open_upper=True,
-    )
+    check_failure_probability(failure_probability)
     count = np.asarray(successes, dtype=np.float64)
     missed = n_trials - count
     lower = np.where(

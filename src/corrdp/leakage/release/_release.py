@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from corrdp._random import noise_generator
-from corrdp._validate import check_delta, check_epsilon
+from corrdp._validate import check_delta, check_epsilon, check_failure_probability
 from corrdp.accounting import (
     Group,
     NoisePlan,
@@ -16,7 +16,6 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
-from corrdp.leakage._bounds import check_failure_probability
 from corrdp.leakage._counts import MAX_CELLS, CountLayout
 from corrdp.leakage._joining import joined_policy
 from corrdp.leakage._margins import LevelSizes

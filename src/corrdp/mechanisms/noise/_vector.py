@@ -12,7 +12,7 @@ import numpy as np
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, IntArray
-from corrdp._validate import check_real
+from corrdp._validate import check_failure_probability
 from corrdp.accounting import WHOLE_RECORD, ApproximateEvent, PrivacyEvent
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.ledger import ConcentratedEvent
@@ -155,14 +155,7 @@ class VectorPlan:
         Theorem 2.10 of the paper, for the discrete distributions and for one scale per
         group (``docs/theory/laplace.md``).
         """
-        check_real(
-            "failure_probability",
-            failure_probability,
-            lower=0.0,
-            upper=1.0,
-            open_lower=True,
-            open_upper=True,
-        )
+        check_failure_probability(failure_probability)
         sizes = (group.size for group in self.movement.groups)
         noisy = sum(n for n, s in zip(sizes, self.scales, strict=True) if s)
         odds = math.log(max(noisy, 1) / failure_probability)
