@@ -292,7 +292,9 @@ def _coefficients(
         return []
     encoder = PolicyEncoder(policy)
     features = [
-        block.feature for block in encoder.blocks_ for _ in range(*_span(block))
+        block.feature
+        for block in encoder.blocks_
+        for _ in range(block.start, block.stop)
     ]
     deviations: list[float | None] = [None] * len(features)
     if plan is not None:
@@ -348,10 +350,6 @@ def _shapes(policy: Policy, shapes: Sequence[JSONObject]) -> list[JSONObject]:
                     }
                 )
     return rows
-
-
-def _span(block: Any) -> tuple[int, int]:
-    return block.start, block.stop
 
 
 def _digest(certificate: Certificate | None) -> str | None:

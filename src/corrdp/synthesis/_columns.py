@@ -119,12 +119,12 @@ class TableColumns:
             )
         return self.names.index(name)
 
-    def largest(self, columns: Iterable[int], n_named: int = 3) -> str:
+    def largest(self, columns: Iterable[int]) -> str:
         """Return the largest of some columns by name, for who has to coarsen them."""
         ranked = sorted(columns, key=lambda column: (-self.sizes[column], column))
         return ", ".join(
             f"{self.names[column]!r} ({self.sizes[column]} codes)"
-            for column in ranked[:n_named]
+            for column in ranked[:3]
         )
 
     def domain(self, name: str) -> Domain:

@@ -29,6 +29,7 @@ from corrdp.tables._files import (
     iter_batches,
     read_table,
     require_pyarrow,
+    watching_rows,
 )
 from corrdp.tables._fingerprint import check_same_data, table_fingerprint
 from corrdp.tables._frames import (
@@ -41,7 +42,6 @@ from corrdp.tables._frames import (
 )
 from corrdp.tables._pieces import FilePiece, pieces_of
 from corrdp.tables._twins import take_rows, with_twins
-from corrdp.tables._watching import watching_rows
 
 __all__ = [
     "BATCH_ROWS",

@@ -8,7 +8,9 @@ only.
 """
 
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,10 @@ from corrdp.tables._databases import DATABASE_LOGS
 from corrdp.tables._directories import directory_batches, files_under
 from corrdp.tables._formats import reader_of
 from corrdp.tables._sources import foreign_batches, is_foreign_source
-from corrdp.tables._watching import tell_rows
 
 BATCH_ROWS = 2**18
 """Rows of a batch, unless told otherwise."""
+_WATCHER: ContextVar[Callable[[int], None] | None] = ContextVar("watcher", default=None)
 
 
 def is_source(data: Any) -> bool:
@@ -80,7 +82,6 @@ def iter_batches(
     *,
     number_columns: Sequence[str],
     batch_rows: int = BATCH_ROWS,
-    may_be_empty: bool = False,
 ) -> Iterator[Any]:
     """Yield a file as pyarrow tables of texts and floats, `batch_rows` rows at most.
 
@@ -101,8 +102,6 @@ def iter_batches(
         file (null, NaN) is null there, the texts ``NA`` and ``""`` are texts.
     batch_rows : int
         Largest number of rows held at a time (CSV: a block of text).
-    may_be_empty : bool
-        Whether a file without rows is read, as one of several may be.
 
     Raises
     ------
@@ -127,12 +126,36 @@ def iter_batches(
         else _file_batches(Path(path), *terms)
     ):
         n_rows += batch.num_rows
-        tell_rows(n_rows)
+        _tell_rows(n_rows)
         yield batch
     if is_foreign_source(path):
         path = type(path).__name__
-    if n_rows == 0 and not may_be_empty:
+    if n_rows == 0:
         raise CorrDPError(f"{str(path)!r} has no rows. Pass a table with at least one.")
+
+
+@contextmanager
+def watching_rows(tell: Callable[[int], None]) -> Iterator[None]:
+    """Call `tell` with the number of rows read so far, after every batch of a source.
+
+    Parameters
+    ----------
+    tell : callable
+        Takes a number of rows. How many a table has is public; how long a batch took
+        is not, so nothing else is told.
+    """
+    token = _WATCHER.set(tell)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+def _tell_rows(n_rows: int) -> None:
+    """Tell the watcher, if there is one."""
+    tell = _WATCHER.get()
+    if tell is not None:
+        tell(n_rows)
 
 
 def _file_batches(

@@ -158,14 +158,11 @@ class PlanInputs:
             return FEATURE_RADIUS * self.norm(features)
         squares = [
             self.variance[f]
-            * (self._number_radius if f in self._numbers else FEATURE_RADIUS) ** 2
+            * (self.farther * NUMBER_RADIUS if f in self._numbers else FEATURE_RADIUS)
+            ** 2
             for f in features
         ]
         return math.sqrt(sum(squares))
-
-    @property
-    def _number_radius(self) -> float:
-        return self.farther * NUMBER_RADIUS
 
     def group_radii(self, *, joint: bool) -> Mapping[str, float]:
         """Return the radius of every group of features, by role, by name."""
