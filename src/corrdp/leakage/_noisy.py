@@ -30,14 +30,13 @@ class NoisyBounds:
 
     Parameters
     ----------
-    sizes, size_errors : arrays of float, shape (n_groups,)
-        Sizes corrected to the known total, and how far off they may be.
+    sizes : array of float, shape (n_groups,)
+        Sizes corrected to the known total.
     distances, uppers : arrays of float, shape (n_groups, n_groups)
         Noisy total variations, and bounds; NaN and 1 where noise drowns a size.
     """
 
     sizes: FloatArray
-    size_errors: FloatArray
     distances: FloatArray
     uppers: FloatArray
 
@@ -112,7 +111,7 @@ def noisy_total_variation_upper(
         )
         distances[inner] = np.minimum(table.distances, 1.0)
         uppers[inner] = np.minimum(bound, 1.0)
-    return NoisyBounds(sizes, errors, distances, uppers)
+    return NoisyBounds(sizes, distances, uppers)
 
 
 def corrected_sizes(

@@ -9,6 +9,7 @@ from corrdp.datasets import hospital_policy, hospital_table
 from corrdp.estimators import LogisticRegression
 from corrdp.policy import policy_blocks
 from corrdp.report import coefficient_deviation, gradient_noise
+from corrdp.training import GradientSensitivity
 from report_fixtures import training_plan
 
 
@@ -66,3 +67,15 @@ def test_the_training_curve_ends_near_the_model():
         model.score(table, table["readmitted"]), abs=0.05
     )
     assert path[0][1] < path[-1][1]
+
+
+def test_a_report_allocates_no_noise_again(monkeypatch):
+    plan = training_plan("corr")
+
+    def never(*_, **__):
+        raise AssertionError("the plan has this")
+
+    monkeypatch.setattr("corrdp.training._default_rule.allocate_noise", never)
+    monkeypatch.setattr(GradientSensitivity, "__init__", never)
+    assert max(gradient_noise(plan).values()) == plan.column_noise.max()
+    assert (coefficient_deviation(plan) > 0).all()

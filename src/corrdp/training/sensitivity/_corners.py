@@ -17,6 +17,7 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.training._layout import INTERCEPT, GradientLayout
 
+_ABOVE = 1.0 + 1e-15  # rows are equal within rounding
 _MOST_CORNERS_IN_PAIRS = 64
 
 
@@ -176,7 +177,7 @@ def _extent(
     same.flags.writeable = False  # shared by all who ask
     if len(corners) == 1:
         return radius, 0.0, same
-    first, second = np.triu_indices(len(corners), k=1)
+    first, second = _places_of_pairs(len(corners))
     inner = (corners @ corners.T)[first, second]
     both = squares[first] + squares[second]
     pairs = np.column_stack(
@@ -193,11 +194,23 @@ def _extent(
     return radius, math.sqrt(pairs[:, 0].max()), worst
 
 
+@lru_cache(maxsize=64)
+def _places_of_pairs(n_corners: int) -> tuple[IntArray, IntArray]:
+    """Return the first and the second corner of every pair."""
+    first, second = np.triu_indices(n_corners, k=1)
+    first.flags.writeable = second.flags.writeable = False
+    return first, second
+
+
 def _undominated(pairs: FloatArray) -> FloatArray:
-    """Return the rows that no other row exceeds in all three entries."""
-    unique = np.unique(pairs, axis=0)[::-1]
-    kept: list[FloatArray] = []
-    for row in unique:
-        if not any((row <= other * (1.0 + 1e-15)).all() for other in kept):
-            kept.append(row)
+    """Return the rows that no other row exceeds in all three entries.
+
+    In plain numbers: a feature has few pairs, and every release of means asks anew.
+    """
+    kept: list[tuple[float, float, float]] = []
+    limits: list[tuple[float, float, float]] = []
+    for first, second, third in sorted(set(map(tuple, pairs.tolist())), reverse=True):
+        if not any(first <= a and second <= b and third <= c for a, b, c in limits):
+            kept.append((first, second, third))
+            limits.append((first * _ABOVE, second * _ABOVE, third * _ABOVE))
     return np.array(kept)

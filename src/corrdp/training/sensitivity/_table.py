@@ -161,7 +161,10 @@ def movement_table(
     fixed = np.array([chains[i].reference_fixed for i in row_chain])
     indices = {neighbor.name: i for i, neighbor in enumerate(classes)}
     row_class = np.array([indices[chains[i].neighbor.name] for i in all_chain])
-    unchanged_square, diameter, pairs = _changes(layout, geometries, places, all_chain)
+    projected = _is_projected(layout, geometries)
+    unchanged_square, diameter, pairs = _changes(
+        projected.tolist(), geometries, places, all_chain
+    )
     return MovementTable(
         n_rows=n_rows,
         row_class=row_class,
@@ -175,7 +178,7 @@ def movement_table(
         ),
         unchanged_square=unchanged_square,
         diameter=np.minimum(diameter, 2.0 * radius),
-        projected=np.flatnonzero(_is_projected(layout, geometries)),
+        projected=np.flatnonzero(projected),
         radius=radius,
         clip_norm=clip_norm,
         influence_norm=influence_norm,
@@ -264,7 +267,7 @@ def _is_projected(
 
 
 def _changes(
-    layout: GradientLayout,
+    projected: Sequence[bool],
     geometries: Sequence[FeatureGeometry],
     places: Sequence[Sequence[int]],
     row_chain: Sequence[int],
@@ -273,12 +276,15 @@ def _changes(
 
     Parameters
     ----------
+    projected : sequence of bool
+        Whether a group is projected on its ball.
+    geometries : sequence of FeatureGeometry
+        Of all features.
     places : sequence of sequence of int
         Per chain, the geometries that change: all rows of a chain share the answer.
     row_chain : sequence of int
         Chain of every row, probes included.
     """
-    projected = _is_projected(layout, geometries).tolist()
     n_groups = len(projected)
     group = np.array([geometry.group for geometry in geometries])
     square = np.array([geometry.radius**2 for geometry in geometries])

@@ -24,6 +24,7 @@ from corrdp.training.losses import (
     SquaredLoss,
     UnclippedSquaredLoss,
 )
+from corrdp.training.sensitivity._corners import _undominated
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import Problem, corner_moves, small_policy
 
@@ -416,3 +417,16 @@ def test_a_group_with_an_influence_bound_moves_by_the_factor_of_lemma_3(loss, fa
         column = [group.name for group in found.groups].index("public")
         moves.append(found.bounds(coef)[rows, column].max())
     assert moves[1] == pytest.approx(factor * moves[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("digits", [1, 16])
+@pytest.mark.parametrize("seed", range(20))
+def test_every_pair_of_corners_is_below_one_that_is_kept(seed, digits):
+    rng = np.random.default_rng(seed)
+    pairs = np.round(rng.exponential(size=(30, 3)), digits)
+    kept = _undominated(pairs)
+    below = (pairs[:, None] <= kept * (1.0 + 1e-15)).all(axis=2)
+    assert below.any(axis=1).all()
+    assert {tuple(row) for row in kept} <= {tuple(row) for row in pairs}
+    others = (kept[:, None] <= kept).all(axis=2) & ~np.eye(len(kept), dtype=bool)
+    assert not others.any()
