@@ -125,7 +125,11 @@ def trained(measured: Measured, plans: dict[Any, Any], seeds: Sequence[int]) -> 
                     measured.codes, measured.labels, plan.layout, compiled=compiled
                 )
             models[key, seed] = Descent(
-                measured.codes, prepared[rows_of], plan, noise_generator(seed)
+                measured.codes,
+                prepared[rows_of],
+                plan,
+                noise_generator(seed),
+                measured.labels,
             )
         groups: dict[Any, list[Descent]] = {}
         for (key, _), model in models.items():

@@ -317,7 +317,11 @@ def _trained(
         if planned.plan.noise != CONSTANT:
             table = planned.table
             model = Descent(
-                table.codes, table.prepared, planned.plan, noise_generator(seed)
+                table.codes,
+                table.prepared,
+                planned.plan,
+                noise_generator(seed),
+                table.labels,
             )
             models[method, epsilon, seed] = model
             together.setdefault(id(table), []).append(model)

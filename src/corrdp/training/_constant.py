@@ -1,4 +1,7 @@
-"""The noisy constant: a model of the labels alone, for budgets that buy no more."""
+"""The noisy constant: a model of the labels alone, for budgets that buy no more.
+
+Where labels are free, it is also what a noisy walk starts at.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
+from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import NeighborClass
 from corrdp.training._means import exact_sums, rounded
 from corrdp.training.losses import Loss
@@ -110,3 +114,30 @@ def release_constant(
     totals = LabelTotals.of(labels, loss)
     noise = noise_scale * rng.standard_normal(loss.n_outputs)
     return loss.best_constant(totals.sums + noise, totals.n_rows)
+
+
+def free_constant(
+    labels: NDArray[Any] | LabelTotals, loss: Loss, classes: Sequence[NeighborClass]
+) -> float | FloatArray:
+    """Return the intercept of the best constant, of labels that no class changes.
+
+    Parameters
+    ----------
+    labels, loss
+        As for `release_constant`.
+    classes : sequence of NeighborClass
+        Classes of the policy.
+
+    Guarantee
+    ---------
+    Equal on all neighbors, so it costs nothing and needs no noise; refused if a class
+    changes labels (`docs/theory/default_rule.md`, Proposition 4a).
+    """
+    moved = [c.name for c in classes if c.label_changes]
+    if moved:
+        raise GuaranteeVoidError(
+            f"the class {moved[0]!r} changes labels, so their mean is not free. Start "
+            "at 0, or release the constant with noise."
+        )
+    totals = LabelTotals.of(labels, loss)
+    return loss.best_constant(totals.sums, totals.n_rows)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import OnlineAllocator, is_within_budget
-from corrdp.exceptions import GuaranteeVoidError
-from corrdp.training._constant import LabelTotals, release_constant
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.training._constant import LabelTotals, free_constant, release_constant
 from corrdp.training._hosted import HostedTable
 from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._plan import CONSTANT, TrainingPlan
@@ -78,6 +78,8 @@ class Descent:
         Everything that decides noise and steps.
     rng : numpy Generator
         Source of the noise.
+    labels : array of float, shape (n_rows,), or LabelTotals, optional
+        Of the same rows; asked for where the plan starts at the best constant.
 
     Guarantee
     ---------
@@ -96,6 +98,7 @@ class Descent:
         rows: PreparedRows,
         plan: TrainingPlan,
         rng: np.random.Generator,
+        labels: NDArray[Any] | LabelTotals | None = None,
     ) -> None:
         if plan.noise == CONSTANT:
             raise GuaranteeVoidError(
@@ -115,7 +118,7 @@ class Descent:
             ),
         )
         self.rows = rows.grouped(layout)
-        self.coef = initial_coef(plan)
+        self.coef = starting_coef(plan, labels)
         self.n_done = 0
         self.residual_bound = plan.loss.clips_residuals_at
         self._bound = ResidualBound.of_loss(
@@ -273,6 +276,27 @@ def initial_coef(plan: TrainingPlan) -> FloatArray:
     return np.zeros(n_columns if n_outputs == 1 else (n_columns, n_outputs))
 
 
+def starting_coef(
+    plan: TrainingPlan, labels: NDArray[Any] | LabelTotals | None
+) -> FloatArray:
+    """Return where training starts: at zeros, or at the best constant of the labels.
+
+    Guarantee
+    ---------
+    The same on all neighbors: `corrdp.training._constant.free_constant`
+    (`docs/theory/default_rule.md`, Proposition 4a).
+    """
+    coef = initial_coef(plan)
+    if not plan.starts_at_constant:
+        return coef
+    if labels is None:
+        raise CorrDPError(
+            "the plan starts at the mean of the labels, and labels=None. Pass them."
+        )
+    coef[-1] = free_constant(labels, plan.loss, plan.spending.classes)
+    return plan.solver.projected(coef)
+
+
 def per_column(numbers: FloatArray, coef: FloatArray) -> FloatArray:
     """Return one number per column in a shape that multiplies all outputs alike."""
     return numbers if coef.ndim == 1 else numbers[:, None]
@@ -328,7 +352,7 @@ def descend(
         return constant_model(y, plan, rng)
     plain = is_plain(plan.loss, plan.solver)
     rows = prepare_rows(codes, y, plan.layout, compiled=compiled and plain)
-    return _descended(Descent(codes, rows, plan, rng))
+    return _descended(Descent(codes, rows, plan, rng, y))
 
 
 def descend_tiled(
@@ -359,7 +383,8 @@ def descend_tiled(
     """
     if plan.noise == CONSTANT:
         return constant_model(table.label_totals(plan.loss), plan, rng)
-    return _descended(Descent(table.totals, table.prepared(host), plan, rng))
+    labels = table.label_totals(plan.loss) if plan.starts_at_constant else None
+    return _descended(Descent(table.totals, table.prepared(host), plan, rng, labels))
 
 
 def is_plain(loss: Loss, solver: Solver) -> bool:

@@ -213,6 +213,20 @@ class TrainingPlan:
         )
 
     @property
+    def starts_at_constant(self) -> bool:
+        """Whether the walk starts at the best constant of the labels, not at 0.
+
+        Where much is lost to noise, it would not get there. Only for categories, and
+        only if no class changes labels, so that their mean is free.
+
+        Guarantee
+        ---------
+        A function of public numbers (`docs/theory/default_rule.md`, Proposition 4a).
+        """
+        free = not any(c.label_changes for c in self.spending.classes)
+        return free and self.loss.is_likelihood and self.prediction.learns_little
+
+    @property
     def constant_noise(self) -> tuple[float, dict[str, float]]:
         """Noise on the sum of labels, and its cost, if only they are learned."""
         return constant_noise(self.loss, self.spending.classes, self.spending.total_mu)
@@ -282,6 +296,8 @@ class TrainingPlan:
             f"predicted excess risk {self.predicted_error:.3g} ({low:.3g} to "
             f"{high:.3g}), noise to signal {self.noise_to_signal:.3g}",
         ]
+        if self.starts_at_constant and self.noise != CONSTANT:
+            lines.append("starts at the mean of the labels, which no class changes")
         if self.spending.known_text and self.noise != CONSTANT:
             lines.append(self.spending.known_text)
         return "\n".join(lines)

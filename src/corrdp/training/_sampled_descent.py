@@ -24,8 +24,8 @@ from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._gradient_descent import (
     centered,
     in_codes,
-    initial_coef,
     per_column,
+    starting_coef,
 )
 from corrdp.training._hosted import HostedTable
 from corrdp.training._layout import GradientLayout
@@ -171,7 +171,8 @@ def descend_sampled(
     `docs/theory/sampling.md`; `docs/theory/solvers.md`, section 3.
     """
     rows = prepare_rows(codes, y, plan.layout, compiled=False, sort_rows=False)
-    return _descended(SampledSums(rows, plan, budget, rng), plan, budget, rng)
+    sums = SampledSums(rows, plan, budget, rng)
+    return _descended(sums, plan, budget, rng, starting_coef(plan, y))
 
 
 def descend_sampled_tiled(
@@ -200,7 +201,8 @@ def descend_sampled_tiled(
     whoever is asked again (`docs/theory/scale.md`, Proposition 5).
     """
     sums = SampledSums(table.prepared(host), plan, budget, rng)
-    return _descended(sums, plan, budget, rng)
+    labels = table.label_totals(plan.loss) if plan.starts_at_constant else None
+    return _descended(sums, plan, budget, rng, starting_coef(plan, labels))
 
 
 def _descended(
@@ -208,10 +210,10 @@ def _descended(
     plan: TrainingPlan,
     budget: SampledBudget,
     rng: np.random.Generator,
+    coef: FloatArray,
 ) -> tuple[FloatArray, Any]:
     layout = plan.layout
     expected = budget.rate * plan.n_rows
-    coef = initial_coef(plan)
     direction = Direction(plan.solver.update, plan.momentum, coef.shape)
     iterates = Iterates(plan.solver.output, budget.n_steps, rng, plan.averaged_part)
     for step in range(budget.n_steps):

@@ -71,7 +71,7 @@ def model_challenges(
     def sample(table: EncodedRows, n_runs: int, rng: np.random.Generator) -> FloatArray:
         plain = is_plain(plan.loss, plan.solver)
         rows = prepare_rows(table.codes, table.y, plan.layout, compiled=plain)
-        models = [Descent(table.codes, rows, plan, rng) for _ in range(n_runs)]
+        models = [Descent(table.codes, rows, plan, rng, table.y) for _ in range(n_runs)]
         seen = _trained(models) if white_box else []
         descend_together(models)
         results = [model.result() for model in models]
