@@ -19,7 +19,12 @@ from corrdp.training._layout import (
     INTERCEPT,
     GradientLayout,
 )
-from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
+from corrdp.training._plan import (
+    CONSTANT,
+    NOTHING_LEARNED,
+    Prediction,
+    TrainingPlan,
+)
 from corrdp.training._plan_inputs import FEATURE_RADIUS, PlanInputs, noise_terms
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
@@ -35,6 +40,7 @@ FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
 FARTHEST = 3.0  # radii of numbers, where there is hardly any noise
 QUIET = 0.03  # of what there is to gain: ordinary noise on numbers may be taken
 LEAST_SAVED = 2 / 3  # of ordinary noise that low: groups that save less are left
+LABELS_NOT_LEARNED_FLAT = 0.75  # of what there is to gain, with one norm: a constant
 NUMBERS_NOT_LEARNED = 0.25  # of what there is to gain: beyond it a constant,
 NUMBERS_NOT_LEARNED_FLAT = 0.35  # and with one norm for the whole gradient
 LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
@@ -311,7 +317,9 @@ class _Candidate:
             return Prediction(walking, facts.gain, nothing_beyond=limit)
         ridge = deviation / (AVERAGED_DISTANCE * facts.nominal.expected_distance)
         left = ridge / (ridge + facts.column_curvature)
-        return Prediction(walking, facts.gain, facts.own_gain, left * facts.own_gain)
+        limit = LABELS_NOT_LEARNED_FLAT if self.is_flat else NOTHING_LEARNED
+        own = facts.own_gain
+        return Prediction(walking, facts.gain, own, left * own, nothing_beyond=limit)
 
     def _patience(self, prediction: Prediction) -> float:
         """Return the part of the steps before which the walk is not made longer.

@@ -216,15 +216,18 @@ class TrainingPlan:
     def starts_at_constant(self) -> bool:
         """Whether the walk starts at the best constant of the labels, not at 0.
 
-        Where much is lost to noise, it would not get there. Only for categories, and
-        only if no class changes labels, so that their mean is free.
+        Where much is lost to noise, it would not get there. Only if no class changes
+        labels, so that their mean is free; for categories, of which one is often rare;
+        and if no norm cuts gradients: steps that it cuts lead away from there.
 
         Guarantee
         ---------
         A function of public numbers (`docs/theory/default_rule.md`, Proposition 4a).
         """
         free = not any(c.label_changes for c in self.spending.classes)
-        return free and self.loss.is_likelihood and self.prediction.learns_little
+        uncut = all(math.isinf(group.clip_norm) for group in self.layout.groups)
+        noisy = self.loss.is_likelihood and self.prediction.learns_little
+        return free and uncut and noisy
 
     @property
     def constant_noise(self) -> tuple[float, dict[str, float]]:
