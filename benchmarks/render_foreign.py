@@ -22,7 +22,7 @@ def cells(run: dict[str, Any], key: str = "excess") -> dict[tuple[str, float], A
     found = {}
     for cell, rows in groups.items():
         values = [row[key] for row in rows]
-        mean = sum(values) / len(values)
+        mean = math.fsum(values) / len(values)  # of equal values that value
         squares = sum((value - mean) ** 2 for value in values)
         error = math.sqrt(squares / max(len(values) - 1, 1) / len(values))
         found[cell] = (mean, error, rows[0])
