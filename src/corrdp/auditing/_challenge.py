@@ -35,6 +35,9 @@ class Challenge(Generic[Data]):
         Runs on each neighbor, unless the audit says otherwise.
     batch : int
         Runs per call of `sample`; time limits are checked between calls.
+    is_slow : bool
+        Whether even the fewest runs that can tell something take long, so that the
+        challenge is left out once time is up.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Challenge(Generic[Data]):
     attacks: tuple[Attack, ...] = (LinearAttack(),)
     n_runs: int = 20_000
     batch: int = 4096
+    is_slow: bool = False
 
 
 def as_rows(outputs: Any) -> FloatArray:

@@ -14,6 +14,7 @@ _CUT = {
     "search": "The time limit cut the search for neighbors: worse ones may exist, and "
     "bounds may be weaker.",
     "runs": "The time limit cut the number of runs: all of them would prove more.",
+    "classes": "The time limit left no time for some classes, of which nothing is said.",
 }
 
 
@@ -129,12 +130,14 @@ class AuditReport:
     seconds : float
         How long the audit took.
     cut : tuple of str
-        What the time limit cut short: ``search`` (for neighbors) or ``runs``. Verdicts
-        hold either way; less is proved.
+        What the time limit cut short: ``search`` (for neighbors), ``runs``, or the
+        number of ``classes``. Verdicts hold either way; less is proved.
     certificate_digest : str, optional
         Of the certificate whose claims were attacked.
     wanted_seconds : float, optional
-        How long it would have taken without the cut in runs, about.
+        How long it would have taken without the cut in runs and classes, about.
+    not_attacked : tuple of str
+        Classes for which no time was left.
     """
 
     results: tuple[AuditResult, ...]
@@ -143,6 +146,7 @@ class AuditReport:
     cut: tuple[str, ...] = ()
     certificate_digest: str | None = None
     wanted_seconds: float | None = None
+    not_attacked: tuple[str, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -170,6 +174,7 @@ class AuditReport:
             "is_complete": self.is_complete,
             "cut": list(self.cut),
             "wanted_seconds": self.wanted_seconds,
+            "not_attacked": list(self.not_attacked),
             "results": [result.to_json() for result in self.results],
         }
 
@@ -183,6 +188,7 @@ class AuditReport:
             cut=tuple(document["cut"]),
             certificate_digest=document["certificate_digest"],
             wanted_seconds=document.get("wanted_seconds"),
+            not_attacked=tuple(document.get("not_attacked", ())),
         )
 
     def to_text(self) -> str:
@@ -208,6 +214,8 @@ class AuditReport:
             "compares mu where noise is Gaussian.",
         ]
         lines += [_CUT[what] for what in self.cut]
+        if self.not_attacked:
+            lines.append(f"Not attacked: {', '.join(self.not_attacked)}.")
         if self.wanted_seconds is not None:
             lines.append(
                 f"It took {self.seconds:.0f} s; for all runs allow "

@@ -174,6 +174,11 @@ def _subject(
         if model_kind(path) == "Synthesizer":
             return Synthesizer.load(path)
         return load_estimator(path)
+    if not path.exists():
+        raise CorrDPError(
+            f"there is no {str(path)!r}. Pass what corrdp train or synthesize wrote, or "
+            "a policy file."
+        )
     if epsilon is None or delta is None:
         raise BudgetError(
             f"--epsilon is {epsilon} and --delta is {delta}: a policy file has no "

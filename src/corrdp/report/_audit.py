@@ -21,6 +21,7 @@ _KEYS = (
 _CUT = {
     "search": "the search for neighbors",
     "runs": "the number of runs",
+    "classes": "the number of classes",
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -108,6 +109,22 @@ def test_time_limit_stops_early_and_says_so(stepping_clock):
     assert not report.is_complete
     assert all(40 <= result.n_runs < 10**6 for result in report.results)
     assert "time limit" in report.to_text()
+
+
+def test_classes_without_time_are_left_out_and_named(stepping_clock):
+    """Every class takes 40 runs at least, which may be longer than there is time."""
+    settings = {"n_runs": 400, "batch": 20}
+    quick = [challenge(class_name=f"c{i}", **settings) for i in range(30)]
+    assert audit(quick, time_limit=0.3, random_state=0).not_attacked == ()
+    slow = [replace(one, is_slow=True) for one in quick]
+    report = audit(slow, time_limit=0.3, random_state=0)
+    assert report.cut[-1] == "classes"
+    assert 1 <= len(report.results) < 30
+    left = [f"c{i}" for i in range(len(report.results), 30)]
+    assert list(report.not_attacked) == left
+    assert f"Not attacked: {', '.join(left)}." in report.to_text()
+    assert report.wanted_seconds > report.seconds
+    assert AuditReport.from_json(report.to_json()) == report
 
 
 def test_progress_is_told():

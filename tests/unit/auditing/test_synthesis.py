@@ -88,6 +88,14 @@ def test_a_synthesizer_is_audited_for_minutes_unless_told_otherwise(monkeypatch)
     assert limits == [300.0, 60.0]
 
 
+def test_an_adaptive_table_looks_at_the_clock_every_few_runs(stepping_clock):
+    """A run fits a model: two hundred of them would take minutes per class."""
+    maker = Synthesizer(SMALL, selection="adaptive", **BUDGET)
+    report = audit(maker, n_rows=20, random_state=0, time_limit=0.3)
+    assert "runs" in report.cut
+    assert all(40 <= result.n_runs < 200 for result in report.results)
+
+
 def test_a_saved_table_is_audited_by_the_command(tmp_path):
     table = {
         "illness": ["none", "flu"] * 50,

@@ -30,6 +30,7 @@ _READ_AT_DELTA = 0.05
 _MOST_RUNS, _LEAST_RUNS = 4000, 500
 _DRAWS = 5_000_000
 _ADAPTIVE_RUNS = 200
+_BATCH, _ADAPTIVE_BATCH = 500, 10  # between two looks at the clock
 
 
 def synthesizer_challenges(
@@ -81,7 +82,8 @@ def synthesizer_challenges(
                 other,
                 _sampler(released, changed),
                 n_runs=released.n_runs,
-                batch=500,
+                batch=released.batch,
+                is_slow=bool(plan.streams),
             )
         )
     return tuple(challenges)
@@ -119,6 +121,11 @@ class _Released:
             if scale
         )
         return min(max(_DRAWS // max(cells, 1), _LEAST_RUNS), _MOST_RUNS)
+
+    @property
+    def batch(self) -> int:
+        """Runs that are made at once, or one after the other where models are fitted."""
+        return _ADAPTIVE_BATCH if self._streams else _BATCH
 
     def rho(self, class_name: str) -> float:
         """Return what is stated of the tables together."""
