@@ -125,7 +125,7 @@ def audit(
         )
     failure = (1.0 - confidence) / shared
     rng = noise_generator(random_state)
-    results = []
+    results: list[AuditResult] = []
     missed = 0.0
     cut = ["search"] if search.has_cut else []
     left_out: list[str] = []

@@ -14,7 +14,7 @@ _CUT = {
     "search": "The time limit cut the search for neighbors: worse ones may exist, and "
     "bounds may be weaker.",
     "runs": "The time limit cut the number of runs: all of them would prove more.",
-    "classes": "The time limit left no time for some classes, of which nothing is said.",
+    "classes": "The time limit left no time for some classes: nothing is said of them.",
 }
 
 

@@ -176,8 +176,8 @@ def _subject(
         return load_estimator(path)
     if not path.exists():
         raise CorrDPError(
-            f"there is no {str(path)!r}. Pass what corrdp train or synthesize wrote, or "
-            "a policy file."
+            f"there is no {str(path)!r}. Pass a directory of corrdp train or "
+            "synthesize, or a policy file."
         )
     if epsilon is None or delta is None:
         raise BudgetError(

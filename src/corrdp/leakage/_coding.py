@@ -49,14 +49,15 @@ def check_resolution(policy: Policy, features: Sequence[str]) -> None:
     if single:
         raise PolicyError(
             f"One bin tells no values apart, and these numbers have one: "
-            f"{', '.join(single)}. Declare features.<name>.bins = 2 or more for each, "
-            "or declare the leakage."
+            f"{', '.join(single)}. Declare two or more for each "
+            "(features.<name>.bins; label.bins for the label), or the leakage."
         )
     without = [name for name, count in bins.items() if count is None]
     if without:
         raise PolicyError(
             "Counting needs a declared resolution, and these numbers have none: "
-            f"{', '.join(without)}. Declare features.<name>.bins for each."
+            f"{', '.join(without)}. Declare bins for each (features.<name>.bins; "
+            "label.bins for the label)."
         )
 
 

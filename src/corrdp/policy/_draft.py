@@ -7,11 +7,13 @@ import tomlkit
 
 from corrdp._names import did_you_mean
 from corrdp.exceptions import PolicyError
-from corrdp.policy._guess import FEWEST_ROWS, Guess, guess_domain
+from corrdp.policy._guess import DRAFT_BINS, FEWEST_ROWS, Guess, guess_domain
 from corrdp.tables import MISSING_TEXTS
 
 READ_MARK = "read from data: confirm"
 """Comment beside every field that awaits confirmation."""
+
+_MOST_NAMES = 30
 
 
 @dataclass
@@ -164,6 +166,8 @@ def _label_table(column: Any, wishes: DraftWishes, draft: Draft) -> Any:
     draft.unconfirmed += [f"label.{part}" for part in guess.read]
     table = tomlkit.table()
     _write_domain(table, guess)
+    if wishes.label_protected and guess.domain["type"] == "number":
+        table["bins"] = DRAFT_BINS  # leakage is about the label too, and is counted
     table["score"] = 1.0 if wishes.label_protected else 0.0
     table["score"].comment(
         "labels are protected like sensitive features"
@@ -202,6 +206,13 @@ def _refuse_if_needed(name: str, guess: Guess, wishes: DraftWishes) -> None:
         )
 
 
+def _listed(names: list[str]) -> str:
+    """Return the first names, and how many follow: a wide table has hundreds."""
+    more = len(names) - _MOST_NAMES
+    shown = ", ".join(names[:_MOST_NAMES])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def _check_names(table: Any, wishes: DraftWishes) -> None:
     named = {
         "--target": (wishes.target,),
@@ -216,7 +227,7 @@ def _check_names(table: Any, wishes: DraftWishes) -> None:
                 raise PolicyError(
                     f"{option} names {name!r}, which is not a column."
                     f"{did_you_mean(name, table.column_names)} Columns: "
-                    f"{', '.join(table.column_names)}."
+                    f"{_listed(table.column_names)}."
                 )
     roles = [*wishes.sensitive, *wishes.public, *wishes.left_out, wishes.target]
     for name in roles:

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -31,6 +32,7 @@ from corrdp.tables import (
     read_distinct,
     read_series,
     read_table,
+    watching_rows,
 )
 
 
@@ -396,15 +398,18 @@ def read_declared(
     Guarantee
     ---------
     A cell of the table is a function of the same cell of the source
-    (docs/theory/encoder.md).
+    (docs/theory/encoder.md). Nobody is told how many rows were read of a table with
+    units: how many a unit has is private.
     """
     declared: list[Feature | Label] = [*policy.features]
     if with_label and policy.label is not None:
         declared.append(policy.label)
     names = [column.name for column in declared]
     names += [] if policy.unit is None else [policy.unit]
-    return read_table(
-        source,
-        None if with_others else names,
-        number_columns=number_columns(declared),
-    )
+    quiet = nullcontext() if policy.unit is None else watching_rows(lambda _: None)
+    with quiet:
+        return read_table(
+            source,
+            None if with_others else names,
+            number_columns=number_columns(declared),
+        )

@@ -42,6 +42,7 @@ _ADDRESSES = (
 )
 _NAMED_LIKE_IDENTIFIER = re.compile(
     r"(?i:(^|[\W_])(id|uid|uuid|guid|ssn|mrn|nr|identifier|email|phone)$)|[a-z]I[Dd]$"
+    r"|(?i:^(rownames?|row[\W_]?(no|number|index)|index|seq[\W_]?no|unnamed: 0)$)"
 )
 _BOOLEAN_WORDS = {"true", "True", "TRUE", "false", "False", "FALSE"}
 _MOSTLY = 0.9

@@ -532,7 +532,7 @@ def test_numbers_without_bins_cannot_be_counted(table, options):
     with pytest.raises(PolicyError, match=r"bins|no private release"):
         private(frame, policy)
     if "conditioning" in options:
-        with pytest.raises(PolicyError, match=r"Declare features\.<name>\.bins"):
+        with pytest.raises(PolicyError, match=r"features\.<name>\.bins"):
             estimate_leakage(frame, policy, source="public")
 
 

@@ -400,3 +400,26 @@ def test_more_values_than_categories_may_have_are_left_out():
     values = [f"v{row % (MOST_CATEGORIES + 1)}" for row in range(N_ROWS)]
     _, draft = drafted({"x": values})
     assert str(MOST_CATEGORIES) in draft.left_out["x"]
+
+
+def test_a_protected_number_as_label_has_bins():
+    """What a column tells about a protected label is counted in them."""
+    numbers = {"label": [float(row) for row in range(N_ROWS)]}
+    policy, _ = drafted(numbers, label_protected=True)
+    assert policy.label.domain.bins == DRAFT_BINS
+    policy, _ = drafted(numbers)
+    assert policy.label.domain.bins is None
+
+
+@pytest.mark.parametrize("name", ["rownames", "Unnamed: 0", "index", "seqno", "row_no"])
+def test_numbers_of_rows_by_name_are_left_out(name):
+    """As tables have them of which rows were taken away."""
+    _, draft = drafted({name: [7 * row + 4 for row in range(N_ROWS)]})
+    assert draft.left_out == {name: "it looks like an identifier"}
+
+
+def test_a_wide_table_is_not_listed_whole():
+    wide = {f"c{i}": [1.5] * N_ROWS for i in range(800)}
+    with pytest.raises(PolicyError, match="and 772 more") as caught:
+        drafted(wide, sensitive=("nobody",))
+    assert len(str(caught.value)) < 400

@@ -22,9 +22,11 @@ from corrdp.policy import (
     NumberDomain,
     Policy,
     PolicyEncoder,
+    read_declared,
 )
 from corrdp.queries import answer_queries, plan_queries
 from corrdp.queries._units import ROW, bounded_rows, public_size
+from corrdp.tables import watching_rows
 
 MAX_ROWS = 2
 FEATURES = (
@@ -173,6 +175,17 @@ def test_the_number_of_units_is_public_and_that_of_rows_is_not(tmp_path):
         seen.append((text, [charge["data"]["n_rows"] for charge in charges]))
     assert seen[0] == seen[1]
     assert seen[0][1] == [40 * MAX_ROWS]
+
+
+def test_nobody_is_told_how_many_rows_were_read(tmp_path):
+    told = []
+    path = tmp_path / "visits.csv"
+    table_of(*records(2)[:4]).to_csv(path, index=False)
+    with watching_rows(told.append):
+        read_declared(path, POLICY)
+        assert told == []
+        read_declared(path, Policy(FEATURES))  # a row each: their number is public
+    assert told
 
 
 def test_answers_are_about_the_rows_that_are_used():

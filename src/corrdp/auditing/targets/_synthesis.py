@@ -124,7 +124,7 @@ class _Released:
 
     @property
     def batch(self) -> int:
-        """Runs that are made at once, or one after the other where models are fitted."""
+        """Runs that are made at once; or one by one, where models are fitted."""
         return _ADAPTIVE_BATCH if self._streams else _BATCH
 
     def rho(self, class_name: str) -> float:
