@@ -13,6 +13,7 @@ from corrdp.accounting import (
     Group,
     NoisePlan,
     SensitivityTable,
+    epsilon_within,
     gaussian_epsilon,
     plan_noise,
 )
@@ -114,6 +115,27 @@ def test_classes_with_one_limit_are_priced_by_their_own_events():
     assert limits == {4.0}
     for name, mu in mus.items():
         assert claims[name].epsilon == gaussian_epsilon(mu=mu, delta=BUDGET.delta)
+
+
+def test_classes_with_the_same_events_and_limit_are_priced_once(monkeypatch):
+    priced = []
+
+    def counting(events, **limits):
+        priced.append((events, limits["allowed_epsilon"]))
+        return epsilon_within(events, **limits)
+
+    monkeypatch.setattr("corrdp.certificate._claims.epsilon_within", counting)
+    cost = (GaussianEvent(mu=0.1),)
+    components = [Component("training", events=dict.fromkeys(CLASSES, cost))]
+    known = {"race": 0.25, "region": 0.25}
+    certificate = certify(
+        POLICY,
+        components,
+        budget=BUDGET,
+        leakage=LeakageClaim.declared(POLICY, known),
+    )
+    assert len({claim.epsilon for claim in certificate.classes.values()}) == 1
+    assert priced == [(cost, 1.0), (cost, 4.0), (cost, math.inf)]
 
 
 def test_certificate_proves_the_budget_for_every_class():
