@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from saved_tables import RESULTS, markdown_table, read_figures, save_table
@@ -363,6 +364,18 @@ def _is_finite(row: dict) -> bool:
     return "inf" not in (row["certified_epsilon"], row["audited_epsilon"])
 
 
+def _dots(
+    axes: Any, rows: list[dict[str, Any]], *, least: float, marker: str, label: str
+) -> None:
+    axes.scatter(
+        [row["certified_epsilon"] for row in rows],
+        [max(row["audited_epsilon"], least) for row in rows],
+        marker=marker,
+        s=22,
+        label=label,
+    )
+
+
 def _draw() -> None:
     """Draw audited against certified epsilon: bugs lie above the line."""
     import matplotlib as mpl
@@ -382,26 +395,14 @@ def _draw() -> None:
         ("^", "training", "training, black box"),
     ):
         rows = [row for row in claimed if row["target"].startswith(start)]
-        axes.scatter(
-            [row["certified_epsilon"] for row in rows],
-            [max(row["audited_epsilon"], ends[0]) for row in rows],
-            marker=marker,
-            s=22,
-            label=label,
-        )
+        _dots(axes, rows, least=ends[0], marker=marker, label=label)
     trained = [row for row in _saved("audit_training") if _is_finite(row)]
     for marker, kinds, label in (
         ("D", ("certified", "provable"), "code that trains, networks too"),
         ("P", ("nominal",), "the paper's formulas, nominal"),
     ):
         rows = [row for row in trained if _claim(row["target"]) in kinds]
-        axes.scatter(
-            [row["certified_epsilon"] for row in rows],
-            [max(row["audited_epsilon"], ends[0]) for row in rows],
-            marker=marker,
-            s=22,
-            label=label,
-        )
+        _dots(axes, rows, least=ends[0], marker=marker, label=label)
     bugs = [row for row in planted if "tightness" in row]
     axes.scatter(
         [row["certified_epsilon"] for row in bugs],
