@@ -12,7 +12,7 @@ import numpy as np
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_real
 from corrdp.accounting import Group
-from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.policy import Block, BlockKind, ColumnRole
 
 INTERCEPT = "intercept"
@@ -111,6 +111,8 @@ class GradientLayout:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         declared = {block.part for block in self.blocks}
+        if INTERCEPT in declared:
+            raise _taken(INTERCEPT, "the constant of a model")
         named = [feature for group in self.groups for feature in group.features]
         if sorted(named) != sorted(declared | ({INTERCEPT} & set(named))):
             raise CorrDPError(
@@ -158,10 +160,12 @@ class GradientLayout:
             ColumnRole.PUBLIC: not joint_public,
         }
         for role, names in by_role.items():
-            if separate[role]:
-                members |= {name: (name,) for name in names}
-            elif names:
-                members[role.value] = tuple(names)
+            own: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
+            if not separate[role]:
+                own = {role.value: tuple(names)} if names else {}
+            for name in own.keys() & members.keys():
+                raise _taken(name, "a group of features")
+            members |= own
         if intercept:
             members[INTERCEPT] = (INTERCEPT,)
         groups = tuple(
@@ -281,6 +285,13 @@ class GradientLayout:
         for place, block in enumerate(self.blocks):
             places.setdefault(block.part, place)
         return places
+
+
+def _taken(name: str, by: str) -> PolicyError:
+    return PolicyError(
+        f"a feature is called {name!r}, as {by} is. Rename it, in the policy and in "
+        "the table."
+    )
 
 
 def standardizing_scale(blocks: Sequence[Block]) -> FloatArray:
