@@ -4,7 +4,8 @@
 linear models to tables of many sizes and saves one row per pair in
 ``docs/results/networks_linear.json``; ``--choose`` shows what every limit on the noise
 of a plan would have cost. None of the tables is evaluated anywhere else, and errors are
-on rows that were not trained on.
+on rows that were not trained on. ``--public`` does the same, one seed, on the public
+tables with numbers that come with packages (``docs/results/networks_numbers.json``).
 """
 
 import argparse
@@ -36,14 +37,16 @@ from corrdp.estimators import (
     MLPRegressor,
 )
 from corrdp.policy import CategoryDomain, Label, NumberDomain, Policy
-from corrdp.torch.mlp import CLIP_NORM, LARGEST_DEVIATION, noise_walk
+from corrdp.torch.mlp import CLIP_NORM, noise_walk
 
-SAVED = Path(__file__).parents[1] / "docs" / "results" / "networks_linear.json"
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+SAVED, PUBLIC = (RESULTS / f"networks_{name}.json" for name in ("linear", "numbers"))
 DELTA = 1e-5
 SIZES = (300, 1000, 3000, 8000)
 EPSILONS = (0.5, 3.0)
 SEEDS = (0, 1)
 N_TEST = 5000
+LARGEST = 20_000  # private rows of a public table
 
 
 def survey_table(seed: int, n_rows: int) -> Frame:
@@ -83,6 +86,30 @@ def product_table(seed: int, n_rows: int, *, classes: bool = False) -> Frame:
     return _labeled(frame, features, label, (-3.5, 3.5), 0.2, rng, classes=classes)
 
 
+def income_table(seed: int, n_rows: int) -> Frame:
+    """Incomes with a long tail: three categories, two numbers, one kink by age."""
+    rng = np.random.default_rng(5000 + seed)
+    age = rng.uniform(25, 64, n_rows)
+    size = 1.0 + rng.poisson(1.9, n_rows).clip(0, 9)
+    job = rng.choice(5, n_rows, p=[0.3, 0.3, 0.2, 0.15, 0.05])
+    owner = (rng.random(n_rows) < 0.3 + 0.08 * job).astype(int)
+    wed = (rng.random(n_rows) < 0.6).astype(int)
+    score = 0.25 * (job - 1.5) + 0.35 * owner + 0.3 * wed + 0.03 * size
+    score += 0.012 * (age - 45) - 0.0004 * (age - 45) ** 2
+    income = np.exp(3.2 + score + 0.6 * rng.normal(size=n_rows)).clip(5, 200)
+    features = (
+        _feature("age", NumberDomain(25, 64), False, 0.3),
+        _feature("size", NumberDomain(1, 10), False, 0.3),
+        _feature("job", CategoryDomain(tuple("01234")), False, 0.4),
+        _feature("owner", CategoryDomain(tuple("01")), False, 0.3),
+        _feature("wed", CategoryDomain(tuple("01")), True, 0.3),
+    )
+    columns = {"age": age, "size": size, "job": job, "owner": owner, "wed": wed}
+    frame = pd.DataFrame(columns).astype({"job": str, "owner": str, "wed": str})
+    policy = Policy(features, Label("y", NumberDomain(5, 200), score=0.0))
+    return frame.assign(y=income), policy
+
+
 TABLES: dict[str, Callable[[int, int], Frame]] = {
     "wide": lambda seed, n: wide_table(seed, n, 40, noise=0.3),
     "bent": lambda seed, n: wide_table(seed, n, 10, bend=1.0, noise=0.2),
@@ -94,13 +121,26 @@ TABLES: dict[str, Callable[[int, int], Frame]] = {
     "mixed classes": lambda seed, n: mixed_table(seed, n, classes=True),
     "product classes": lambda seed, n: product_table(seed, n, classes=True),
     "survey": survey_table,
+    "income": income_table,
 }
 
 
 def measured(name: str, n_rows: int, seed: int) -> list[dict[str, Any]]:
-    """Return errors and noise of one table of one size at every budget."""
+    """Return errors and noise of one made table of one size at every budget."""
     frame, policy = TABLES[name](seed, n_rows + N_TEST)
-    rows, test = frame[:n_rows], frame[n_rows:]
+    return _compared(name, policy, frame[:n_rows], frame[n_rows:], seed, EPSILONS)
+
+
+def _compared(
+    name: str,
+    policy: Policy,
+    rows: pd.DataFrame,
+    test: pd.DataFrame,
+    seed: int,
+    epsilons: tuple[float, ...],
+) -> list[dict[str, Any]]:
+    """Return errors of a network that is kept and of a line at every budget."""
+    n_rows, label = len(rows), policy.label.name
     numeric = not isinstance(policy.label.domain, CategoryDomain)
     network, linear = (
         (MLPRegressor, LinearRegression)
@@ -110,7 +150,7 @@ def measured(name: str, n_rows: int, seed: int) -> list[dict[str, Any]]:
     kind = "regression" if numeric else "classification"
     norm = CLIP_NORM[kind]
     saved = []
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
         budget = {"epsilon": epsilon, "delta": DELTA, "random_state": 100 + seed}
         one = network(policy, clip_norm=norm, **budget).fit(rows)  # which keeps it
         other = linear(policy, **budget).fit(rows)
@@ -125,19 +165,20 @@ def measured(name: str, n_rows: int, seed: int) -> list[dict[str, Any]]:
                 "walk": noise_walk(one.plan_, n_rows),
                 "noise_to_signal": other.plan_.noise_to_signal,
                 "noise": [one.plan_.method, other.plan_.noise],
-                "network": error(one, test, numeric),
-                "linear": error(other, test, numeric),
+                "network": error(one, test, label, numeric),
+                "linear": error(other, test, label, numeric),
             }
         )
     return saved
 
 
-def error(model: Any, test: pd.DataFrame, numeric: bool) -> float:
+def error(model: Any, test: pd.DataFrame, label: str, numeric: bool) -> float:
     """Return the share of variance, or of one bit per label, that is left."""
     if numeric:
-        truth = test["y"].to_numpy()
+        domain = model.policy_.label.domain
+        truth = test[label].clip(domain.lower, domain.upper).to_numpy()
         return float(np.mean((model.predict(test) - truth) ** 2) / truth.var())
-    chance = model.predict_proba(test)[np.arange(len(test)), test["y"].astype(int)]
+    chance = model.predict_proba(test)[np.arange(len(test)), test[label].astype(int)]
     return float(-np.mean(np.log(np.maximum(chance, 1e-12))) / math.log(2.0))
 
 
@@ -149,13 +190,31 @@ def measure() -> None:
         if (seed, n_rows, name) in done:
             continue
         rows += measured(name, n_rows, seed)
-        SAVED.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+        _save(SAVED, rows)
+
+
+def measure_public() -> None:
+    """Fit the tables with numbers of packages, which have to be installed."""
+    from package_tables import HELD_OUT, LOOKED_AT
+
+    rows = []
+    for name, source in (HELD_OUT | LOOKED_AT).items():
+        table = source.load()
+        if table.model == "linear" and len(table.private) <= LARGEST:
+            epsilons = (1.0, 3.0)
+            parts = table.policy, table.private, table.test
+            rows += _compared(name, *parts, SEEDS[0], epsilons)
+            _save(PUBLIC, rows)
+
+
+def _save(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
 
 def choose() -> None:
     """Print the mean log error of every limit between measured deviations."""
     rows = json.loads(SAVED.read_text())
-    for kind in LARGEST_DEVIATION:
+    for kind in CLIP_NORM:
         own = sorted(
             (row for row in rows if row["kind"] == kind), key=lambda r: r["deviation"]
         )
@@ -171,11 +230,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--public", action="store_true")
     options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
     if options.measure:
-        torch.set_num_threads(1)
-        warnings.simplefilter("ignore")
         measure()
+    if options.public:
+        measure_public()
     if options.choose:
         choose()
 

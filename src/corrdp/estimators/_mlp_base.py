@@ -166,7 +166,7 @@ class PrivateNetwork(PrivateEstimator):
         kept = any(setting is not None for setting in own) or not self.hidden_units
         if kept or not self.fall_back:
             return False
-        return bool(_training().is_too_noisy(plan, numeric=self._numeric_label))
+        return bool(_training().is_too_noisy(plan))
 
     @property
     def is_linear(self) -> bool:

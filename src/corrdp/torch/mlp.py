@@ -31,7 +31,7 @@ TOLERATED_WALK = {"classification": 16.0, "regression": 4.0}
 NOISY_WALK = {"classification": 40.0, "regression": math.inf}
 LEAST_TOLERATED = {"classification": 5.0, "regression": 4.0}
 # Noise of one step beyond which a line learns more than a network (`NetworkPlan`).
-LARGEST_DEVIATION = {"classification": 0.0052, "regression": 0.051}
+LARGEST_DEVIATION = 0.0052
 _PLAIN_ITERATIONS = 200
 
 Weights = tuple[tuple[FloatArray, FloatArray], ...]
@@ -135,7 +135,7 @@ def is_centered(kind: str, calibration: str) -> bool:
     return calibration == "certified" and RESIDUAL_BOUND[kind] is not None
 
 
-def is_too_noisy(plan: NetworkPlan, *, numeric: bool) -> bool:
+def is_too_noisy(plan: NetworkPlan) -> bool:
     """Return whether a line is expected to learn more than the network of a plan.
 
     Never by the theorem, whose plans predict nothing.
@@ -144,8 +144,7 @@ def is_too_noisy(plan: NetworkPlan, *, numeric: bool) -> bool:
     ---------
     A function of public numbers (`docs/theory/networks.md`, section 7).
     """
-    kind = "regression" if numeric else "classification"
-    return plan.deviation > LARGEST_DEVIATION[kind]
+    return plan.deviation > LARGEST_DEVIATION
 
 
 def kind_of_loss(n_outputs: int) -> str:

@@ -119,9 +119,8 @@ def test_what_only_a_network_has_keeps_it(settings, tmp_path, monkeypatch):
 @pytest.mark.parametrize("label", ["two", "number"])
 def test_the_limit_is_on_the_planned_noise(label):
     network = kinds(label)[0](policy_of(label), **BUDGET)
-    limit = LARGEST_DEVIATION["regression" if label == "number" else "classification"]
     for factor, expected in ((0.999, False), (1.001, True), (math.nan, False)):
-        plan = SimpleNamespace(deviation=factor * limit)
+        plan = SimpleNamespace(deviation=factor * LARGEST_DEVIATION)
         assert network.gives_way(plan) is expected
 
 
