@@ -29,7 +29,7 @@ from corrdp._typing import JSONObject
 from corrdp.exceptions import CorrDPError
 
 KEY_BYTES = 32
-_MAGIC = b"CORRDPT1"
+_MAGIC = b"CORRDPT2"  # counts up with what tiles hold: older files are foreign
 _ALIGNMENT = 64
 _READ_BYTES = 2**22
 _TAIL = struct.Struct("<Q32s8s")  # length of the index, digest, magic

@@ -232,6 +232,17 @@ class GradientLayout:
         return low, high
 
     @property
+    def binary_columns(self) -> Any:
+        """Mask of the encoded columns whose scaled codes are 0 or 1, shape (n_codes,).
+
+        A promise of the policy's encoder, not of the rows.
+        """
+        mask = np.zeros(self.blocks[-1].stop, dtype=bool)
+        for block in self.blocks:
+            mask[block.columns] = block.kind in (BlockKind.ONE_HOT, BlockKind.FLAG)
+        return mask & (self.column_scale == 1.0)
+
+    @property
     def sensitive_columns(self) -> Any:
         """Mask of the encoded columns of sensitive features, shape (n_codes,)."""
         mask = np.zeros(self.blocks[-1].stop, dtype=bool)

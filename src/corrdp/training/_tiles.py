@@ -20,6 +20,9 @@ TILE_ARRAYS = (
     "values",
     "columns",
     "starts",
+    "binary",
+    "binary_columns",
+    "binary_starts",
     "constants",
     "fixed",
     "labels",
@@ -96,7 +99,8 @@ class RowTiles:
     are zero in the same columns lie next to each other, so that most tiles keep
     little more of a one-hot code than numbers. Where rows lie depends on other rows:
     only a kernel whose sums have no order may read arranged tiles
-    (`docs/theory/solvers.md`, section 6).
+    (`docs/theory/solvers.md`, section 6). Columns that can hold 0 and 1 alone, which
+    the layout knows, take one byte a row: a pass over a file is as long as its bytes.
 
     Parameters
     ----------
@@ -107,6 +111,8 @@ class RowTiles:
         Which column each is, rising within a tile.
     starts : array of int, shape (n_tiles + 1,)
         Tile ``k`` stores ``values[starts[k] : starts[k + 1]]``.
+    binary, binary_columns, binary_starts : array of uint8, int and int
+        The same of the layout's binary columns.
     constants : array of float, shape (n_tiles, n_columns)
         Value of the columns that are not stored, 0 or 1, such as the intercept's
         column of ones; 0 for the others.
@@ -123,6 +129,9 @@ class RowTiles:
     values: NDArray[Any]
     columns: IntArray
     starts: IntArray
+    binary: NDArray[np.uint8]
+    binary_columns: IntArray
+    binary_starts: IntArray
     constants: NDArray[Any]
     fixed: NDArray[np.bool_]
     low: FloatArray
@@ -161,7 +170,8 @@ class RowTiles:
         fixed = np.zeros((n_tiles, order.size), dtype=bool)
         labels = np.zeros((n_tiles, tile_rows), dtype=np.float32)
         labels.reshape(-1)[: rows.size] = y[rows]
-        stored = []
+        binary = np.append(layout.binary_columns, False)[order]
+        numbers, bytes_ = [], []
         for first in range(0, n_tiles, _TILES_AT_ONCE):
             some = rows[first * tile_rows : (first + _TILES_AT_ONCE) * tile_rows]
             features = _scaled_columns(codes, some, layout, order, tile_rows)
@@ -170,12 +180,20 @@ class RowTiles:
             constants[tiles] = ones
             fixed[tiles] = ones | (features == 0.0).all(axis=2).T
             features.reshape(order.size, -1)[:, some.size :] = 0.0
-            stored.append(features.swapaxes(0, 1)[~fixed[tiles]])
-        starts = np.concatenate([[0], np.cumsum(np.count_nonzero(~fixed, axis=1))])
-        columns = (~fixed).nonzero()[1]
-        values = stored[0] if len(stored) == 1 else np.concatenate(stored)
+            by_tile = features.swapaxes(0, 1)
+            numbers.append(by_tile[~fixed[tiles] & ~binary])
+            bytes_.append(by_tile[~fixed[tiles] & binary].astype(np.uint8))
         return cls(
-            values, columns, starts, constants, fixed, low, high, labels, len(codes)
+            _joined(numbers),
+            *_places(~fixed & ~binary),
+            _joined(bytes_),
+            *_places(~fixed & binary),
+            constants,
+            fixed,
+            low,
+            high,
+            labels,
+            len(codes),
         )
 
     def taken(self, rows: IntArray) -> "RowTiles":
@@ -194,17 +212,17 @@ class RowTiles:
         tiles, cuts = np.unique(rows // tile_rows, return_index=True)
         for k, place in zip(tiles, pairwise([*cuts, rows.size]), strict=True):
             own, inside = slice(*place), rows[slice(*place)] % tile_rows
-            stored = slice(self.starts[k], self.starts[k + 1])
-            dense[:, own] = self.constants[k][:, None]
-            dense[self.columns[stored], own] = self.values[stored][:, inside]
+            dense[:, own] = self._dense(k, inside)
             labels[own] = self.labels[k, inside]
         values = dense.reshape(n_columns, n_tiles, tile_rows).swapaxes(0, 1)
+        stored = np.ones((n_tiles, n_columns), dtype=bool)
         return RowTiles(
             values.reshape(-1, tile_rows),
-            np.tile(np.arange(n_columns), n_tiles),
-            np.arange(n_tiles + 1) * n_columns,
+            *_places(stored),
+            np.empty((0, tile_rows), dtype=np.uint8),
+            *_places(~stored),
             np.zeros((n_tiles, n_columns), dtype=np.float32),
-            np.zeros((n_tiles, n_columns), dtype=bool),
+            ~stored,
             self.low,
             self.high,
             labels.reshape(n_tiles, tile_rows),
@@ -214,11 +232,31 @@ class RowTiles:
     def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yield all columns of each tile and its labels, without the padding."""
         tile_rows = self.labels.shape[1]
-        for k, (first, last) in enumerate(pairwise(self.starts)):
-            n_real = min(tile_rows, self.n_rows - k * tile_rows)
-            dense = np.repeat(self.constants[k][:, None], n_real, axis=1)
-            dense[self.columns[first:last]] = self.values[first:last, :n_real]
-            yield dense, self.labels[k, :n_real]
+        for k, labels in enumerate(self.labels):
+            real = slice(min(tile_rows, self.n_rows - k * tile_rows))
+            yield self._dense(k, real), labels[real]
+
+    def _dense(self, k: int, rows: slice | IntArray) -> NDArray[Any]:
+        """Return all columns of some rows of a tile."""
+        n_rows = self.labels[k, rows].size
+        dense = np.repeat(self.constants[k][:, None], n_rows, axis=1)
+        for values, columns, starts in (
+            (self.values, self.columns, self.starts),
+            (self.binary, self.binary_columns, self.binary_starts),
+        ):
+            stored = slice(starts[k], starts[k + 1])
+            dense[columns[stored]] = values[stored][:, rows]
+        return dense
+
+
+def _places(stored: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+    """Return the stored columns, tile after tile, and where those of each begin."""
+    counts = np.count_nonzero(stored, axis=1)
+    return stored.nonzero()[1], np.concatenate([[0], np.cumsum(counts)])
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _like_rows_together(codes: FloatArray) -> IntArray:

@@ -3,7 +3,8 @@
 The same sums as `corrdp.training.kernels._plain`, where they are explained; a test
 holds the two together. Loops run over the rows of a tile, which are adjacent in
 memory, so that the compiler turns every one of them into vector instructions; columns
-are taken four at a time, which quarters the traffic to the running sums.
+are taken four at a time, which quarters the traffic to the running sums. Columns of
+numbers and those of one byte pass through the same loops, each compiled for its type.
 
 Sums are sums of integers (`docs/theory/solvers.md`, section 6): a term ``a * b``
 becomes the bits of ``a * b + magic``, rounded once, whose low bits count steps of a
@@ -54,10 +55,19 @@ def _sigmoid(score: Any) -> Any:
     return np.float32(0.5) + np.float32(0.5) * above / below
 
 
+@njit(inline="always")
+def _before(columns: Any, first: int, end: int) -> int:
+    """Return the place from `first` on whose column is not before `end`."""
+    last = first
+    while last < columns.size and columns[last] < end:
+        last += 1
+    return last
+
+
 @njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _add_scores(
-    values: Any, first: int, last: int, n: int, coef: Any, magic: Any, offset: Any,
-    norm_magic: Any, score: Any, norm: Any,
+    values: Any, columns: Any, first: int, last: int, n: int, coef: Any, magic: Any,
+    offset: Any, norm_magic: Any, score: Any, norm: Any,
 ) -> None:  # fmt: skip
     """Count stored columns of a group into the score, and their squares into the norm.
 
@@ -65,12 +75,13 @@ def _add_scores(
     """
     k = first
     while k + 3 < last:
-        c0, c1, c2, c3 = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
-        o0, o1, o2, o3 = offset[k], offset[k + 1], offset[k + 2], offset[k + 3]
-        m0, m1, m2, m3 = magic[k], magic[k + 1], magic[k + 2], magic[k + 3]
+        j0, j1, j2, j3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        c0, c1, c2, c3 = coef[j0], coef[j1], coef[j2], coef[j3]
+        o0, o1, o2, o3 = offset[j0], offset[j1], offset[j2], offset[j3]
+        m0, m1, m2, m3 = magic[j0], magic[j1], magic[j2], magic[j3]
         for i in range(n):
-            v0, v1 = values[k, i], values[k + 1, i]
-            v2, v3 = values[k + 2, i], values[k + 3, i]
+            v0, v1 = np.float32(values[k, i]), np.float32(values[k + 1, i])
+            v2, v3 = np.float32(values[k + 2, i]), np.float32(values[k + 3, i])
             score[i] += (counted(c0, v0, m0) + counted(c1, v1, m1)) + (
                 counted(c2, v2, m2) + counted(c3, v3, m3)
             )
@@ -80,9 +91,9 @@ def _add_scores(
             )
         k += 4
     while k < last:
-        c0, o0, m0 = coef[k], offset[k], magic[k]
+        c0, o0, m0 = coef[columns[k]], offset[columns[k]], magic[columns[k]]
         for i in range(n):
-            v0 = values[k, i]
+            v0 = np.float32(values[k, i])
             x0 = v0 - o0
             score[i] += counted(c0, v0, m0)
             norm[i] += counted(x0, x0, norm_magic)
@@ -133,10 +144,12 @@ def _add_gradient(
     while k + 3 < last:
         s0, s1, s2, s3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
         for i in range(n):
-            s0 = np.int32(s0 + counted(scalar[i], values[k, i], magic))
-            s1 = np.int32(s1 + counted(scalar[i], values[k + 1, i], magic))
-            s2 = np.int32(s2 + counted(scalar[i], values[k + 2, i], magic))
-            s3 = np.int32(s3 + counted(scalar[i], values[k + 3, i], magic))
+            v0, v1 = np.float32(values[k, i]), np.float32(values[k + 1, i])
+            v2, v3 = np.float32(values[k + 2, i]), np.float32(values[k + 3, i])
+            s0 = np.int32(s0 + counted(scalar[i], v0, magic))
+            s1 = np.int32(s1 + counted(scalar[i], v1, magic))
+            s2 = np.int32(s2 + counted(scalar[i], v2, magic))
+            s3 = np.int32(s3 + counted(scalar[i], v3, magic))
         gradient[columns[k]] += np.int32(s0 - nothing)
         gradient[columns[k + 1]] += np.int32(s1 - nothing)
         gradient[columns[k + 2]] += np.int32(s2 - nothing)
@@ -145,7 +158,8 @@ def _add_gradient(
     while k < last:
         s0 = np.int32(0)
         for i in range(n):
-            s0 = np.int32(s0 + counted(scalar[i], values[k, i], magic))
+            v0 = np.float32(values[k, i])
+            s0 = np.int32(s0 + counted(scalar[i], v0, magic))
         gradient[columns[k]] += np.int32(s0 - nothing)
         k += 1
 
@@ -153,7 +167,7 @@ def _add_gradient(
 @njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _add_tile(
     tiles: Any, k: int, models: Any, grids: Any, model: int, gradient: Any, totals: Any,
-    counts: Any, work: Any, near: Any,
+    counts: Any, work: Any, single: Any,
 ) -> int:  # fmt: skip
     n_groups, n_sensitive = models.n_groups[model], models.n_sensitive[model]
     coef, offset, starts = (
@@ -164,16 +178,15 @@ def _add_tile(
     magic, limit = grids.magic[model], grids.residual_limit[model]
     values = tiles.values[tiles.places[k] : tiles.places[k + 1]]
     columns = tiles.columns[tiles.places[k] : tiles.places[k + 1]]
+    binary = tiles.binary[tiles.binary_places[k] : tiles.binary_places[k + 1]]
+    binary_columns = tiles.binary_columns[
+        tiles.binary_places[k] : tiles.binary_places[k + 1]
+    ]
     constants, fixed, labels = tiles.constants[k], tiles.fixed[k], tiles.labels[k]
     n = labels.size
     n_real = min(n, tiles.n_rows - k * n)
     residual, without, scalar = work[0], work[1], work[2]
     hidden, shown, norms = counts[0], counts[1], counts[2:]
-    near_coef, near_offset, near_magic = near[0], near[1], near[2]
-    for c in range(columns.size):
-        near_coef[c] = coef[columns[c]]
-        near_offset[c] = offset[columns[c]]
-        near_magic[c] = magic[columns[c]]
     # Terms of columns that do not vary, minus the magic numbers of all terms.
     nothing = np.int64(counted(np.float32(0), np.float32(0), magic[coef.size]))
     still_hidden, still_shown = np.int64(0), np.int64(0)
@@ -195,16 +208,19 @@ def _add_tile(
         norms[g, :] = np.int32(square)
     hidden[:] = np.int32(still_hidden)
     shown[:] = np.int32(still_shown)
-    last = 0
+    last, binary_last = 0, 0
     for g in range(n_groups):
         for part in range(2):  # sensitive columns of the group, then the others
             end = min(starts[g + 1], n_sensitive) if part == 0 else starts[g + 1]
-            first = last
-            while last < columns.size and columns[last] < end:
-                last += 1
+            first, last = last, _before(columns, last, end)
             _add_scores(
-                values, first, last, n, near_coef, near_magic, near_offset,
+                values, columns, first, last, n, single[0], magic, single[1],
                 grids.norm_magic[model, g], counts[part], norms[g],
+            )  # fmt: skip
+            first, binary_last = binary_last, _before(binary_columns, binary_last, end)
+            _add_scores(
+                binary, binary_columns, first, binary_last, n, single[0], magic,
+                single[1], grids.norm_magic[model, g], counts[part], norms[g],
             )  # fmt: skip
     n_inside = 0
     step = grids.score[model]
@@ -230,12 +246,9 @@ def _add_tile(
             without[i] = residual[i]
     residual[n_real:] = np.float32(0)  # padding counts for nothing
     without[n_real:] = np.float32(0)
-    last = 0
+    last, binary_last = 0, 0
     gradient_magic = grids.gradient_magic[model]
     for g in range(n_groups):
-        first = last
-        while last < columns.size and columns[last] < starts[g + 1]:
-            last += 1
         norm_step = grids.norm[model, g]
         slack = np.float32(0.5) * norm_step * np.float32(starts[g + 1] - starts[g])
         total = _set_scalar(
@@ -246,7 +259,14 @@ def _add_tile(
         for j in range(starts[g], starts[g + 1]):
             if constants[j] != 0:  # then it is 1
                 gradient[j] += total
+        end = starts[g + 1]
+        first, last = last, _before(columns, last, end)
         _add_gradient(values, columns, first, last, n, scalar, gradient_magic, gradient)
+        first, binary_last = binary_last, _before(binary_columns, binary_last, end)
+        _add_gradient(
+            binary, binary_columns, first, binary_last, n, scalar, gradient_magic,
+            gradient,
+        )  # fmt: skip
     return n_inside
 
 
@@ -259,7 +279,9 @@ def _count_tiles(
     n_groups = models.clip.shape[1]
     work = np.empty((3, tiles.labels.shape[1]), np.float32)
     counts = np.empty((2 + n_groups, tiles.labels.shape[1]), np.int32)
-    near = np.empty((3, n_columns), np.float32)
+    # Single precision is exact: `_packed_models` has rounded both.
+    single = np.empty((n_models, 2, n_columns), np.float32)
+    single[:, 0], single[:, 1] = models.coef, models.offset
     # Sums of its own, because threads that write next to each other wait.
     own_gradients = np.zeros((n_models, n_columns), np.int64)
     own_totals = np.zeros((n_models, n_groups), np.int64)
@@ -268,7 +290,7 @@ def _count_tiles(
         for model in range(n_models):
             own_inside[model] += _add_tile(
                 tiles, k, models, grids, model, own_gradients[model], own_totals[model],
-                counts=counts, work=work, near=near,
+                counts=counts, work=work, single=single[model],
             )  # fmt: skip
     gradients += own_gradients
     totals += own_totals
@@ -384,6 +406,9 @@ def _packed_tiles(rows: RowTiles) -> Tiles:
         rows.low,
         rows.high,
         rows.n_rows,
+        rows.binary,
+        rows.binary_columns,
+        rows.binary_starts,
     )
 
 

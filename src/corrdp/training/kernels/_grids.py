@@ -31,6 +31,9 @@ class Tiles(NamedTuple):
     low: Any
     high: Any
     n_rows: Any
+    binary: Any
+    binary_columns: Any
+    binary_places: Any
 
 
 class Models(NamedTuple):
