@@ -247,13 +247,12 @@ def rates(path: str, folder: str) -> dict:
     _tiles(path, folder, few=True)
     table, _key, (seconds, used) = _tiles(path, folder)
     plan = model().plan(table.n_rows)
-    held = [
-        replace(
-            segment,
-            tiles=replace(segment.tiles, values=segment.tiles.values.copy()),
-        )
-        for segment in table.segments
-    ]
+    held = []
+    for segment in table.segments:
+        stored = {
+            name: getattr(segment.tiles, name).copy() for name in ("values", "binary")
+        }
+        held.append(replace(segment, tiles=replace(segment.tiles, **stored)))
     memory = replace(table, segments=held)
     found = {}
     for name, rows in (("map", table), ("memory", memory)):

@@ -240,7 +240,7 @@ def _cannot_cache(directory: Path, error: OSError) -> CorrDPError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return CorrDPError(
             f"there is no space left in {str(directory)!r} for the tiles of the table "
-            "(some 70 bytes per row and 30 encoded columns). Nothing was left there. "
+            "(some 40 bytes per row and 30 encoded columns). Nothing was left there. "
             "Name a larger disk with cache_dir, or free some space."
         )
     reason = error.strerror or type(error).__name__

@@ -218,6 +218,21 @@ class TestCache:
         assert len(made) == 2
         assert tiles.read_bytes() == content
 
+    def test_tiles_of_an_older_format_are_made_anew(
+        self, path, tmp_path, made, monkeypatch
+    ):
+        """Also under the same key and the same name, whole and unchanged."""
+        kept = tmp_path / "cache"
+        with monkeypatch.context() as older:
+            older.setattr("corrdp.tables._array_file._MAGIC", b"CORRDPT1")
+            _fitted(path, cache_dir=kept)
+        (tiles,) = kept.glob("*.tiles")
+        assert tiles.read_bytes().startswith(b"CORRDPT1")
+        assert _bits(_fitted(path, cache_dir=kept)) == _expected()
+        assert len(made) == 2
+        assert list(kept.glob("*.tiles")) == [tiles]
+        assert tiles.read_bytes().startswith(b"CORRDPT2")
+
     def test_a_filtered_dataset_never_gets_the_tiles_of_another(self, path, tmp_path):
         """Datasets of the same files are told apart by nothing but their rows."""
         kept, whole = tmp_path / "cache", ds.dataset(path)
