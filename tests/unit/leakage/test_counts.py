@@ -90,7 +90,7 @@ def test_numbers_without_bins_are_refused_by_name():
             Feature("u", "insensitive", CategoryDomain(("a", "b"))),
         )
     )
-    with pytest.raises(PolicyError, match=r"age.*Declare features"):
+    with pytest.raises(PolicyError, match=r"age.*features"):
         list(iter_codes(pd.DataFrame({"age": [1], "u": ["a"]}), policy, ["age", "u"]))
 
 
