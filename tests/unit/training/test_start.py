@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from corrdp.auditing import descent_challenges, model_challenges
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
     BooleanDomain,
@@ -202,6 +203,17 @@ def test_rows_in_memory_in_tiles_and_in_samples_start_alike():
     budget = SampledBudget(0.5, 4, 0.1, change)
     _, intercept = descend_sampled(codes, labels, plan, budget, rng(0))
     assert intercept == expected
+
+
+@pytest.mark.parametrize("label", ["two", "three"])
+def test_audits_of_such_a_plan_attack_it(label):
+    plan = plan_of(label)
+    assert plan.starts_at_constant
+    steps = descent_challenges(plan, delta=1e-6, n_steps=2)
+    models = model_challenges(plan, delta=1e-6, n_steps=2, n_runs=100)
+    for challenge in (*steps, *models):
+        seen = challenge.sample(challenge.first, 2, np.random.default_rng(0))
+        assert np.isfinite(seen).all()
 
 
 def test_rare_labels_are_predicted_better_than_from_even_odds():

@@ -82,9 +82,9 @@ class DescentSteps(NoisySteps):
         self._plan, self._path = replace(plan, n_steps=len(path)), path
         self._contributions = contributions
         codes = central_rows(plan.layout.blocks, plan.n_rows)
-        self._model = descent(
-            codes, self._prepared(codes, np.zeros(plan.n_rows, int)), self._plan, rng
-        )
+        labels = np.zeros(plan.n_rows, int)
+        rows = self._prepared(codes, labels)
+        self._model = descent(codes, rows, self._plan, rng, labels)
         self._first_bound = self._model.residual_bound
         self.blocks: tuple[Block, ...] = plan.layout.blocks
         self.labels = label_values(plan.loss)
