@@ -96,7 +96,15 @@ def text_array(values: Sequence[Any]) -> Any:
 
     if not set(map(type, values)) <= {str, type(None)}:
         values = [v if type(v) is str else text_of_cell(v) for v in values]
-    return pa.array(values, pa.string())
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:  # Arrow converts all cells or none
+        return pa.array([v and _as_unicode(v) for v in values], pa.string())
+
+
+def _as_unicode(text: str) -> str:
+    """Return a text with what is no Unicode, such as half of a pair, replaced."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def number_array(values: Sequence[Any]) -> Any:

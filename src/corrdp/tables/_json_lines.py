@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corrdp.tables._arrow_cells import check_names, guarded, number_array, text_array
+from corrdp.tables._arrow_cells import guarded, number_array, text_array
 
 
 def json_lines_batches(
@@ -21,15 +21,17 @@ def json_lines_batches(
     number_columns: Sequence[str],
     batch_rows: int,
 ) -> Iterator[Any]:
-    """Yield a file of JSON lines; a name that a line leaves out is a missing value."""
+    """Yield a file of JSON lines; a name that a line leaves out is a missing value.
+
+    There is no header. Whether any line has a name depends on other records, so a name
+    that none has is a column of missing values, too, and not refused.
+    """
     import pyarrow as pa
 
     def batches() -> Iterator[Any]:
         names = _all_names(path) if columns is None else columns
-        seen: set[str] = set()
         lines = _objects(path)
         while rows := list(islice(lines, batch_rows)):
-            seen.update(*rows)
             cells = {name: [row.get(name) for row in rows] for name in names}
             yield pa.table(
                 {
@@ -37,8 +39,6 @@ def json_lines_batches(
                     for name, own in cells.items()
                 }
             )
-        if seen:
-            check_names(path, columns, sorted(seen))
 
     return guarded(path, batches, "One JSON object per line, in UTF-8?")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.exceptions import CorrDPError
 from corrdp.tables._files import iter_batches, read_table
 
 
@@ -29,15 +29,23 @@ def test_one_line_does_not_change_how_others_are_read(tmp_path, odd):
     assert read["a"].to_pylist()[:3] == ["2021-05-06", "7", "7"]
 
 
-def test_a_name_that_no_line_has_is_refused(tmp_path):
-    path = written(tmp_path, '{"a": 1}', '{"b": 2}')
-    with pytest.raises(PolicyError, match="lacks the columns 'c'"):
-        read_table(path, ["a", "c"], number_columns=[])
+def test_whether_another_line_has_a_name_does_not_matter(tmp_path):
+    """An abort where no line has it would tell whether one record does."""
+    for last, cell in (('{"c": 2}', "2"), ('{"b": 2}', None)):
+        path = written(tmp_path, '{"a": 1}', last)
+        read = read_table(path, ["a", "c"], number_columns=[])
+        assert read.to_pydict() == {"a": ["1", None], "c": [None, cell]}
 
 
-@pytest.mark.parametrize(
-    "line", ['{"a": secret}', '["secret"]', "17", '{"a": "\\ud800"}']
-)
+def test_a_text_that_is_no_unicode_is_a_cell_like_others(tmp_path):
+    path = written(tmp_path, '{"a": "x"}', '{"a": "\\ud800"}', '{"a": null}')
+    read = read_table(path, ["a"], number_columns=[])["a"].to_pylist()
+    assert read[0] == "x"
+    assert set(read[1]) == {"\ufffd"}
+    assert read[2] is None
+
+
+@pytest.mark.parametrize("line", ['{"a": secret}', '["secret"]', "17"])
 def test_what_is_no_object_is_refused_without_a_word_of_it(tmp_path, line):
     path = written(tmp_path, '{"a": 1}', line)
     with pytest.raises(CorrDPError, match="One JSON object per line") as caught:
