@@ -93,3 +93,19 @@ def test_regressions_that_are_a_constant_now_were_worse_than_one():
     for name, cell in given_up:
         former = before[name]["cells"][cell]
         assert sum(former) / len(former) > before[name]["constant"], (name, cell)
+
+
+def test_the_fresh_tables_are_those_of_their_saved_run():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_package_tables.py"))
+    saved = tools["read_figures"](tools["FRESH_NAME"])
+    fresh, known = tools["FRESH"], tools["LOOKED_AT"] | tools["HELD_OUT"]
+    results = ROOT / "docs" / "results"
+    page = (results / f"{tools['FRESH_NAME']}.inc").read_text(encoding="utf-8")
+    assert page == tools["judged"](saved), "run bench_package_tables.py --fresh"
+    assert saved.keys() == fresh.keys()
+    assert not fresh.keys() & known.keys()
+    assert not {t.source for t in fresh.values()} & {t.source for t in known.values()}
+    kinds = [run["kind"] for run in saved.values()]
+    assert kinds.count("logistic") == kinds.count("linear") == 12
+    for run in saved.values():
+        assert all(len(cell) == len(tools["SEEDS"]) for cell in run["cells"].values())
