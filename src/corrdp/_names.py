@@ -6,6 +6,9 @@ from collections.abc import Sequence
 WHOLE_RECORD = "whole_record"
 """The class of neighbors in which all of a record changes: priced, never promised."""
 
+BLOCK = "block"
+"""The leakage of all insensitive features together, under ``all_insensitive``."""
+
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Return a sentence that offers the nearest known name, or nothing."""

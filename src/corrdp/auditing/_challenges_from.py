@@ -174,9 +174,7 @@ def planned_estimator(estimator: PrivateEstimator) -> Any:
         )
     known = {
         "policy": estimator.policy_,
-        "leakage": (
-            certificate.leakage.distances() if certificate.leakage.values else None
-        ),
+        "leakage": certificate.leakage.distances(estimator.policy_),
     }
     parameters = estimator.get_params(deep=False) | known
     return type(estimator)(**parameters | estimator.decided_parameters())

@@ -375,7 +375,7 @@ def certify(
             "components is empty: a certificate speaks of a release. Pass the plan or "
             "the events of everything that is released."
         )
-    classes = neighbor_classes(policy, leakage.distances())
+    classes = neighbor_classes(policy, leakage.distances(policy))
     limits = allowed_epsilons(
         classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
     )

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from corrdp._json import check_shape, decode_number, encode_number
+from corrdp._names import BLOCK
 from corrdp._typing import JSONObject
 from corrdp._validate import check_real
 from corrdp.accounting import (
@@ -130,16 +131,23 @@ class LeakageClaim:
         if leakage is not None:
             if isinstance(leakage, Mapping):
                 return cls("declared", dict(leakage))
-            return cls("declared", {"block": leakage})
+            return cls("declared", {BLOCK: leakage})
         if policy.relation is NeighborRelation.ALL_INSENSITIVE:
             block = policy.block_leakage
-            return cls("declared", {} if block is None else {"block": block})
+            return cls("declared", {} if block is None else {BLOCK: block})
         known = {f.name: f.known_leakage for f in policy.features}
         return cls("declared", {n: v for n, v in known.items() if v is not None})
 
-    def distances(self) -> Mapping[str, float] | float:
-        """Return the values as `neighbor_classes` takes them."""
-        return self.values["block"] if set(self.values) == {"block"} else self.values
+    def distances(self, policy: Policy) -> Mapping[str, float] | float | None:
+        """Return the values as `neighbor_classes` takes them for a policy.
+
+        Its relation says what ``block`` is: all insensitive features together, or one
+        that is called so.
+        """
+        if not policy.insensitive:
+            return None
+        together = policy.relation is NeighborRelation.ALL_INSENSITIVE
+        return self.values.get(BLOCK) if together else self.values
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""

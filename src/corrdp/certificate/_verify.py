@@ -68,7 +68,7 @@ def _check_policy(certificate: "Certificate", policy: Policy) -> str:
             f"{certificate.policy_fingerprint[:12]}, got {policy.fingerprint()[:12]}. "
             "Verify it with the policy it names."
         )
-    expected = neighbor_classes(policy, certificate.leakage.distances())
+    expected = neighbor_classes(policy, certificate.leakage.distances(policy))
     claimed = {
         name: (claim.features, claim.label_changes, claim.distance, claim.promised)
         for name, claim in certificate.classes.items()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from corrdp._names import BLOCK
 from corrdp.cli._options import DataArgument, PolicyOption
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import CorrDPError, PolicyError
@@ -94,7 +95,7 @@ def _notes(policy: "Policy") -> list[str]:
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         unknown: tuple[str, ...] = ()
         if policy.block_leakage is None:
-            unknown = ("block",)
+            unknown = (BLOCK,)
     else:
         unknown = policy.unknown_leakages
     notes += [TO_DECLARE + name for name in unknown]

@@ -87,7 +87,7 @@ def evaluate(
             rows,
             plan,
             choice,
-            plan.leakage.distances() if plan.policy.insensitive else None,
+            plan.leakage.distances(plan.policy),
             failure_probability=failure_probability,
             seed=seed,
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from corrdp._names import BLOCK
 from corrdp.cli._models import refuse_unstamped
 from corrdp.exceptions import BudgetError, CorrDPError
 
@@ -130,7 +131,7 @@ def buy_leakage(
     if not purchase.buys:
         known: Any = declared_or_one(policy)
         if policy.relation == "all_insensitive":
-            known = known.get("block")
+            known = known.get(BLOCK)
         return known or None, purchase.to_json()
     payments: list[LeakagePayment] = []
 

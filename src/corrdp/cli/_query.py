@@ -169,7 +169,7 @@ def query(
                 rows,
                 plan,
                 choice,
-                None if known is None else plan.leakage.distances(),
+                None if known is None else plan.leakage.distances(plan.policy),
                 failure_probability=failure_probability,
                 seed=seed,
             )

@@ -14,11 +14,12 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
-from corrdp.leakage import LeakageTable
+from corrdp.leakage import BLOCK, LeakageTable
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.policy import (
     Budget,
     CategoryDomain,
+    NeighborRelation,
     NumberDomain,
     Policy,
     PolicyEncoder,
@@ -144,7 +145,7 @@ def evaluate_model(
     if account is not None:
         given = _known_leakage(model) if leakage is None else leakage
         require_paid_leakage(account, plan, given)
-        account.add_policy(plan.policy, leakage=_distances(plan))
+        account.add_policy(plan.policy, leakage=plan.leakage.distances(plan.policy))
     return answer_plan(
         table,
         plan,
@@ -190,10 +191,6 @@ def require_paid_leakage(ledger: Ledger | None, plan: QueryPlan, leakage: Any) -
         )
 
 
-def _distances(plan: QueryPlan) -> Any:
-    return plan.leakage.distances() if plan.policy.insensitive else None
-
-
 def _known_leakage(model: Any) -> Any:
     """Return what the model was given, or what it bought in its fit."""
     return vars(model).get("leakage_", model.leakage)
@@ -206,9 +203,10 @@ def _leakage_of(model: Any) -> Any:
         return given
     declared = model.policy if isinstance(model.policy, Policy) else model.policy_
     claim = model.certificate_.leakage
-    known = set(claim.values)
     wanted = set(declared.insensitive)
-    return claim if wanted and wanted <= known | {"block"} else None
+    if wanted and declared.relation is NeighborRelation.ALL_INSENSITIVE:
+        wanted = {BLOCK}
+    return claim if wanted and wanted <= set(claim.values) else None
 
 
 def _checked_metrics(

@@ -6,10 +6,17 @@ from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration
 from corrdp.estimators._narrowing import NarrowsBounds
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.leakage import LeakageInput, known_means, policy_read, resolve_leakage
+from corrdp.leakage import (
+    BLOCK,
+    LeakageInput,
+    known_means,
+    policy_read,
+    resolve_leakage,
+)
 from corrdp.policy import (
     Budget,
     Method,
+    NeighborRelation,
     Policy,
     PolicyEncoder,
     neighbor_classes,
@@ -140,13 +147,13 @@ class PlansTraining(NarrowsBounds):
                 f"calibration='theorem' is for two labels, got {loss.n_outputs}: the "
                 "paper's formulas are for one score. Choose calibration='certified'."
             )
-        block = leakage.claim.values.get("block")
+        known = leakage.claim.values
+        if policy.relation is NeighborRelation.ALL_INSENSITIVE and BLOCK in known:
+            known = dict.fromkeys(policy.insensitive, known[BLOCK])
         return theorem_plan(
             PolicyEncoder(policy).blocks_,
             neighbor_classes(policy, leakage.distances),
-            leakage.claim.values
-            if block is None
-            else dict.fromkeys(policy.insensitive, block),
+            known,
             budget=budget,
             epsilon_cap=policy.epsilon_cap,
             n_rows=n_rows,

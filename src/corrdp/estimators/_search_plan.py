@@ -188,7 +188,7 @@ def plan_search(
     n_score = n_rows if held_out is None else max(1, round(held_out * n_rows))
     n_train = n_rows if held_out is None else n_rows - n_score
     policy, claim = template.searched_promise()
-    classes = neighbor_classes(policy, claim.distances())
+    classes = neighbor_classes(policy, claim.distances(policy))
     modes = _modes(runs, len(candidates))
     tried = [
         _shares(policy, classes, budget, mode, len(candidates), held_out, share)

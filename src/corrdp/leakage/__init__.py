@@ -1,5 +1,6 @@
 """Leakage: how much insensitive features tell about sensitive ones, with bounds."""
 
+from corrdp._names import BLOCK
 from corrdp._validate import check_failure_probability
 from corrdp.leakage._argument import (
     LeakageInput,
@@ -51,7 +52,6 @@ from corrdp.leakage._parts import combine_parts
 from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
 from corrdp.leakage._result import FeatureLeakage, PaperConstants, PaperInputs
 from corrdp.leakage._targets import (
-    BLOCK,
     count_layout,
     joint_layout,
     leakage_targets,

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corrdp._names import BLOCK
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.leakage._margins import LevelSizes
-from corrdp.leakage._targets import BLOCK
 from corrdp.policy import NeighborRelation, Policy
 
 _TABLE = ("assumptions", "claim", "components", "distances", "require_policy")

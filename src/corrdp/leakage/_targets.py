@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from corrdp._names import BLOCK
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._coding import check_resolution
 from corrdp.leakage._counts import MAX_CELLS, CountLayout, TableShape
@@ -10,9 +11,6 @@ from corrdp.leakage._levels import ground_distances, level_texts
 from corrdp.leakage._plug_in import TableWords
 from corrdp.leakage.estimators import resolution_assumptions
 from corrdp.policy import Conditioning, NeighborRelation, Policy, PolicyEncoder
-
-BLOCK = "block"
-"""Name of the whole insensitive block under ``all_insensitive``."""
 
 
 def leakage_targets(policy: Policy) -> dict[str, tuple[str, ...]]:

@@ -45,7 +45,7 @@ def charge_certificate(
     That of `Ledger.charge` (`docs/theory/ledger.md`).
     """
     opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
-    distances = certificate.leakage.distances() if policy.insensitive else None
+    distances = certificate.leakage.distances(policy)
     events = unpaid_events(certificate, policy=policy, ledger=opened, leakage=leakage)
     opened.add_policy(policy, leakage=distances)
     return opened.charge(events, policy=policy, purpose=purpose)

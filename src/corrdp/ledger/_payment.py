@@ -92,7 +92,7 @@ class Payment:
         BudgetError
             If the budget does not allow it; nothing may be computed then.
         """
-        leakage = certificate.leakage.distances() if policy.insensitive else None
+        leakage = certificate.leakage.distances(policy)
         check_ledger(self.path, self.budget)
         events = unpaid_events(
             certificate,

@@ -209,7 +209,7 @@ def plan_queries(
         )
     claim = _claim(policy, leakage)
     view = policy if derived is None else derived.view(policy)
-    classes = neighbor_classes(policy, claim.distances())
+    classes = neighbor_classes(policy, claim.distances(policy))
     check_method(quantiles)
     asked = with_methods(
         asked,
@@ -238,7 +238,7 @@ def plan_queries(
         movement,
         policy=policy,
         budget=budget,
-        leakage=claim.distances(),
+        leakage=claim.distances(policy),
         kind=kind,
         variant=variant,
         objective=objective,

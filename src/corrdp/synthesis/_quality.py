@@ -150,7 +150,8 @@ def _introduce(
             )
         require_recorded(ledger, maker.leakage)
     ledger.add_policy(
-        maker.policy_, leakage=None if leakage is None else leakage.distances()
+        maker.policy_,
+        leakage=None if leakage is None else leakage.distances(maker.policy_),
     )
 
 

@@ -218,7 +218,7 @@ def loop_challenges(
     loop = TrainingLoop(training)
     certificate = module.certificate()
     claims = claims_of(certificate)
-    leakage = certificate.leakage.distances() if loop.policy.insensitive else None
+    leakage = certificate.leakage.distances(loop.policy)
     classes = [
         neighbor
         for neighbor in neighbor_classes(loop.policy, leakage)

@@ -194,5 +194,5 @@ def _planned(synthesizer: Synthesizer) -> Synthesizer:
     if certificate is None or not certificate.leakage.values:
         return synthesizer
     planned = copy(synthesizer)
-    planned.leakage = certificate.leakage.distances()
+    planned.leakage = certificate.leakage.distances(synthesizer.policy_)
     return planned

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._names import BLOCK
 from corrdp._random import noise_generator
 from corrdp._validate import check_delta, check_epsilon, check_failure_probability
 from corrdp.accounting import (
@@ -22,7 +23,6 @@ from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._metrics import Metric, metric_named
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import (
-    BLOCK,
     count_layout,
     leakage_targets,
     release_targets,

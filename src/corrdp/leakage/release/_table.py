@@ -8,6 +8,7 @@ from typing import Any
 
 from corrdp._display import html_card
 from corrdp._json import check_shape, decoding, digest, read_json
+from corrdp._names import BLOCK
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.certificate import Calibration, Component, LeakageClaim
@@ -20,7 +21,7 @@ from corrdp.exceptions import (
 from corrdp.leakage._joining import joined_policy, joined_words
 from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._result import FeatureLeakage
-from corrdp.leakage._targets import BLOCK, count_layout, leakage_targets, telling_shapes
+from corrdp.leakage._targets import count_layout, leakage_targets, telling_shapes
 from corrdp.policy import Conditioning, NeighborRelation, Policy
 
 SCHEMA = "corrdp.leakage/2"
