@@ -64,17 +64,32 @@ def estimator_class(model: Model, policy: "Policy") -> Any:
     from corrdp import estimators
     from corrdp.policy import NumberDomain
 
+    label = policy.label
+    is_number = label is not None and isinstance(label.domain, NumberDomain)
+    if label is not None and model is (Model.LOGISTIC if is_number else Model.LINEAR):
+        raise PolicyError(_other_label(model, label.name))
     if model is Model.LOGISTIC:
         return estimators.LogisticRegression
     if model is Model.LINEAR:
         return estimators.LinearRegression
-    label = policy.label
-    is_number = label is not None and isinstance(label.domain, NumberDomain)
     if model is Model.ADDITIVE:
         return (
             estimators.AdditiveRegressor if is_number else estimators.AdditiveClassifier
         )
     return _network("MLPRegressor" if is_number else "MLPClassifier")
+
+
+def _other_label(model: Model, name: str) -> str:
+    wanted, found = "categories, and", "a number"
+    other, remedy = Model.LINEAR, "the categories"
+    if model is Model.LINEAR:
+        wanted, found = "a number, and", "no number"
+        other, remedy = Model.LOGISTIC, "the bounds"
+    return (
+        f"--model {model.value} predicts {wanted} the label {name!r} is {found} in the "
+        f"policy. Choose --model {other.value} or additive, or declare {remedy} of the "
+        "label."
+    )
 
 
 def model_kind(directory: Path) -> str:

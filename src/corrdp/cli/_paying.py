@@ -123,8 +123,8 @@ def buy_leakage(
 
     if not hasattr(estimator, "plan_leakage"):
         raise CorrDPError(
-            f"--leakage auto predicts the loss of linear models, and the model is a "
-            f"{type(estimator).__name__}. Buy a table with corrdp leakage --out."
+            "--leakage auto predicts the loss of linear and additive models, not of "
+            "--model mlp. Buy a table with corrdp leakage --out, and pass it."
         )
     policy = estimator.policy
     purchase = estimator.plan_leakage(rows.num_rows)

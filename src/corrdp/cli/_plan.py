@@ -1,6 +1,7 @@
 """``corrdp plan``: all noise and its price, before any data is touched."""
 
 import textwrap
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ class Planned(StrEnum):
     LOGISTIC = "logistic"
     LINEAR = "linear"
     ADDITIVE = "additive"
+    MLP = "mlp"
 
 
 def plan(
@@ -42,7 +44,7 @@ def plan(
 
     Example: corrdp plan --policy policy.toml --rows 20000 --epsilon 1 --delta 1e-6
     """
-    from corrdp.cli._models import policy_with, read_leakage
+    from corrdp.cli._models import Model, estimator_class, policy_with, read_leakage
     from corrdp.policy import Budget, Policy
 
     declared = Policy.from_file(policy)
@@ -50,18 +52,33 @@ def plan(
     table = read_leakage(leakage, declared)
     declared = policy_with(table, declared)
     if model is Planned.MEANS:
-        from corrdp.mechanisms import plan_means
-
-        if table is not None:
-            declared = declared.with_leakage(table.distances(policy=declared))
-        planned = plan_means(declared, budget=budget, n_rows=rows)
-        show(planned.to_json(), as_json=as_json, text=plan_text(planned))
-        return
-    document, text = training_plan(model, declared, budget, rows, table)
+        document, text = means_plan(declared, budget, rows, table)
+    else:
+        kind = estimator_class(Model(model.value), declared)
+        estimator = kind(declared, epsilon=epsilon, delta=delta, leakage=table)
+        planned = network_plan if model is Planned.MLP else training_plan
+        document, text = planned(estimator, budget, rows)
+        document = {"model": model.value} | document
     show(document, as_json=as_json, text=text)
 
 
-def plan_text(planned: "MeanPlan") -> str:
+def means_plan(
+    policy: "Policy", budget: "Budget", n_rows: int, leakage: "LeakageTable | None"
+) -> tuple[dict[str, Any], str]:
+    """Return the plan of column means as a document and in words."""
+    from corrdp.mechanisms import plan_means
+
+    if leakage is not None:
+        policy = policy.with_leakage(leakage.distances(policy=policy))
+    planned = plan_means(policy, budget=budget, n_rows=n_rows)
+    groups = planned.noise.table.groups
+    reasons = noiseless(policy, {group.name: group.features[0] for group in groups})
+    document = planned.to_json()
+    document["groups"] = [with_reason(group, reasons) for group in document["groups"]]
+    return document, plan_text(planned, reasons)
+
+
+def plan_text(planned: "MeanPlan", reasons: Mapping[str, str]) -> str:
     """Return noise by column against ordinary DP, and the budget by class."""
     groups = planned.noise.table.groups
     ordinary = planned.ordinary.noise_scale / planned.n_rows
@@ -73,6 +90,7 @@ def plan_text(planned: "MeanPlan") -> str:
                 groups, planned.mean_noise_scale, ordinary, strict=True
             )
         },
+        reasons,
     )
     lines += [
         "",
@@ -84,20 +102,13 @@ def plan_text(planned: "MeanPlan") -> str:
 
 
 def training_plan(
-    model: Planned,
-    policy: "Policy",
-    budget: "Budget",
-    n_rows: int,
-    leakage: "LeakageTable | None",
+    estimator: Any, budget: "Budget", n_rows: int
 ) -> tuple[dict[str, Any], str]:
-    """Return the plan of a training run as a document and in words."""
+    """Return the plan of a linear or additive model as a document and in words."""
     from corrdp.certificate import LeakageClaim, certify
-    from corrdp.cli._models import Model, estimator_class
     from corrdp.report import gradient_noise, plan_verdict
 
-    kind = estimator_class(Model(model.value), policy)
-    options: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
-    estimator = kind(policy, leakage=leakage, **options)
+    policy, leakage = estimator.policy, estimator.leakage
     planned = estimator.plan(n_rows)
     ordinary = estimator.ordinary_plan(policy, n_rows)
     certificate = certify(
@@ -113,13 +124,16 @@ def training_plan(
     )
     here, there = gradient_noise(planned), gradient_noise(ordinary)
     noise = {name: (here[name], there[name]) for name in here}
+    reasons = noiseless(policy, {f.name: f.name for f in policy.features})
     document = {
-        "model": model.value,
         "n_rows": n_rows,
         "n_steps": planned.n_steps,
         "noise": planned.noise,
         "groups": [
-            {"name": name, "noise_scale": own, "ordinary_noise_scale": plain}
+            with_reason(
+                {"name": name, "noise_scale": own, "ordinary_noise_scale": plain},
+                reasons,
+            )
             for name, (own, plain) in noise.items()
         ],
         "variance_ratio": (planned.noise_deviation / ordinary.noise_deviation) ** 2,
@@ -127,15 +141,15 @@ def training_plan(
         "noise_to_signal": planned.noise_to_signal,
         "certificate": certificate.to_dict(),
     }
+    verdict = plan_verdict(
+        planned, ordinary, epsilon=budget.epsilon, delta=budget.delta
+    )
     joined = {} if leakage is None else leakage.joined_text(policy)
-    if joined:
-        document["joined"] = joined
-    verdict = plan_verdict(planned, ordinary, **options)
     lines = [
         *textwrap.wrap(verdict, 80),
         "",
-        *noise_lines("gradient noise", noise),
-        *(f"joined levels of {name}: {told}" for name, told in joined.items()),
+        *noise_lines("gradient noise", noise, reasons),
+        *joined_lines(document, joined),
         "",
         planned.to_text(),
         "",
@@ -144,11 +158,90 @@ def training_plan(
     return document, "\n".join(lines)
 
 
-def noise_lines(title: str, noise: dict[str, tuple[float, float]]) -> list[str]:
+def network_plan(
+    estimator: Any, budget: "Budget", n_rows: int
+) -> tuple[dict[str, Any], str]:
+    """Return the plan of a network, or of the line that is trained in its place."""
+    policy, leakage = estimator.policy, estimator.leakage
+    module = estimator.planned_training(n_rows).module
+    planned, certificate = module.plan, module.certificate()
+    if estimator.gives_way(planned):
+        told = textwrap.wrap(estimator.gives_way_text(planned), 80)
+        document, text = training_plan(estimator.linear_model(), budget, n_rows)
+        return {"in_place_of": "network"} | document, "\n".join([*told, "", text])
+    plain = type(estimator)(
+        policy, epsilon=budget.epsilon, delta=budget.delta, method="standard"
+    )
+    ordinary = plain.planned_training(n_rows).module.plan
+    ratio = (planned.deviation / ordinary.deviation) ** 2
+    document = {
+        "n_rows": n_rows,
+        "n_steps": planned.noise.n_steps,
+        "noise": planned.method,
+        "groups": [
+            {"name": group.name, "step_noise_scale": float(scale)}
+            for group, scale in zip(
+                planned.noise.table.groups, planned.noise.noise_scale, strict=True
+            )
+        ],
+        "variance_ratio": ratio,
+        "noise_per_clip_norm": planned.deviation,
+        "certificate": certificate.to_dict(),
+    }
+    joined = {} if leakage is None else leakage.joined_text(policy)
+    lines = [
+        f"noise of one step, were it the only one: {planned.deviation:.3g} of the "
+        "clipping norm",
+        f"total variance against ordinary DP: {ratio:.3f}",
+        *joined_lines(document, joined),
+        "",
+        planned.to_text(),
+        "",
+        certificate.to_text(),
+    ]
+    return document, "\n".join(lines)
+
+
+def joined_lines(document: dict[str, Any], joined: Mapping[str, str]) -> list[str]:
+    """Return which levels count as one, and say so in the document too."""
+    if joined:
+        document["joined"] = dict(joined)
+    return [f"joined levels of {name}: {told}" for name, told in joined.items()]
+
+
+def noiseless(policy: "Policy", features: Mapping[str, str]) -> dict[str, str]:
+    """Return why a group needs no noise, for those of its feature that need none."""
+    from corrdp.policy import ColumnRole, PolicyEncoder
+
+    n_codes = PolicyEncoder(policy).n_codes
+    reasons = {}
+    for group, feature in features.items():
+        if n_codes.get(feature) == 1:
+            reasons[group] = "one value"
+        elif policy.feature(feature).role is ColumnRole.PUBLIC:
+            reasons[group] = "public"
+    return reasons
+
+
+def with_reason(group: dict[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
+    """Return a group, and why it has no noise if it has none."""
+    reason = reasons.get(group["name"])
+    if group["noise_scale"] > 0 or reason is None:
+        return group
+    return group | {"reason": reason}
+
+
+def noise_lines(
+    title: str, noise: Mapping[str, tuple[float, float]], reasons: Mapping[str, str]
+) -> list[str]:
     """Return a table of noise against ordinary DP, one line per column."""
     width = max(12, *map(len, noise))
     lines = [f"{'column':<{width}}  {title:>14}  {'ordinary DP':>11}  {'ratio':>6}"]
     for name, (scale, plain) in noise.items():
+        shown = f"{scale:14.3g}  {plain:11.3g}"
         ratio = f"{scale / plain:6.3f}" if plain > 0 else "     -"
-        lines.append(f"{name:<{width}}  {scale:14.3g}  {plain:11.3g}  {ratio}")
+        if scale == 0 and name in reasons:
+            shown, ratio = f"{'none needed':>14}  {plain:11.3g}", "     -"
+            ratio += f"  ({reasons[name]})"
+        lines.append(f"{name:<{width}}  {shown}  {ratio}")
     return lines

@@ -1,6 +1,7 @@
 """``corrdp sweep``: the privacy-utility curve of all methods, for research."""
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,15 @@ from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
 if TYPE_CHECKING:
     from corrdp.estimators import SweepResult
-    from corrdp.policy import Policy
+
+
+class Swept(StrEnum):
+    """What a sweep trains: models that share one pass over the rows."""
+
+    LOGISTIC = "logistic"
+    LINEAR = "linear"
+    ADDITIVE = "additive"
+
 
 METHODS = "corr,standard,semi,partial,nonprivate"
 
@@ -30,8 +39,8 @@ def sweep(
     seeds: Annotated[int, typer.Option(help="Models per method and epsilon.")] = 20,
     methods: Annotated[str, typer.Option(help="Methods to compare.")] = METHODS,
     model: Annotated[
-        Model, typer.Option(help="What is trained: logistic, linear or additive.")
-    ] = Model.LOGISTIC,
+        Swept, typer.Option(help="What is trained: logistic, linear or additive.")
+    ] = Swept.LOGISTIC,
     leakage: LeakageOption = None,
     checkpoint: Annotated[
         Path | None,
@@ -48,7 +57,7 @@ def sweep(
     --out sweep
     """
     from corrdp import estimators
-    from corrdp.cli._models import policy_with, read_leakage
+    from corrdp.cli._models import estimator_class, policy_with, read_leakage
     from corrdp.policy import Policy, read_declared
 
     if not research:
@@ -60,6 +69,7 @@ def sweep(
     known = read_leakage(leakage, declared)
     declared = policy_with(known, declared)
     budgets = _numbers(epsilons)
+    classifies = hasattr(estimator_class(Model(model.value), declared), "predict_proba")
     with results(out, private=True) as staging:
         rows = read_declared(data, declared)
         with counting("Training") as progress:
@@ -77,7 +87,7 @@ def sweep(
                 checkpoint=checkpoint,
                 progress=progress,
             )
-        document = _document(result, model, declared)
+        document = _document(result, "accuracy" if classifies else "R squared")
         text = json.dumps(document, indent=2, allow_nan=False)
         write_text(staging / "sweep.json", text)
         lines = [list(row.values()) for row in result.rows]
@@ -86,13 +96,10 @@ def sweep(
     show(document, as_json=as_json, text=f"{result.to_text()}\n\nSaved in {out}")
 
 
-def _document(result: "SweepResult", model: Model, policy: "Policy") -> dict[str, Any]:
-    from corrdp.cli._models import estimator_class
-
-    classifies = hasattr(estimator_class(model, policy), "predict_proba")
+def _document(result: "SweepResult", metric: str) -> dict[str, Any]:
     return {
         "notice": result.stamp,
-        "metric": "accuracy" if classifies else "R squared",
+        "metric": metric,
         "points": [
             {
                 "method": row["method"],

@@ -168,6 +168,16 @@ class PrivateNetwork(PrivateEstimator):
             return False
         return bool(_training().is_too_noisy(plan))
 
+    def gives_way_text(self, plan: Any) -> str:
+        """Return why a linear model is trained instead of the network of a plan."""
+        return (
+            f"noise would be {plan.deviation:.2g} of the clipping norm for one step of "
+            f"the network at epsilon={self._budget().epsilon:g}, in which it learns "
+            "less than a line. A linear model is trained instead, under the same "
+            "promise. Use more rows, fewer units or a larger epsilon; "
+            "fall_back=False (--no-fall-back) keeps the network."
+        )
+
     @property
     def is_linear(self) -> bool:
         """Whether a linear model was fitted in the network's place."""
@@ -185,15 +195,7 @@ class PrivateNetwork(PrivateEstimator):
 
     def _train_line(self, X: Any, y: Any, pay: Charge, plan: Any) -> None:
         """Train the linear model, which is a network without hidden layer."""
-        warnings.warn(
-            f"noise would be {plan.deviation:.2g} of the clipping norm for one step of "
-            f"the network at epsilon={self._budget().epsilon:g}, in which it learns "
-            f"less than a line. {self._linear_kind.__name__} is trained instead, under "
-            "the same promise. Use more rows, fewer units or a larger epsilon; "
-            "fall_back=False (--no-fall-back) keeps the network.",
-            UtilityWarning,
-            stacklevel=5,
-        )
+        warnings.warn(self.gives_way_text(plan), UtilityWarning, stacklevel=5)
         self.linear_ = linear = self.linear_model()
         linear.train_for(X, y, pay)
         self._weights = (linear.as_layer(),)
@@ -226,22 +228,41 @@ class PrivateNetwork(PrivateEstimator):
         ---------
         That of `fit` (`docs/theory/networks.md`).
         """
+        _, terms = self._promised(len(features), n_steps or self.n_steps)
+        return _training().private_network(
+            features, labels, n_outputs=n_outputs, **terms
+        )
+
+    def planned_training(self, n_rows: int) -> Any:
+        """Return what `private_training` does for `n_rows` rows, reading none.
+
+        Its ``module`` has the plan and the certificate of a fit on as many rows.
+
+        Guarantee
+        ---------
+        A function of public numbers (`docs/theory/networks.md`, section 7).
+        """
+        policy, terms = self._promised(check_count("n_rows", n_rows), self.n_steps)
+        return _training().planned_network(
+            n_rows,
+            PolicyEncoder(policy).blocks_[-1].stop,
+            n_outputs=self._n_outputs(policy),
+            **terms,
+        )
+
+    def _promised(self, n_rows: int, n_steps: int) -> tuple[Policy, dict[str, Any]]:
+        """Return the policy that is kept, and the arguments of a private network."""
         method = self._chosen_method(_METHODS)
         if not isinstance(self.policy, Policy):
             raise CorrDPError(
-                f"private_training needs a Policy, got policy={self.policy!r}. Pass "
+                f"planning a network needs a Policy, got policy={self.policy!r}. Pass "
                 "the policy of the table."
             )
         declared = policy_read(self.policy, self.leakage)
         policy = without_knots(self._shared(protected_policy(declared, method)))
-        return _training().private_network(
-            features,
-            labels,
-            hidden_units=tuple(self.hidden_units),
-            n_outputs=n_outputs,
-            random_state=self.random_state,
-            **self._terms(policy, declared, len(features), n_steps or self.n_steps),
-        )
+        shape = {"hidden_units": tuple(self.hidden_units)}
+        seed = {"random_state": self.random_state}
+        return policy, shape | seed | self._terms(policy, declared, n_rows, n_steps)
 
     def _terms(
         self, policy: Policy, declared: Policy, n_rows: int, n_steps: int
@@ -275,6 +296,10 @@ class PrivateNetwork(PrivateEstimator):
         return math.nextafter(n_steps * self.batch_size / n_rows, 0.0)
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
+        raise NotImplementedError
+
+    def _n_outputs(self, policy: Policy) -> int:
+        """Return the number of classes, or 1 for regression."""
         raise NotImplementedError
 
     def _outputs(self, X: Any) -> FloatArray:

@@ -11,7 +11,7 @@ from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import DeclaredLabels, declared_labels
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._mlp_base import PrivateNetwork
-from corrdp.policy import PolicyEncoder
+from corrdp.policy import Policy, PolicyEncoder
 
 
 class MLPClassifier(DeclaredLabels, PrivateNetwork):
@@ -125,6 +125,9 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
         self.classes_ = declared_labels(encoder.policy)
         codes = np.asarray(encoder.encode_label(y), dtype=np.int64)
         return codes, len(self.classes_)
+
+    def _n_outputs(self, policy: Policy) -> int:
+        return len(declared_labels(policy))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

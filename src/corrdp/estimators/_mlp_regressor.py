@@ -11,7 +11,7 @@ from corrdp.estimators._fitting import Charge
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._mlp_base import PrivateNetwork
 from corrdp.exceptions import PolicyError
-from corrdp.policy import NumberDomain, PolicyEncoder
+from corrdp.policy import NumberDomain, Policy, PolicyEncoder
 
 
 class MLPRegressor(RegressorMixin, PrivateNetwork):  # type: ignore[misc]
@@ -75,6 +75,10 @@ class MLPRegressor(RegressorMixin, PrivateNetwork):  # type: ignore[misc]
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
         self._label_domain(encoder)
         return np.asarray(encoder.encode_label(y), dtype=np.float64), 1
+
+    def _n_outputs(self, policy: Policy) -> int:
+        self._label_domain(PolicyEncoder(policy))
+        return 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -108,9 +108,29 @@ def private_network(
     ---------
     That of `make_private` (`docs/theory/networks.md`).
     """
+    return _private_network(
+        *as_tensors(features, labels, n_outputs),
+        hidden_units=hidden_units,
+        n_outputs=n_outputs,
+        clip_norm=clip_norm,
+        random_state=random_state,
+        **arguments,
+    )
+
+
+def _private_network(
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    hidden_units: Sequence[int],
+    n_outputs: int,
+    clip_norm: float | None,
+    random_state: int | None,
+    **arguments: Any,
+) -> PrivateTraining:
     kind = kind_of_loss(n_outputs)
     network = build_network(
-        features.shape[1],
+        inputs.shape[1],
         hidden_units,
         n_outputs,
         random_state,
@@ -121,13 +141,31 @@ def private_network(
     return make_private(
         network,
         torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM),
-        as_tensors(features, labels, n_outputs),
+        (inputs, targets),
         loss=squared_error if n_outputs == 1 else cross_entropy,
         clip_norm=norm,
         residual_bound=RESIDUAL_BOUND[kind],
         random_state=random_state,
         **arguments,
     )
+
+
+def planned_network(
+    n_rows: int, n_columns: int, *, n_outputs: int, **arguments: Any
+) -> PrivateTraining:
+    """Return the training of `private_network` on rows of which none is there.
+
+    All are one row at the center of the codes, whatever their number: for plans, which
+    are functions of public numbers.
+
+    Guarantee
+    ---------
+    No row is read (`docs/theory/networks.md`).
+    """
+    codes = torch.zeros(1, n_columns).expand(n_rows, n_columns)
+    kind = torch.float32 if n_outputs == 1 else torch.int64
+    labels = torch.zeros(1, dtype=kind).expand(n_rows)
+    return _private_network(codes, labels, n_outputs=n_outputs, **arguments)
 
 
 def is_centered(kind: str, calibration: str) -> bool:
