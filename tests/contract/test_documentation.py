@@ -84,3 +84,16 @@ def test_every_page_is_reached_from_a_table_of_contents():
                 if line.strip() and not line.startswith(":")
             }
     assert pages - listed == set()
+
+
+def test_every_list_of_file_formats_is_whole():
+    """JSON lines were read for a while before any list but one named them."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    lists = re.compile(r"\bCSV\b[^.;:]*\bParquet\b[^.;:]*\bArrow\b")
+    found = [
+        (page.name, line)
+        for page in pages
+        for line in lists.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(found) > 10  # the help of commands among them
+    assert [place for place in found if "JSON lines" not in place[1]] == []

@@ -25,8 +25,8 @@ class EngineChoice(StrEnum):
 DataArgument = Annotated[
     str,
     typer.Argument(
-        help="CSV, Parquet or Arrow file, a glob or a directory of them, or "
-        "file.db::table (SQLite, DuckDB)."
+        help="CSV, JSON lines, Parquet or Arrow file, a glob or a directory of them, "
+        "or file.db::table (SQLite, DuckDB)."
     ),
 ]
 PolicyOption = Annotated[Path, typer.Option(help="Policy file (TOML).")]

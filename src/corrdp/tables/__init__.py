@@ -1,11 +1,11 @@
 """Tables: every door to rows, and what identifies them.
 
 Frames (pandas, polars, pyarrow, numpy) come in through `read_columns` and its
-neighbors; files (CSV, Parquet, Arrow, SQLite, DuckDB), directories of them, datasets,
-readers and lazy frames through `read_table` and `iter_batches`. Whatever the door, a
-cell is read alone: `canonical_text` and `number_of` say what it is, and no other row
-has a say in it. `ArrayFile` is where tiles of a large table are kept, for its owner
-alone.
+neighbors; files (CSV, JSON lines, Parquet, Arrow, SQLite, DuckDB), directories of them,
+datasets, readers and lazy frames through `read_table` and `iter_batches`. Whatever the
+door, a cell is read alone: `canonical_text` and `number_of` say what it is, and no
+other row has a say in it. `ArrayFile` is where tiles of a large table are kept, for its
+owner alone.
 """
 
 from corrdp.tables._array_file import (

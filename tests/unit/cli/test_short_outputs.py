@@ -3,8 +3,9 @@
 import pytest
 
 from corrdp.cli._check import NOT_IN_POLICY, TO_CONFIRM, TO_DECLARE, _joined
-from corrdp.cli._plan import Planned, training_plan
+from corrdp.cli._plan import training_plan
 from corrdp.datasets import hospital_policy
+from corrdp.estimators import LogisticRegression
 from corrdp.leakage import declared_table
 from corrdp.policy import Budget
 
@@ -23,9 +24,8 @@ def test_notes_that_begin_alike_share_a_line():
 )
 def test_a_plan_begins_with_its_verdict(n_rows, words):
     budget = Budget(epsilon=1.0, delta=1e-6)
-    _, text = training_plan(
-        Planned.LOGISTIC, hospital_policy(), budget, n_rows, leakage=None
-    )
+    model = LogisticRegression(hospital_policy(), epsilon=1.0, delta=1e-6)
+    _, text = training_plan(model, budget, n_rows)
     verdict, table = text.split("\n\n", 1)
     assert words in " ".join(verdict.split())
     assert table.startswith("column ")
