@@ -1,9 +1,11 @@
 """Run every benchmark, save the figures and render the table of the documentation.
 
 ``python benchmarks/run_all.py [name ...]`` runs all, or those named; figures of the
-others are kept from the saved run.
+others are kept from the saved run. A benchmark without ``run()`` saves a run of its own
+and is left out with a line that says so.
 """
 
+import ast
 import importlib.util
 import json
 import platform
@@ -52,9 +54,9 @@ before absolute figures.
 
 def main(names: list[str]) -> None:
     saved = json.loads(SAVED.read_text()) if SAVED.is_file() else {}
-    for path in sorted(Path(__file__).parent.glob("bench_*.py")):
-        name = path.stem.removeprefix("bench_")
-        if names and name not in names:
+    for name, path in chosen(names).items():
+        if not has_run(path):
+            print(f"{name}: left out, it saves a run of its own: python {path.name}")
             continue
         specification = importlib.util.spec_from_file_location(path.stem, path)
         assert specification is not None
@@ -65,6 +67,24 @@ def main(names: list[str]) -> None:
         saved[name] = {"python": platform.python_version(), "rows": module.run()}
         SAVED.write_text(json.dumps(saved, indent=1) + "\n")
     PAGE.write_text(page(saved))
+
+
+def chosen(names: list[str]) -> dict[str, Path]:
+    """Return the benchmarks of these names, or all of them."""
+    found = {
+        path.stem.removeprefix("bench_"): path
+        for path in sorted(Path(__file__).parent.glob("bench_*.py"))
+    }
+    for name in names:
+        if name not in found:
+            sys.exit(f"there is no benchmark {name!r}. Known: {', '.join(found)}.")
+    return {name: path for name, path in found.items() if not names or name in names}
+
+
+def has_run(path: Path) -> bool:
+    """Return whether a benchmark gives figures, before what it imports is needed."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return any(isinstance(x, ast.FunctionDef) and x.name == "run" for x in body)
 
 
 def page(saved: dict) -> str:

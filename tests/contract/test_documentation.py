@@ -1,12 +1,16 @@
 """The documentation says what the code does."""
 
 import doctest
+import json
 import re
 import runpy
 import shlex
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+SAVED_BENCHMARKS = ROOT / "docs" / "results" / "benchmarks.json"
 
 
 def test_readme_examples_run_in_an_empty_directory(tmp_path, monkeypatch):
@@ -25,12 +29,28 @@ def test_command_line_page_is_the_help_text():
 
 
 def test_benchmark_page_is_made_from_the_saved_run():
-    import json
-
     tools = runpy.run_path(str(ROOT / "benchmarks" / "run_all.py"))
-    saved = json.loads((ROOT / "docs" / "results" / "benchmarks.json").read_text())
+    saved = json.loads(SAVED_BENCHMARKS.read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert page == tools["page"](saved), "run python benchmarks/run_all.py"
+
+
+def test_benchmarks_that_save_runs_of_their_own_are_left_out(capsys, monkeypatch):
+    """Named or not: one without run() ended the run of all others."""
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "run_all.py"))
+    every = tools["chosen"]([])
+    own = [name for name, path in every.items() if not tools["has_run"](path)]
+    assert 0 < len(own) < len(every)
+    saved = json.loads(SAVED_BENCHMARKS.read_text(encoding="utf-8"))
+    assert set(saved) <= set(every) - set(own)
+    written = {}
+    keep = lambda path, text: written.update({path: text})  # noqa: E731
+    monkeypatch.setattr(Path, "write_text", keep)
+    tools["main"](own)
+    assert list(written) == [ROOT / "docs" / "benchmarks.md"]
+    assert capsys.readouterr().out.count("left out") == len(own)
+    with pytest.raises(SystemExit, match="no benchmark 'absent'"):
+        tools["main"](["absent"])
 
 
 def test_figures_come_first_on_the_benchmark_page():
