@@ -6,6 +6,7 @@ Theory: ``docs/theory/composition.md``, sections "Connect the dots" and "Tilting
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -67,7 +68,7 @@ class LossFactor:
         """Number of cells on each side of loss 0."""
         return (self.masses.size - 1) // 2
 
-    @property
+    @cached_property
     def losses(self) -> FloatArray:
         """Grid of losses, ascending."""
         cells = np.arange(-self.n_cells, self.n_cells + 1, dtype=np.float64)
@@ -78,12 +79,20 @@ class LossFactor:
 
         The scale is taken out before exponentiation, so no tilt overflows.
         """
-        with np.errstate(divide="ignore"):
-            exponents = np.log(self.masses) + tilt * self.losses
-        largest = float(exponents.max())
-        weights = np.exp(exponents - largest)
+        weights = tilt * self.losses
+        weights += self._log_masses
+        largest = float(weights.max())
+        weights -= largest
+        np.exp(weights, out=weights)
         total = float(weights.sum())
-        return weights / total, largest + math.log(total)
+        weights /= total
+        return weights, largest + math.log(total)
+
+    # A composed loss is tilted some sixty times before it is convolved.
+    @cached_property
+    def _log_masses(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.masses))
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Return the log moment-generating function and its first two derivatives."""

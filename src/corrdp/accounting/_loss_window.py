@@ -205,11 +205,18 @@ def _spectrum_near_zero(
     for cell in range(1, min(_NEAR_CELLS, center) + 1):
         below, above = float(masses[center - cell]), float(masses[center + cell])
         masses[center - cell] = masses[center + cell] = 0.0
-        sine = np.sin(cell * half)
-        turn = 2.0 * sine * np.cos(cell * half)  # sin of the whole angle
-        change.real -= (below + above) * 2.0 * np.square(sine)
-        change.imag -= (above - below) * turn
-        sizes += (below + above) * 2.0 * np.abs(sine)
+        angle = cell * half
+        sine = np.sin(angle)
+        turn = np.cos(angle, out=angle)
+        turn *= 2.0 * sine  # sin of the whole angle
+        turn *= above - below
+        change.imag -= turn
+        np.square(sine, out=turn)
+        turn *= (below + above) * 2.0
+        change.real -= turn
+        np.abs(sine, out=sine)
+        sine *= (below + above) * 2.0
+        sizes += sine
     return change, sizes
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -266,9 +266,17 @@ class _SampledSteps:
         bound = math.exp(log_bound)
         change = min(change, 2.0 * bound)
         event = SampledGaussianEvent(self.rate, bound, change, self.n_steps)
-        if self.has_rare_losses:
-            return compose_epsilon([event], delta=self.delta, grid=_ROUGH_GRID)
-        return estimate_epsilon([event], delta=self.delta)
+        return _estimate(event, self.delta, self.has_rare_losses)
+
+
+# Every epsilon begins at the largest change, and repeated searches meet again.
+@lru_cache(maxsize=4096)
+def _estimate(
+    event: SampledGaussianEvent, delta: float, has_rare_losses: bool
+) -> float:
+    if has_rare_losses:
+        return compose_epsilon([event], delta=delta, grid=_ROUGH_GRID)
+    return estimate_epsilon([event], delta=delta)
 
 
 def _lowest(function: Callable[[float], float], start: float) -> float:

@@ -184,6 +184,7 @@ def sampled_noise_multiplier(
         remedy="Two contributions differ by at most twice their largest norm.",
     )
 
+    @cache
     def cost(contribution: float) -> float:
         return sampled_epsilon(
             rate=rate,

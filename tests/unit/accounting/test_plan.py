@@ -295,3 +295,25 @@ def test_plan_prints_noise_and_budget():
     assert "g0" in text
     assert "whole_record" in text
     assert "full batch, delta 1e-06" in text
+
+
+def test_a_search_estimates_nothing_twice(monkeypatch):
+    """Where losses are rare, every estimate is a composition."""
+    calls = []
+    honest = _planning.compose_epsilon
+
+    def counted(events, **named):
+        calls.append((tuple(events), *named.values()))
+        return honest(events, **named)
+
+    monkeypatch.setattr(_planning, "compose_epsilon", counted)
+    _planning._estimate.cache_clear()
+    plan_noise(
+        table_of(**TWO_GROUPS),
+        allowed_epsilon={"sensitive": 0.5, "insensitive:u": 1.5, WHOLE_RECORD: 9.0},
+        delta=1e-5,
+        n_steps=4,
+        rate=0.02,
+    )
+    assert len(calls) > 50
+    assert len(calls) == len(set(calls))
