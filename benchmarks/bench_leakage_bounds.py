@@ -12,6 +12,7 @@ import json
 from typing import Any
 
 import numpy as np
+from leakage_floor import least_mean_upper
 from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, folder, foreign_parts
 from saved_tables import RESULTS, markdown_table
 
@@ -28,6 +29,8 @@ from corrdp.leakage import (
     table_words,
     total_variation,
 )
+from corrdp.leakage._bounds import shared_quantile
+from corrdp.leakage._two_samples import searched_upper
 from corrdp.leakage.release._noise import noisy_leakages, release_tables
 from corrdp.leakage.release._request import LeakageRequest
 from corrdp.policy import CategoryDomain, Feature, NumberDomain, Policy
@@ -115,8 +118,11 @@ def foreign() -> list[dict[str, Any]]:
         joined = estimate_leakage(public, policy, source="public", join_levels=True)
         exact = exact_values(frame, policy)
         exact_joined = exact_values(frame, joined.policy_for(policy))
+        known, floor = limits(frame, public, joined.policy_for(policy))
         of = {
             "before": before,
+            "known": known,
+            "floor": floor,
             "apart": {name: found.upper for name, found in apart.features.items()},
             "joined": {name: found.upper for name, found in joined.features.items()},
             "exact": exact,
@@ -131,15 +137,55 @@ def foreign() -> list[dict[str, Any]]:
     return rows
 
 
-def mcdiarmid_uppers(frame: Any, policy: Policy) -> dict[str, float]:
-    """Return the bounds that Theorem 1 gave before: levels apart, McDiarmid."""
+def limits(
+    frame: Any, public: Any, policy: Policy
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return bounds for the true pair and set, known in advance, and the floor of all.
+
+    Levels are joined already. Truth is what all rows tell.
+    """
+    counted, whole = exact_tables(public, policy), exact_tables(frame, policy)
+    beta = 1e-3 / len(counted)
+    known, floor = dict.fromkeys(counted, 0.0), dict.fromkeys(counted, 0.0)
+    for name, table in counted.items():
+        laws = whole[name] / np.maximum(whole[name].sum(axis=1, keepdims=True), 1)
+        sizes = table.sum(axis=1)
+        if len(sizes) < 2:
+            continue
+        floor[name] = least_mean_upper(laws, sizes, failure_probability=beta)
+        distances = metric_named("total_variation").pairwise(laws, ())
+        first, second = np.unravel_index(np.argmax(distances), distances.shape)
+        if not sizes[first] or not sizes[second]:
+            known[name] = 1.0
+            continue
+        inside = laws[first] > laws[second]
+        halves = [
+            np.array([table[value][inside].sum(), table[value][~inside].sum()])
+            for value in (first, second)
+        ]
+        weights = [np.array(1 / np.sqrt(half.sum())) for half in halves]
+        quantile = shared_quantile(*weights, failure_probability=beta)
+        known[name] = searched_upper(*halves, float(quantile))
+    return known, floor
+
+
+def exact_tables(frame: Any, policy: Policy) -> dict[str, np.ndarray]:
+    """Return the counts of every insensitive feature against the sensitive cells."""
     layout = count_layout(policy, leakage_targets(policy))
     tables = count_codes(iter_codes(frame, policy, layout.features), layout).tables
+    return {
+        shape.name: table for shape, table in zip(layout.shapes, tables, strict=True)
+    }
+
+
+def mcdiarmid_uppers(frame: Any, policy: Policy) -> dict[str, float]:
+    """Return the bounds that Theorem 1 gave before: levels apart, McDiarmid."""
+    tables = exact_tables(frame, policy)
     uppers = {}
-    for shape, table in zip(layout.shapes, tables, strict=True):
+    for name, table in tables.items():
         sizes = table.sum(axis=1).astype(float)
         if not sizes.all():
-            uppers[shape.name] = 1.0
+            uppers[name] = 1.0
             continue
         margin = sampling_margin(sizes, failure_probability=1e-3 / len(tables))
         laws = table / sizes[:, None]
@@ -148,7 +194,7 @@ def mcdiarmid_uppers(frame: Any, policy: Policy) -> dict[str, float]:
             for i in range(len(laws))
             for j in range(i)
         ]
-        uppers[shape.name] = min(1.0, max(pairs, default=0.0))
+        uppers[name] = min(1.0, max(pairs, default=0.0))
     return uppers
 
 
@@ -334,15 +380,18 @@ def render(saved: dict[str, Any]) -> str:
     tables = [markdown_table(header, rows)]
     header = ["table, a fifth public", "rows", "features", "bound before", "apart"]
     header += ["joined", "exact, apart", "exact, joined", "excess left"]
+    header += ["if pair and set were known", "least mean of any bound"]
     rows = []
     for cell in saved["foreign"]:
-        left = (cell["joined"] - cell["exact_joined"]) / (
-            cell["before"] - cell["exact"]
-        )
+        left = [
+            (cell[key] - cell["exact_joined"]) / (cell["before"] - cell["exact"])
+            for key in ("joined", "known", "floor")
+        ]
         shown = [cell["n_rows"], cell["n_features"]]
         keys = ("before", "apart", "joined", "exact", "exact_joined")
         means = [f"{cell[key]:.3f}" for key in keys]
-        rows.append([cell["table"], *map(str, shown), *means, f"{left:.0%}"])
+        parts = [f"{part:.0%}" for part in left]
+        rows.append([cell["table"], *map(str, shown), *means, *parts])
     tables.append(markdown_table(header, rows))
     for part, title in (("coverage", "setting"), ("public", "setting, public rows")):
         rows = []

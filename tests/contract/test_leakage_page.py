@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 N_SEEDS = 10
@@ -38,3 +39,29 @@ def test_auto_is_never_worse_than_not_buying():
             gain = auto - nothing
             error = gain.std(ddof=1) / np.sqrt(N_SEEDS)
             assert gain.mean() >= -2 * error, (name, epsilon)
+
+
+def figures(name):
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["leakage_bounds", "leakage_means"])
+def test_tables_of_bounds_and_means_are_rendered_from_the_saved_runs(name):
+    tools = import_module(f"bench_{name}")
+    shown = (RESULTS / f"{name}.inc").read_text(encoding="utf-8")
+    assert shown == tools.render(figures(name)), f"run bench_{name}.py --render"
+
+
+def test_no_public_bound_is_below_what_any_bound_has_in_the_mean():
+    """The floor of Proposition 1c, on the tables with a fifth of their rows public."""
+    for cell in figures("leakage_bounds")["foreign"]:
+        assert cell["exact_joined"] < cell["floor"] < cell["joined"], cell["table"]
+        assert cell["known"] <= cell["joined"], cell["table"]
+
+
+def test_told_means_leave_training_at_least_as_much_budget():
+    for key, cells in figures("leakage_means").items():
+        for cell in cells:
+            own, again = cell["with"], cell["without"]
+            assert own["kept"] >= again["kept"] - 1e-9, key
+            assert again["known"] == 0, key

@@ -5,15 +5,17 @@ page: all sets of cells and a fine grid of curve and quantile, no search.
 """
 
 import math
-from itertools import product
+from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
 from scipy.stats import beta as beta_law
 from scipy.stats import binom, norm
 
-from corrdp.leakage import metric_named, plug_in_leakage
-from corrdp.leakage._bounds import shared_quantile
+from corrdp.leakage import _largest_upper as largest_upper
+from corrdp.leakage import definition_leakage, metric_named, plug_in_leakage
+from corrdp.leakage._bounds import largest_quantile, shared_quantile
+from corrdp.leakage._largest_upper import LargestUpper
 from corrdp.leakage._plug_in import TableWords
 from corrdp.leakage._two_samples import (
     ERROR_IN_MARGINS,
@@ -212,3 +214,105 @@ def test_the_curve_begins_with_cells_that_favor_the_first_sample():
     x, y = likelihood_curve(np.array([1, 8, 0, 4]), np.array([9, 2, 0, 1]))
     np.testing.assert_array_equal(x, [0, 12, 13])  # ratios 4 and 4 are one step
     np.testing.assert_array_equal(y, [0, 3, 12])
+
+
+def rows_of(counts):
+    """Return one row per person, a tuple of codes."""
+    return list(
+        chain.from_iterable(
+            [codes] * int(count) for codes, count in np.ndenumerate(counts)
+        )
+    )
+
+
+def definition_by_force(counts, sensitive, changed, beta):
+    """Return the largest limit of Definition 2.5, from rows: no tables, no search."""
+    rows = rows_of(counts)
+    others = [axis for axis in range(counts.ndim) if axis not in changed]
+    subsets = chain.from_iterable(
+        combinations(others, k) for k in range(len(others) + 1)
+    )
+    largest = 0.0
+    for known in subsets:
+        told = [axis for axis in sensitive if axis not in known]
+        if not told:
+            continue
+        samples = {}
+        for row in rows:
+            where = tuple(row[a] for a in known), tuple(row[a] for a in changed)
+            what = tuple(row[a] for a in told)
+            samples.setdefault(where, []).append(what)
+        cells = list(product(*(range(counts.shape[a]) for a in told)))
+        for (given, one), (also, other) in combinations(samples, 2):
+            if given != also:
+                continue
+            pair = [
+                np.array([samples[given, value].count(cell) for cell in cells])
+                for value in (one, other)
+            ]
+            z = quantile_of(*pair, beta)
+            largest = max(largest, by_force(*pair, on_the_curve(*pair), z))
+    return min(1.0, largest)
+
+
+@pytest.mark.parametrize(
+    ("shape", "sensitive", "changed"),
+    [((2, 2, 2), [0], [1]), ((2, 3, 2), [0, 2], [1]), ((3, 2, 2), [0], [1, 2])],
+)
+def test_the_definition_takes_the_largest_limit_over_everything_known(
+    shape, sensitive, changed
+):
+    counts = np.random.default_rng(74).integers(20, 60, size=shape)
+    counts[0, 0, -1] += 60  # the last of the values that may be known tells most
+    found = definition_leakage(
+        counts, sensitive=sensitive, changed=changed, failure_probability=1e-3
+    )
+    expected = definition_by_force(counts, sensitive, changed, 1e-3)
+    margin = closed_margin(20.0, 20.0, 3.2)  # no sample is smaller
+    error = max(SEARCH_ERROR, ERROR_IN_MARGINS * margin)
+    assert expected - 1e-6 <= found.upper <= expected + error + 2e-3
+
+
+def test_what_the_definition_gained_over_mcdiarmid():
+    counts = np.random.default_rng(75).integers(40, 60, size=(2, 2, 2))
+    found = definition_leakage(
+        counts, sensitive=[0], changed=[1], failure_probability=1e-4
+    )
+    smallest = counts.sum(axis=0).min()
+    mcdiarmid = math.sqrt(0.5 * math.log(1e4) * 2 / smallest)
+    assert found.upper < found.estimate + 0.9 * mcdiarmid
+
+
+def test_pairs_that_are_not_searched_keep_their_closed_forms(monkeypatch):
+    generator = np.random.default_rng(76)
+    laws = generator.dirichlet(np.ones(4), size=(40, 2))
+    first, second = (
+        np.array([generator.multinomial(80, pair[side]) for pair in laws])
+        for side in (0, 1)
+    )
+
+    def bound(parts):
+        search = LargestUpper(1e-3)
+        for part in parts:
+            search.offer(first[part], second[part])
+        return search.upper()
+
+    quantile = quantile_of(first[0], second[0], 1e-3)
+    force = max(map(searched_upper, first, second, [quantile] * 40))
+    whole = bound([slice(None)])
+    assert whole == pytest.approx(force, abs=1e-6)
+    assert bound([slice(k, k + 1) for k in range(40)]) == whole
+    monkeypatch.setattr(largest_upper, "MOST_PAIRS", 1)
+    distances = 0.5 * np.abs(first - second).sum(axis=1) / 80
+    closed = distances + closed_margin(80.0, 80.0, largest_quantile(1e-3))
+    assert bound([slice(None)]) == pytest.approx(min(1.0, np.sort(closed)[-2]))
+
+
+@pytest.mark.parametrize("beta", [0.4, 0.05, 1e-3, 5e-5])
+def test_no_weights_have_a_larger_quantile(beta):
+    ratios = np.geomspace(1.0, 1e4, 60)
+    quantiles = shared_quantile(1.0, ratios, failure_probability=beta)
+    largest = largest_quantile(beta)
+    assert np.all(quantiles <= largest)
+    # The law of the length of two negative parts: half a normal, a quarter a radius.
+    assert norm.sf(largest) + math.exp(-(largest**2) / 2) / 4 == pytest.approx(beta)

@@ -95,6 +95,25 @@ def shared_quantile(
     return high
 
 
+def largest_quantile(failure_probability: float) -> float:
+    r"""Return what `shared_quantile` without noise is at most, whatever the weights.
+
+    Guarantee
+    ---------
+    :math:`a_1 Z_1^- + a_2 Z_2^- \le (Z_1^{-2} + Z_2^{-2})^{1/2}`, whose law has no
+    weights in it (docs/theory/leakage.md, Lemma 1b).
+    """
+    check_failure_probability(failure_probability)
+
+    def excess(z: float) -> float:
+        exceeded = float(ndtr(-z)) + 0.25 * math.exp(-0.5 * z * z)
+        return exceeded - failure_probability
+
+    if excess(0.0) <= 0:
+        return 0.0
+    return float(brentq(excess, 0.0, 40.0, xtol=1e-12)) + 1e-9
+
+
 def _cut_off(z: FloatArray, weight: FloatArray, rest: FloatArray) -> FloatArray:
     r"""Return what cutting at 0 adds: :math:`\Pr\{Z > 0,\; z \le r Z' < z + a Z\}`."""
     length = np.hypot(weight, rest)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp._validate import check_failure_probability
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.leakage._largest_upper import LargestUpper, plug_in_distances
 from corrdp.policy import Conditioning
 
 MAX_SETS = 4096
@@ -34,7 +36,7 @@ class Extreme:
     estimate : float
         Largest distance between observed conditional distributions.
     upper : float
-        Largest distance plus sampling margin; 1 if some combination has no rows.
+        Upper bound on the largest distance; 1 if some combination has no rows.
     known : tuple of int
         Axes known besides the changed ones, where the estimate is attained.
     unseen : int
@@ -98,10 +100,12 @@ def exact_leakage(
     searched = iter([whole])
     if Conditioning(conditioning) is Conditioning.DEFINITION:
         searched = _searched(probabilities.shape, sensitive, changed)
-    return max(
-        _largest(probabilities, sensitive, compared, known, log_term=None).estimate
-        for compared, known in searched
-    )
+    largest = 0.0
+    for compared, known in searched:
+        table = _laid_out(probabilities, sensitive, compared, known)
+        for first, second in _pairs(table):
+            largest = max(largest, float(plug_in_distances(first, second).max()))
+    return min(largest, 1.0)
 
 
 def definition_leakage(
@@ -126,19 +130,24 @@ def definition_leakage(
     ---------
     Rows independent: `upper` holds except with `failure_probability`. The set, the
     known values and the pair that attain the true maximum are fixed, so no union is
-    paid (docs/theory/leakage.md, Theorem 1, Corollary).
+    paid, and the limits of that pair are exact (docs/theory/leakage.md, Theorem 1,
+    Corollary).
     """
-    log_term = math.log(1 / check_failure_probability(failure_probability))
-    best = Extreme(0.0, 0.0, (), 0)
+    bound = LargestUpper(check_failure_probability(failure_probability))
+    where: tuple[int, ...] = ()
+    estimate, unseen = 0.0, 0
     for compared, known in _searched(counts.shape, sensitive, changed):
-        found = _largest(counts, sensitive, compared, known, log_term=log_term)
-        best = Extreme(
-            max(best.estimate, found.estimate),
-            max(best.upper, found.upper),
-            found.known if found.estimate > best.estimate else best.known,
-            max(best.unseen, found.unseen),
-        )
-    return best
+        table = _laid_out(counts, sensitive, compared, known)
+        empty = int(np.count_nonzero(table.sum(axis=2) == 0))
+        unseen = max(unseen, empty if table.shape[1] > 1 else 0)
+        for first, second in _pairs(table):
+            distance = float(plug_in_distances(first, second).max())
+            if distance > estimate:
+                estimate, where = distance, known
+            if not unseen:  # else the bound is 1
+                bound.offer(first, second)
+    upper = 1.0 if unseen else bound.upper()
+    return Extreme(min(estimate, 1.0), upper, where, unseen)
 
 
 def check_definition_size(n_codes: Sequence[int]) -> None:
@@ -171,42 +180,30 @@ def _subsets(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(axes, k) for k in range(len(axes) + 1))
 
 
-def _largest(
-    joint: NDArray[np.int64] | FloatArray,
+def _laid_out(
+    joint: NDArray[Any],
     sensitive: Sequence[int],
     compared: tuple[int, ...],
     known: tuple[int, ...],
-    *,
-    log_term: float | None,
-) -> Extreme:
-    """Compare all values of some features, everything known being equal."""
+) -> NDArray[Any]:
+    """Return the joint table as (known values, compared values, what they tell of)."""
     told = [axis for axis in sensitive if axis not in known]
     kept = [*known, *compared, *told]
     dropped = tuple(axis for axis in range(joint.ndim) if axis not in kept)
     order = np.argsort(np.argsort(kept))
-    table = joint.sum(axis=dropped).transpose(order)
-    sizes_of = joint.shape
-    table = table.reshape(
-        math.prod(sizes_of[a] for a in known),
-        math.prod(sizes_of[a] for a in compared),
-        math.prod(sizes_of[a] for a in told),
+    table: NDArray[Any] = joint.sum(axis=dropped).transpose(order)
+    sizes = joint.shape
+    return table.reshape(
+        math.prod(sizes[a] for a in known),
+        math.prod(sizes[a] for a in compared),
+        math.prod(sizes[a] for a in told),
     )
-    sizes = table.sum(axis=2)
-    seen = sizes > 0
-    rows = table / np.where(seen, sizes, 1)[:, :, None]
-    estimate = upper = 0.0
-    for first in range(table.shape[1]):
-        for second in range(first):
-            both = seen[:, first] & seen[:, second]
-            if not both.any():
-                continue
-            gaps = np.abs(rows[both, first] - rows[both, second]).sum(axis=1) / 2
-            estimate = max(estimate, float(gaps.max()))
-            if log_term is not None:
-                inverse = 1 / sizes[both, first] + 1 / sizes[both, second]
-                bounds = gaps + np.sqrt(0.5 * log_term * inverse)
-                upper = max(upper, float(bounds.max()))
-    unseen = int(np.count_nonzero(~seen))
-    if unseen and table.shape[1] > 1:
-        upper = 1.0
-    return Extreme(min(estimate, 1.0), min(upper, 1.0), known, unseen)
+
+
+def _pairs(table: NDArray[Any]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yield two values of what is compared, wherever both occur with what is known."""
+    seen = table.sum(axis=2) > 0
+    for first, second in combinations(range(table.shape[1]), 2):
+        both = seen[:, first] & seen[:, second]
+        if both.any():
+            yield table[both, first], table[both, second]

@@ -193,6 +193,14 @@ METRICS: dict[str, Metric] = {
 }
 
 
+def is_total_variation(ground: Sequence[FloatArray]) -> bool:
+    """Return whether Wasserstein distance over this ground is total variation.
+
+    One sensitive feature whose codes are all 1 apart: any mass that moves pays 1.
+    """
+    return len(ground) == 1 and bool(np.all(ground[0] == 1.0 - np.eye(len(ground[0]))))
+
+
 def metric_named(metric: str | Metric) -> Metric:
     """Return the metric of that name, or the metric itself."""
     if not isinstance(metric, str):

@@ -12,7 +12,7 @@ from corrdp.leakage._bounds import (
     sampling_margin,
 )
 from corrdp.leakage._levels import joint_text
-from corrdp.leakage._metrics import Metric
+from corrdp.leakage._metrics import Metric, is_total_variation
 from corrdp.leakage._noisy import noisy_total_variation_upper
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
 from corrdp.leakage._two_samples import pair_uppers
@@ -101,7 +101,8 @@ def plug_in_leakage(
         )
     rows = counts[present] / sizes[present][:, None]
     distances = metric.pairwise(rows, words.ground)
-    if metric.name == "wasserstein":  # its plug-in has a margin of its own
+    if metric.name == "wasserstein" and not is_total_variation(words.ground):
+        # A supremum over functions, not over sets (docs/theory/leakage_metrics.md).
         margin = sampling_margin(
             sizes[present].astype(np.float64), failure_probability=failure_probability
         )

@@ -108,9 +108,25 @@ def test_other_metrics_stay_below_what_total_variation_implies():
     hellinger = found(COUNTS, "hellinger")
     wasserstein = found(COUNTS, "wasserstein")
     assert hellinger.estimate <= hellinger.upper <= np.sqrt(variation.upper) + 1e-12
+    # One category: mass that moves pays 1, so both are one distance with one bound.
+    assert wasserstein.estimate == pytest.approx(variation.estimate)
+    assert wasserstein.upper == variation.upper
+
+
+@pytest.mark.parametrize(
+    "ground",
+    [
+        [np.abs(np.subtract.outer([0, 0.5, 1], [0, 0.5, 1]))],
+        [np.zeros((1, 1)), 1.0 - np.eye(3)],
+    ],
+    ids=["a number", "one of two features"],
+)
+def test_functions_that_are_no_sets_keep_the_margin_of_mcdiarmid(ground):
+    words = TableWords(TEXTS, ground)
+    wasserstein = found(COUNTS, "wasserstein", words)
     mcdiarmid = sampling_margin(np.full(2, 1e4), failure_probability=1e-3)[0, 1]
     assert wasserstein.upper == pytest.approx(wasserstein.estimate + mcdiarmid)
-    assert wasserstein.estimate <= variation.estimate
+    assert wasserstein.estimate < found(COUNTS).estimate
 
 
 def test_noisy_counts_without_noise_give_the_exact_estimate():
