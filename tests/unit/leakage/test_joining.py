@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from corrdp.cli._plan import Planned, training_plan
+from corrdp.cli._plan import training_plan
 from corrdp.estimators import LogisticRegression, sweep
 from corrdp.exceptions import PolicyError
 from corrdp.leakage import (
@@ -270,13 +270,10 @@ def test_plans_tell_what_is_joined(leakage):
     told = leakage.joined_text(leakage.policy_for(policy_of_frame()))
     assert told["u"] == "c, d, e"
     assert told["hours"].startswith("0 to ")
-    document, text = training_plan(
-        Planned.LOGISTIC,
-        leakage.policy_for(policy_of_frame()),
-        Budget(epsilon=1.0, delta=1e-6),
-        12_000,
-        leakage,
-    )
+    policy = leakage.policy_for(policy_of_frame())
+    model = LogisticRegression(policy, epsilon=1.0, delta=1e-6, leakage=leakage)
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    document, text = training_plan(model, budget, 12_000)
     assert document["joined"] == told
     assert "joined levels of u: c, d, e" in text
 
