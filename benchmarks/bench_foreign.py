@@ -90,13 +90,15 @@ class Measured:
         """Return the plan of the default rule."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.kind(
+            model = self.kind(
                 self.table.policy,
                 epsilon=epsilon,
                 delta=self.table.delta,
                 method=method,
                 research=True,
-            ).plan(len(self.codes))
+            )
+            deviation = model.label_deviation(self.labels)
+            return model.plan(len(self.codes), label_deviation=deviation)
 
     def _constant_risk(self) -> float:
         """Return the risk of the best constant."""

@@ -116,7 +116,7 @@ def largest_overspending(
     )
     table, y = draw_table(rng, N_ROWS), labels_of(loss, rng, N_ROWS)
     codes = encoder.transform(table)
-    descent = Descent(codes, prepare_rows(codes, y, plan.layout), plan, rng)
+    descent = Descent(codes, prepare_rows(codes, y, plan.layout), plan, rng, y)
     allowed = plan.spending.gradient_mu
     whole = plan.schedule.snapshot_mu(allowed)
     difference = plan.schedule.difference_mu(allowed)

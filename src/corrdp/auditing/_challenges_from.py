@@ -123,7 +123,10 @@ def estimator_challenges(
         )
     certificate = getattr(estimator, "certificate_", None)
     delta = float(planned.delta or 0.0)
-    plan = planned.plan(n_rows)
+    fitted = getattr(estimator, "plan_", None)  # of whose sizes its labels told
+    plan = planned.plan(
+        n_rows, label_deviation=getattr(fitted, "label_deviation", None)
+    )
     if planned.sampling_rate is not None and plan.noise != CONSTANT:
         return sampled_challenges(
             plan,

@@ -182,7 +182,9 @@ def describe(
     stand_in = getattr(fitted, "linear_", None)
     ordinary, linear = None, stand_in or fitted
     if plan is not None:
-        ordinary = linear.ordinary_plan(fitted.policy_, n_rows)
+        ordinary = linear.ordinary_plan(
+            fitted.policy_, n_rows, label_deviation=plan.label_deviation
+        )
     return summarize(
         fitted.policy_,
         fitted.certificate_,

@@ -60,6 +60,7 @@ from corrdp.policy import (
 )
 from corrdp.training import (
     CONSTANT,
+    LABEL_DEVIATION,
     Solver,
     TheoremPlan,
     TrainingPlan,
@@ -273,7 +274,14 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
                 rows.policy, n_rows, rows.budget, rows.leakage
             )
             return fit_by_theorem(rows, self.plan_)
-        self.plan_ = plan = self._plan(rows.policy, n_rows, rows.budget, rows.leakage)
+        deviation = (
+            LABEL_DEVIATION
+            if self._planned_blind
+            else self._deviation_of(rows.label_totals, rows.policy, rows.leakage)
+        )
+        self.plan_ = plan = self._plan(
+            rows.policy, n_rows, rows.budget, rows.leakage, deviation
+        )
         if plan.prediction.learns_little and self._public is None:
             constant = plan.noise == CONSTANT
             warnings.warn(

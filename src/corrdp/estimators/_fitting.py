@@ -17,6 +17,8 @@ from corrdp.training import (
     CONSTANT,
     GradientSensitivity,
     HostedTable,
+    LabelTotals,
+    Loss,
     SampledBudget,
     SegmentHost,
     TheoremPlan,
@@ -81,6 +83,12 @@ class Rows:
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.encoded[1]) if self.tiles is None else self.tiles.n_rows
+
+    def label_totals(self, loss: Loss) -> LabelTotals:
+        """Return the sums of the labels, wherever the rows are."""
+        if self.tiles is None:
+            return LabelTotals.of(self.encoded[1], loss)
+        return self.tiles.label_totals(loss)
 
     @property
     def encoded(self) -> tuple[FloatArray, NDArray[Any]]:
@@ -190,7 +198,9 @@ def sampled_budget(
     classes = plan.spending.classes
     sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
     return plan_sampling(
-        sensitivity.table(nominal_coef(plan.layout.blocks, plan.loss)),
+        sensitivity.table(
+            nominal_coef(plan.layout.blocks, plan.loss, plan.label_deviation)
+        ),
         allowed_epsilon=allowed_epsilons(
             classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         ),

@@ -1,6 +1,10 @@
 """What linear estimators plan before a row is read: noise, steps, codes of rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
 
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration
@@ -24,13 +28,18 @@ from corrdp.policy import (
     without_knots,
 )
 from corrdp.training import (
+    LABEL_DEVIATION,
+    LEAST_DEVIATION,
     SVRG_EPOCH_STEPS,
+    LabelTotals,
     Loss,
     PlanInputs,
     Solver,
     TheoremPlan,
     TrainingPlan,
     default_plan,
+    free_deviation,
+    labels_are_free,
     or_constant,
     plan_spending,
     standard_plan,
@@ -49,12 +58,23 @@ class PlansTraining(NarrowsBounds):
     step_size: float | None
     theorem_constant: float | None
 
-    def plan(self, n_rows: int) -> TrainingPlan:
+    def plan(
+        self, n_rows: int, *, label_deviation: float | None = None
+    ) -> TrainingPlan:
         """Return the training plan for a table of `n_rows` rows, reading no data.
+
+        Parameters
+        ----------
+        n_rows : int
+            Public number of rows.
+        label_deviation : float, optional
+            Deviation of a label that is a number, in units of its declared range, if
+            it is public; a sixth by default. `fit` takes that of the rows where no
+            class changes labels.
 
         Guarantee
         ---------
-        A function of the policy, the budget and the public number of rows
+        A function of the policy, the budget and public numbers
         (`docs/theory/default_rule.md`).
         """
         policy, leakage = self._known(n_rows)
@@ -65,9 +85,13 @@ class PlansTraining(NarrowsBounds):
             )
         if self._narrows():
             leakage = self._after_counts(policy, leakage, n_rows)
-        return self._plan(policy, n_rows, self._budget(), leakage)
+        return self._plan(
+            policy, n_rows, self._budget(), leakage, checked_deviation(label_deviation)
+        )
 
-    def ordinary_plan(self, policy: Policy, n_rows: int) -> TrainingPlan:
+    def ordinary_plan(
+        self, policy: Policy, n_rows: int, *, label_deviation: float | None = None
+    ) -> TrainingPlan:
         """Return the plan of the same model and budget under ordinary privacy.
 
         Parameters
@@ -76,6 +100,8 @@ class PlansTraining(NarrowsBounds):
             By which rows are read; its roles do not matter.
         n_rows : int
             Public number of rows.
+        label_deviation : float, optional
+            As for `plan`.
 
         Guarantee
         ---------
@@ -88,7 +114,35 @@ class PlansTraining(NarrowsBounds):
             kept, None, declared=kept, calibration=Calibration.CERTIFIED
         )
         coded = self._coded(kept, n_rows, leakage, method)
-        return self._planned(self._plan_inputs(coded, n_rows, budget, leakage), method)
+        facts = self._plan_inputs(
+            coded, n_rows, budget, leakage, checked_deviation(label_deviation)
+        )
+        return self._planned(facts, method)
+
+    def label_deviation(self, labels: NDArray[Any]) -> float:
+        """Return the deviation that a fit on these encoded labels is planned with.
+
+        Guarantee
+        ---------
+        That of the labels only where no class changes them; else what is assumed
+        (`docs/theory/default_rule.md`, Proposition 4b).
+        """
+        policy, leakage = self._known(len(labels))
+        if leakage is None:
+            return LABEL_DEVIATION
+        return self._deviation_of(partial(LabelTotals.of, labels), policy, leakage)
+
+    def _deviation_of(
+        self,
+        totals: Callable[[Loss], LabelTotals],
+        policy: Policy,
+        leakage: LeakageInput,
+    ) -> float:
+        loss = self.loss_of(policy)
+        classes = neighbor_classes(policy, leakage.distances)
+        if loss.is_likelihood or not labels_are_free(classes):
+            return LABEL_DEVIATION
+        return free_deviation(totals(loss), loss, classes)
 
     def coded_policy(self, n_rows: int) -> Policy:
         """Return the policy that a fit on `n_rows` rows keeps and codes rows by."""
@@ -165,16 +219,26 @@ class PlansTraining(NarrowsBounds):
         )
 
     def _plan(
-        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+        self,
+        policy: Policy,
+        n_rows: int,
+        budget: Budget,
+        leakage: LeakageInput,
+        label_deviation: float = LABEL_DEVIATION,
     ) -> TrainingPlan:
         budget.warn_if_large_delta(n_rows)
-        facts = self._plan_inputs(policy, n_rows, budget, leakage)
+        facts = self._plan_inputs(policy, n_rows, budget, leakage, label_deviation)
         plan = self._planned(facts, self._method())
         plan = or_constant(plan).with_solver(self._solver())
         return plan.with_steps(self.n_steps)
 
     def _plan_inputs(
-        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+        self,
+        policy: Policy,
+        n_rows: int,
+        budget: Budget,
+        leakage: LeakageInput,
+        label_deviation: float = LABEL_DEVIATION,
     ) -> PlanInputs:
         """Return what the rule may know."""
         policy.require_single_rows("an encoded table")
@@ -193,6 +257,7 @@ class PlansTraining(NarrowsBounds):
             n_rows,
             loss,
             leakage=self._known_leakage(),
+            label_deviation=label_deviation,
         )
 
     def _planned(self, facts: PlanInputs, method: Method) -> TrainingPlan:
@@ -261,3 +326,11 @@ class PlansTraining(NarrowsBounds):
 
     def loss_of(self, policy: Policy) -> Loss:
         raise NotImplementedError
+
+
+def checked_deviation(label_deviation: float | None) -> float:
+    """Return the deviation that is planned with; what is assumed of labels if None."""
+    if label_deviation is None:
+        return LABEL_DEVIATION
+    known = check_real("label_deviation", label_deviation, lower=0.0, upper=0.5)
+    return min(max(known, LEAST_DEVIATION), LABEL_DEVIATION)

@@ -21,6 +21,7 @@ class Searchable(BuysLeakage):
     bounds: str
     sampling_rate: float | None
     certificate_: Certificate | None
+    _planned_blind = False  # labels tell sizes, but where costs were planned before
 
     def require_searchable(self) -> None:
         """Raise unless a search can pay for fits of this estimator."""
@@ -106,7 +107,7 @@ class Searchable(BuysLeakage):
         ---------
         None by itself: the search pays (``docs/theory/selection.md``).
         """
-        self._family = Family()
+        self._family, self._planned_blind = Family(), True
         with warnings.catch_warnings():
             # A warning per run would tell how many there were.
             warnings.simplefilter("ignore", CorrDPWarning)

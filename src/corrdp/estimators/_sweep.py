@@ -265,7 +265,8 @@ class _Tables:
     def planned(self, model: PrivateLinearModel) -> _Planned:
         """Return the plan of a model, and its rows."""
         n_rows = len(self._labels)
-        plan = model.plan(n_rows)
+        deviation = model.label_deviation(self._labels)
+        plan = model.plan(n_rows, label_deviation=deviation)
         assert isinstance(model.policy, Policy)  # a sweep has one
         # Models of straight lines share their rows, whatever their groups are.
         curved = plan.column_steps is not None

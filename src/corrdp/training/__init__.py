@@ -7,6 +7,12 @@ from corrdp.training._budget_split import (
     spent_square,
     whole_record_spending,
 )
+from corrdp.training._constant import (
+    LEAST_DEVIATION,
+    LabelTotals,
+    free_deviation,
+    labels_are_free,
+)
 from corrdp.training._default_rule import default_plan, or_constant, standard_plan
 from corrdp.training._gradient_descent import (
     Descent,
@@ -55,7 +61,11 @@ from corrdp.training._tiling import (
     tiled_in_memory,
     write_tiles,
 )
-from corrdp.training._typical_sizes import SQUARED_LOSS, nominal_coef
+from corrdp.training._typical_sizes import (
+    LABEL_DEVIATION,
+    SQUARED_LOSS,
+    nominal_coef,
+)
 from corrdp.training._workers import SegmentWorkers
 from corrdp.training.losses import (
     HuberLoss,
@@ -69,6 +79,8 @@ from corrdp.training.sensitivity._gradient import GradientSensitivity
 __all__ = [
     "CONSTANT",
     "KNOT_CHOICES",
+    "LABEL_DEVIATION",
+    "LEAST_DEVIATION",
     "SQUARED_LOSS",
     "SVRG_EPOCH_STEPS",
     "BudgetSplit",
@@ -79,6 +91,7 @@ __all__ = [
     "GradientSensitivity",
     "HostedTable",
     "HuberLoss",
+    "LabelTotals",
     "LogisticLoss",
     "Loss",
     "MultinomialLoss",
@@ -112,8 +125,10 @@ __all__ = [
     "descend_sampled_tiled",
     "descend_tiled",
     "descend_together",
+    "free_deviation",
     "initial_coef",
     "is_plain",
+    "labels_are_free",
     "means_noise",
     "minimize_risk",
     "noise_gains",

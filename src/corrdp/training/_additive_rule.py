@@ -59,7 +59,7 @@ def curves_pay(plan: TrainingPlan) -> bool:
     ---------
     A function of public numbers (`docs/theory/additive.md`, section 4).
     """
-    sizes = typical_sizes(plan.loss)
+    sizes = typical_sizes(plan.loss, plan.label_deviation)
     n_weights = plan.layout.n_columns * plan.loss.n_free_outputs
     if n_weights * sizes.coefficient_risk > AFFORDABLE * sizes.gain * plan.n_rows:
         return False
@@ -112,7 +112,8 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
         column_scale=facts.column_scale,
         column_offset=facts.column_offset,
     )
-    sensitivity = GradientSensitivity(facts.loss, layout, facts.spending.classes)
+    loss = facts.first_loss
+    sensitivity = GradientSensitivity(loss, layout, facts.spending.classes)
     scale = allocate_noise(
         sensitivity.bounds(facts.nominal_coef),
         **noise_terms(sensitivity, facts.spending.gradient_mu),
@@ -123,9 +124,10 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
     return TrainingPlan(
         noise="corr",
         layout=layout,
-        loss=facts.loss,
+        loss=loss,
         spending=facts.spending,
         n_rows=facts.n_rows,
+        label_deviation=facts.label_deviation,
         n_steps=max(STEPS, STEPS_PER_GROUP * len(layout.groups)),
         momentum=MOMENTUM,
         expected_distance=facts.nominal.expected_distance,

@@ -247,7 +247,7 @@ class _Candidate:
 
     @property
     def loss(self) -> Loss:
-        return self.facts.loss if self.is_flat else self.facts.bounded_loss
+        return self.facts.first_loss if self.is_flat else self.facts.bounded_loss
 
     @property
     def noiseless_error(self) -> float:
@@ -291,6 +291,7 @@ class _Candidate:
             loss=self.loss,
             spending=facts.spending,
             n_rows=facts.n_rows,
+            label_deviation=facts.label_deviation,
             n_steps=max(STEPS[0], math.ceil(wanted)),
             momentum=MOMENTUM,
             expected_distance=distance,

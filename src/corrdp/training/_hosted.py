@@ -183,6 +183,7 @@ class HostedTable:
         self._ask, self._compiled = ask, compiled
         self._layout = tiling_layout(blocks)
         self._n_codes = blocks[-1].stop
+        self._label_totals: LabelTotals | None = None
         kernel = kernel_module(compiled).__name__
         facts = np.array([answer[0] for answer in ask(PartFacts(kernel))])
         if not facts[:, 2].all():
@@ -202,9 +203,11 @@ class HostedTable:
         return CodeTotals(rounded(total), self.n_rows)
 
     def label_totals(self, loss: Loss) -> LabelTotals:
-        """Return the sum of the labels, or one count per label."""
-        total = add_exact([answer[0] for answer in self._ask(LabelSums(loss))])
-        return LabelTotals(rounded(total), self.n_rows)
+        """Return the sums of the labels, or one count per label; asked for once."""
+        if self._label_totals is None:
+            total = add_exact([answer[0] for answer in self._ask(LabelSums(loss))])
+            self._label_totals = LabelTotals.rounded(total, self.n_rows, loss)
+        return self._label_totals
 
     def total(self, question: StepQuestion) -> Answer:
         """Return the sum of the answers of all partitions, each counted once."""

@@ -13,10 +13,11 @@ from corrdp._validate import check_count
 from corrdp.accounting import GaussianEvent, gaussian_epsilon
 from corrdp.certificate import Component
 from corrdp.training._budget_split import BudgetSplit
-from corrdp.training._constant import constant_noise
+from corrdp.training._constant import constant_noise, labels_are_free
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import Schedule, Solver
 from corrdp.training._step_sizes import ColumnSteps
+from corrdp.training._typical_sizes import LABEL_DEVIATION
 from corrdp.training.losses import Loss
 
 NOTHING_LEARNED = 0.85  # of what a model can gain: beyond it a constant is returned
@@ -121,6 +122,9 @@ class TrainingPlan:
         Budget per class and its split.
     n_rows : int
         Public number of rows.
+    label_deviation : float
+        Deviation of numbers that are labels, in units of their range, which sizes
+        follow: assumed, or that of labels which no class changes.
     n_steps : int
         Number of gradients.
     momentum : float
@@ -156,6 +160,7 @@ class TrainingPlan:
     loss: Loss
     spending: BudgetSplit
     n_rows: int
+    label_deviation: float
     n_steps: int
     momentum: float
     expected_distance: float
@@ -216,18 +221,20 @@ class TrainingPlan:
     def starts_at_constant(self) -> bool:
         """Whether the walk starts at the best constant of the labels, not at 0.
 
-        Where much is lost to noise, it would not get there. Only if no class changes
-        labels, so that their mean is free; for categories, of which one is often rare;
-        and if no norm cuts gradients: steps that it cuts lead away from there.
+        Only if no class changes labels, so that their mean is free. Numbers always
+        start there: it may be far from the middle of their range. Categories, of which
+        one is often rare, where much is lost to noise, so that a walk would not get
+        there; and if no norm cuts gradients: steps that it cuts lead away from there.
 
         Guarantee
         ---------
         A function of public numbers (`docs/theory/default_rule.md`, Proposition 4a).
         """
-        free = not any(c.label_changes for c in self.spending.classes)
+        if not labels_are_free(self.spending.classes):
+            return False
         uncut = all(math.isinf(group.clip_norm) for group in self.layout.groups)
-        noisy = self.loss.is_likelihood and self.prediction.learns_little
-        return free and uncut and noisy
+        noisy = uncut and self.prediction.learns_little
+        return noisy if self.loss.is_likelihood else True
 
     @property
     def constant_noise(self) -> tuple[float, dict[str, float]]:
@@ -301,6 +308,8 @@ class TrainingPlan:
         ]
         if self.starts_at_constant and self.noise != CONSTANT:
             lines.append("starts at the mean of the labels, which no class changes")
+        if self.label_deviation != LABEL_DEVIATION and self.noise != CONSTANT:
+            lines.append("sizes follow the deviation of these labels")
         if self.spending.known_text and self.noise != CONSTANT:
             lines.append(self.spending.known_text)
         return "\n".join(lines)

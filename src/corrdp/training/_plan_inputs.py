@@ -22,7 +22,8 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._typical_sizes import (
-    LABEL_RANGE,
+    FIRST_BOUND,
+    LABEL_DEVIATION,
     TypicalSizes,
     nominal_coef,
     typical_sizes,
@@ -32,7 +33,7 @@ from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
 NUMBER_RADIUS = 0.9  # in units of a number's nominal deviation
-RESIDUAL_BOUND = 0.36  # in units of the label's range, times the factor of norms
+RESIDUAL_BOUND = 0.36  # for labels of assumed deviation, times the factor of norms
 _CLIP_RANGE = (0.5, 2.0)
 _NUMBER_VARIANCE = 1.0 / 3.0
 _ONE_HOT_VARIANCE = 2.0 / 3.0
@@ -51,12 +52,14 @@ class PlanInputs:
     n_rows : int
         Public number of rows.
     loss : Loss
-        The loss, with the residual bound that training begins with; numbers are
-        labels in [-1/2, 1/2].
+        The loss; numbers are labels in [-1/2, 1/2].
     leakage : mapping of str to float
         What is known of features that no class names, as under ``semi``; 1 otherwise.
     farther : float
         Factor on the radius on which numbers are projected.
+    label_deviation : float
+        Deviation of numbers that are labels, in units of their range: assumed, or
+        that of labels which no class changes (`free_deviation`).
     """
 
     blocks: tuple[Block, ...]
@@ -65,16 +68,17 @@ class PlanInputs:
     loss: Loss
     leakage: Mapping[str, float] = field(default_factory=dict)
     farther: float = 1.0
+    label_deviation: float = LABEL_DEVIATION
 
     @cached_property
     def nominal(self) -> TypicalSizes:
         """Typical sizes of the loss."""
-        return typical_sizes(self.loss)
+        return typical_sizes(self.loss, self.label_deviation)
 
     @cached_property
     def nominal_coef(self) -> FloatArray:
         """Parameters of typical size."""
-        return nominal_coef(self.blocks, self.loss)
+        return nominal_coef(self.blocks, self.loss, self.label_deviation)
 
     @cached_property
     def variance(self) -> dict[str, float]:
@@ -117,12 +121,19 @@ class PlanInputs:
         return float(np.clip(0.2 * noise**-0.25, *_CLIP_RANGE))
 
     @cached_property
+    def first_loss(self) -> Loss:
+        """The loss with the residual bound that training begins with, if it adapts."""
+        if not self.loss.adapts_residual_bound:
+            return self.loss
+        return self.loss.bounded_by(FIRST_BOUND * self.label_deviation)
+
+    @cached_property
     def bounded_loss(self) -> Loss:
         """The loss with residuals bounded as noise asks for, alike in all groups.
 
         One bound weighs a record alike everywhere: steps minimize a Huber loss.
         """
-        return self.loss.bounded_by(self.largest_residual)
+        return self.first_loss.bounded_by(self.largest_residual)
 
     @property
     def largest_residual(self) -> float:
@@ -130,7 +141,8 @@ class PlanInputs:
 
         A gradient of nominal features is as long then as a clipping norm would allow.
         """
-        return RESIDUAL_BOUND * LABEL_RANGE * self._tightness
+        scale = self.label_deviation / LABEL_DEVIATION
+        return RESIDUAL_BOUND * scale * self._tightness
 
     @cached_property
     def gain(self) -> float:

@@ -128,9 +128,9 @@ class TiledTable:
         return CodeTotals(rounded(total), self.n_rows)
 
     def label_totals(self, loss: Loss) -> LabelTotals:
-        """Return the sum of the labels, or one count per label."""
+        """Return the sums of the labels, or one count per label."""
         sums = [label_sums(segment.labels, loss) for segment in self.segments]
-        return LabelTotals(rounded(add_exact(sums)), self.n_rows)
+        return LabelTotals.rounded(add_exact(sums), self.n_rows, loss)
 
     def prepared(self, host: SegmentHost | None = None) -> PreparedRows:
         """Return the rows as training asks them; by default in this process."""

@@ -11,9 +11,9 @@ from corrdp._typing import FloatArray
 from corrdp.policy import Block
 from corrdp.training.losses import Loss, SquaredLoss
 
-LABEL_RANGE = 1.0  # of numbers, as the encoder writes them
-SQUARED_LOSS = SquaredLoss(LABEL_RANGE / 4)  # training begins with this bound
-_LABEL_DEVIATION = LABEL_RANGE / 6  # a normal label in six deviations
+LABEL_DEVIATION = 1 / 6  # of a normal label whose range has six of them
+FIRST_BOUND = 1.5  # on residuals, in deviations of the label
+SQUARED_LOSS = SquaredLoss(FIRST_BOUND * LABEL_DEVIATION)
 _BINARY_TRAVEL = 2.0
 _EXPLAINED = 0.15  # of the entropy of a label, by features
 
@@ -55,8 +55,16 @@ class TypicalSizes:
     influence_bias: float
 
 
-def typical_sizes(loss: Loss) -> TypicalSizes:
-    """Return the typical sizes of a loss (`docs/theory/default_rule.md`, section 2)."""
+def typical_sizes(loss: Loss, label_deviation: float = LABEL_DEVIATION) -> TypicalSizes:
+    """Return the typical sizes of a loss (`docs/theory/default_rule.md`, section 2).
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    label_deviation : float
+        Deviation of numbers that are labels, in units of their range.
+    """
     if loss.is_likelihood:
         # Scores of two classes differ as those of a binary model would; K = 2 is one.
         n_classes = max(2, loss.n_outputs)
@@ -73,22 +81,23 @@ def typical_sizes(loss: Loss) -> TypicalSizes:
             patience=0.0 if several else 0.5,
             influence_bias=0.36 * risk / math.log(2.0),
         )
-    residual = LABEL_RANGE / 8
     threshold = loss.linear_beyond
-    risk = _huber_risk(threshold)
+    risk = _huber_risk(threshold, label_deviation)
     return TypicalSizes(
-        residual=min(residual, threshold),
-        expected_distance=LABEL_RANGE / 4,
+        residual=min(0.75 * label_deviation, threshold),
+        expected_distance=1.5 * label_deviation,
         curvature=loss.lipschitz,
         gain=0.5 * risk,
         coefficient_risk=0.5 * risk,
         noise_cost=0.35,
         patience=1.0,
-        influence_bias=LABEL_RANGE**2 / 64,
+        influence_bias=(0.75 * label_deviation) ** 2,
     )
 
 
-def nominal_coef(blocks: Sequence[Block], loss: Loss) -> FloatArray:
+def nominal_coef(
+    blocks: Sequence[Block], loss: Loss, label_deviation: float = LABEL_DEVIATION
+) -> FloatArray:
     """Return parameters of typical size: levels and classes alternate in sign.
 
     Returns
@@ -97,7 +106,8 @@ def nominal_coef(blocks: Sequence[Block], loss: Loss) -> FloatArray:
         The intercept is the last row, and 0.
     """
     n_features = len({block.feature for block in blocks})
-    size = typical_sizes(loss).expected_distance / 2 / math.sqrt(n_features)
+    distance = typical_sizes(loss, label_deviation).expected_distance
+    size = distance / 2 / math.sqrt(n_features)
     coef = np.zeros(blocks[-1].stop + 1)
     for block in blocks:
         level = np.arange(block.stop - block.start)
@@ -108,11 +118,11 @@ def nominal_coef(blocks: Sequence[Block], loss: Loss) -> FloatArray:
     return np.outer(coef, by_class / np.linalg.norm(by_class))
 
 
-def _huber_risk(threshold: float) -> float:
+def _huber_risk(threshold: float, deviation: float) -> float:
     """Return the mean Huber loss of a centered normal label."""
     if math.isinf(threshold):
-        return _LABEL_DEVIATION**2 / 2
-    ratio = threshold / _LABEL_DEVIATION
+        return deviation**2 / 2
+    ratio = threshold / deviation
     tail = float(ndtr(-ratio))
     density = math.exp(-(ratio**2) / 2) / math.sqrt(2 * math.pi)
-    return _LABEL_DEVIATION**2 * (0.5 - tail + ratio * density - ratio**2 * tail)
+    return deviation**2 * (0.5 - tail + ratio * density - ratio**2 * tail)

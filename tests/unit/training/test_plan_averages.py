@@ -40,7 +40,7 @@ def descent(plan):
     codes = PolicyEncoder(POLICY).transform(rng.random((N_ROWS, 2)))
     labels = rng.choice([-0.5, 0.5], N_ROWS)  # far from every score
     rows = prepare_rows(codes, labels, plan.layout, compiled=False)
-    return Descent(codes, rows, plan, np.random.default_rng(4))
+    return Descent(codes, rows, plan, np.random.default_rng(4), labels)
 
 
 def plan_of(epsilon):

@@ -109,7 +109,7 @@ def test_scores_of_several_labels_start_at_their_rates():
         pytest.param({"score": 0.5}, id="labels that change"),
         pytest.param({"epsilon": 20.0}, id="little noise"),
         pytest.param({"rule": standard_plan}, id="one norm cuts gradients"),
-        pytest.param({"label": "number"}, id="numbers"),
+        pytest.param({"label": "number", "score": 0.5}, id="numbers that change"),
     ],
 )
 def test_otherwise_it_starts_at_zeros(plan):
@@ -117,6 +117,16 @@ def test_otherwise_it_starts_at_zeros(plan):
     assert not plan.starts_at_constant
     assert not started(plan, *rows_of(plan)).coef.any()
     assert "starts at" not in plan.to_text()
+
+
+@pytest.mark.parametrize("rule", [default_plan, standard_plan])
+@pytest.mark.parametrize("epsilon", [0.2, 20.0])
+def test_numbers_that_are_free_start_at_their_mean_whatever_the_noise(rule, epsilon):
+    plan = plan_of("number", rule=rule, epsilon=epsilon)
+    codes, labels = rows_of(plan)
+    coef = started(plan, codes, labels).coef
+    assert not coef[:-1].any()
+    assert coef[-1] == pytest.approx(labels.mean())
 
 
 def test_the_limit_is_where_a_fit_warns():
