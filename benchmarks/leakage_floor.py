@@ -15,7 +15,10 @@ from scipy.stats import binom
 RATIOS = ((1, 0), (4, 1), (2, 1), (1, 1), (1, 2), (1, 4), (0, 1))
 """How both samples share a shift of log-odds; every one of them gives a floor."""
 
-STEPS = 40
+STEPS = 120
+
+NOTHING_LEFT = 1e-4
+"""Where a larger distance is hardly ever accepted, the rest is left out."""
 
 
 def least_mean_upper(
@@ -57,6 +60,8 @@ def _floor(
         if shifted is None:
             break
         accepted = 1 - _power(null, _statistic(shifted, ratio), beta)
+        if accepted < NOTHING_LEFT:
+            break
         floor += accepted * (distance - last)  # at the right end: never too much
         last = distance
     return floor
