@@ -316,3 +316,22 @@ def test_no_weights_have_a_larger_quantile(beta):
     assert np.all(quantiles <= largest)
     # The law of the length of two negative parts: half a normal, a quarter a radius.
     assert norm.sf(largest) + math.exp(-(largest**2) / 2) / 4 == pytest.approx(beta)
+
+
+def test_sums_of_two_values_are_not_known_to_break_the_limits():
+    """What docs/theory/leakage_metrics.md says of Wasserstein: evidence, no proof.
+
+    Should this fail, the limits are false for functions, and the page must say so.
+    """
+    generator = np.random.default_rng(77)
+    for _ in range(2000):
+        size = int(generator.choice([2, 3, 8, 30, 60]))
+        low, high = np.sort(generator.random(2))
+        chance = generator.beta(0.4, 1.0)
+        counts = np.arange(size + 1)
+        sums = low * (size - counts) + high * counts
+        law = binom.pmf(counts, size, chance)
+        for deviation in (0.3, 1.645, 3.5):
+            limits = largest_share(sums, float(size), np.array(deviation))
+            missed = law[limits < low + (high - low) * chance - 1e-12].sum()
+            assert missed <= norm.sf(deviation) + 1e-12
