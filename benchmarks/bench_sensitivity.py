@@ -23,11 +23,10 @@ from corrdp.policy import (
 )
 from corrdp.training._layout import GradientLayout
 from corrdp.training.losses import LogisticLoss, SquaredLoss
-from corrdp.training.sensitivity._corners import feature_geometries
+from corrdp.training.sensitivity._corners import chains_of, feature_geometries
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from corrdp.training.sensitivity._movement import movement_bounds
 from corrdp.training.sensitivity._residuals import logistic_pairs
-from corrdp.training.sensitivity._rows import chains_of
 from corrdp.training.sensitivity._scores import ScoreRanges
 from corrdp.training.sensitivity._table import movement_table
 

@@ -26,8 +26,7 @@ from corrdp.engines import (
 )
 from corrdp.estimators._tiled import PartTiler
 from corrdp.leakage import count_codes
-from corrdp.leakage._coding import iter_codes
-from corrdp.leakage._hosted_counts import hosted_counts
+from corrdp.leakage._coding import hosted_counts, iter_codes
 from corrdp.leakage._targets import count_layout, leakage_targets
 from corrdp.policy import NumberDomain, PolicyEncoder
 from corrdp.training import (

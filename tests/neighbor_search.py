@@ -21,7 +21,7 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
-from corrdp.policy._curves import hat_codes
+from corrdp.policy._coding import hat_codes
 from corrdp.training._layout import GradientLayout
 from corrdp.training._records import record_gradients
 from corrdp.training.losses import Loss, MultinomialLoss

@@ -2,7 +2,8 @@
 
 ``python docs/tools/trace_walks.py`` runs a small train, leakage release, query, network
 fit and audit, and saves for each walk the files in the order in which they are met, how
-many functions are called, how deep, and how often what should be done once is done.
+many functions are called, how deep, how often what should be done once is done, and
+for bounds of the gradient, how often for something else.
 ``docs/tools/write_architecture.py`` puts the figures on the page.
 """
 
@@ -25,10 +26,11 @@ SAVED = Path(__file__).parents[1] / "results" / "walks.json"
 HOUSE = str(Path(corrdp.__file__).parent)
 ROWS = 600
 # What a release should do once, or once per class.
+BOUNDS = "GradientSensitivity.__init__"
 WATCHED = {
     "neighbor_classes": "classes of neighbors",
     "class_epsilon": "epsilon of a class",
-    "GradientSensitivity.__init__": "sensitivity of the gradient",
+    BOUNDS: "sensitivity of the gradient",
     "read_table": "table read",
     "_plan_tables": "leakage release planned",
     "default_plan": "default rule",
@@ -50,6 +52,7 @@ class Walk:
     def __init__(self) -> None:
         self.calls: Counter[tuple[str, str]] = Counter()
         self._depth = self.depth = 0
+        self._bounded: set[object] = set()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         """Take one event of the interpreter."""
@@ -63,6 +66,8 @@ class Walk:
         self._depth += 1
         self.depth = max(self.depth, self._depth)
         name = code.co_qualname
+        if name == BOUNDS:
+            self._bounded.add(_asked(frame.f_locals))
         if not name.startswith("<") and "<locals>.<" not in name:
             file = code.co_filename.removeprefix(HOUSE).lstrip("/")
             self.calls[file, name] += 1
@@ -77,7 +82,21 @@ class Walk:
             "files": list(dict.fromkeys(file for file, _ in self.calls)),
             "depth": self.depth,
             "again": {words: names[n] for n, words in WATCHED.items() if names[n]},
+            "distinct": {WATCHED[BOUNDS]: len(self._bounded)} if names[BOUNDS] else {},
         }
+
+
+def _asked(given: dict[str, Any]) -> object:
+    """Return all that bounds are computed from: equal only where they would be."""
+    layout, reference = given["layout"], given["reference"]
+    return (
+        repr(given["loss"]),
+        layout.groups,
+        layout.column_scale.tobytes(),
+        layout.column_offset.tobytes(),
+        None if reference is None else reference.tobytes(),
+        tuple(given["classes"]),
+    )
 
 
 def traced(action: Callable[[], object]) -> dict[str, Any]:

@@ -111,7 +111,11 @@ def walk_table(saved: dict[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     for name, walk in saved.items():
-        again = ", ".join(f"{words} {count}x" for words, count in walk["again"].items())
+        told = {words: f" ({n} different)" for words, n in walk["distinct"].items()}
+        again = ", ".join(
+            f"{words} {count}x{told.get(words, '')}"
+            for words, count in walk["again"].items()
+        )
         lines.append(
             f"| {name} | {walk['functions']} | {len(walk['files'])} | {walk['depth']} "
             f"| {again} |"

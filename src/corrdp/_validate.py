@@ -5,6 +5,7 @@ appear in messages.
 """
 
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -85,6 +86,23 @@ def check_count(
             f"{name}={_shown(value)}." + (f" {remedy}" if remedy else "")
         )
     return int(value)
+
+
+def check_choice(
+    name: str,
+    value: Any,
+    choices: Iterable[str],
+    *,
+    remedy: str = "Choose one.",
+    error: type[CorrDPError] = CorrDPError,
+) -> Any:
+    """Return `value` if it is one of the words, or raise `error`."""
+    words = list(choices)
+    if value not in words:
+        raise error(
+            f"{name} must be one of {', '.join(words)}, got {name}={value!r}. {remedy}"
+        )
+    return value
 
 
 def check_epsilon(epsilon: Any, *, name: str = "epsilon") -> float:

@@ -6,7 +6,7 @@ import pytest
 
 import corrdp
 import corrdp.auditing.targets._descent as descent_targets
-import corrdp.training._gradient_descent as gradient_descent
+import corrdp.training._step_sizes as step_sizes
 from audit_adapters import (
     experiments_constant,
     linear_steps,
@@ -150,7 +150,7 @@ def test_rounding_of_a_sum_without_noise_is_caught_and_does_not_happen(monkeypat
         return audited(descent_challenges(plan, delta=1e-6)[:1], n_runs=2000)
 
     assert report().passed
-    monkeypatch.setattr(gradient_descent, "_without_gaps", lambda scale: scale)
+    monkeypatch.setattr(step_sizes, "_without_gaps", lambda scale: scale)
     assert not report().passed
 
 

@@ -46,12 +46,7 @@ from corrdp.accounting._paper_noise import (
 from corrdp.accounting._plan import NoisePlan
 from corrdp.accounting._planning import plan_noise
 from corrdp.accounting._renyi import renyi_divergence, renyi_epsilon
-from corrdp.accounting._risk import (
-    NO_PROTECTION,
-    Risk,
-    attack_risk,
-    true_positive_rate,
-)
+from corrdp.accounting._risk import NO_PROTECTION, Risk, attack_risk, true_positive_rate
 from corrdp.accounting._sampled import sampled_delta
 from corrdp.accounting._sampled_conversions import (
     sampled_change,
@@ -60,10 +55,7 @@ from corrdp.accounting._sampled_conversions import (
     sampled_steps,
 )
 from corrdp.accounting._selection import selected_mu
-from corrdp.accounting._sensitivity import (
-    Group,
-    SensitivityTable,
-)
+from corrdp.accounting._sensitivity import Group, SensitivityTable
 
 __all__ = [
     "NO_PROTECTION",

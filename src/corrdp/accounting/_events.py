@@ -10,22 +10,18 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from corrdp._typing import JSONObject
-from corrdp._validate import check_count, check_delta, check_real
+from corrdp._validate import check_choice, check_count, check_delta, check_real
 from corrdp.accounting._sampled import check_step
 from corrdp.accounting._selection import check_mean_runs
-from corrdp.exceptions import CorrDPError, UnsupportedEventError
+from corrdp.exceptions import UnsupportedEventError
 
 Sampling: TypeAlias = Literal["fixed_size", "poisson"]
 
 
 def check_sampling(sampling: str) -> str:
     """Return the name of a sampling scheme, or raise."""
-    if sampling not in get_args(Sampling):
-        raise CorrDPError(
-            f"sampling must be 'poisson' or 'fixed_size', got sampling={sampling!r}. "
-            "Prefer 'poisson': it costs less."
-        )
-    return sampling
+    remedy = "Prefer 'poisson': it costs less."
+    return str(check_choice("sampling", sampling, get_args(Sampling), remedy=remedy))
 
 
 @dataclass(frozen=True)

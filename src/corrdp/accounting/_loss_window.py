@@ -14,11 +14,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from corrdp._typing import FloatArray
-from corrdp.accounting._loss_factor import (
-    Factors,
-    composed_cumulants,
-    tilt_for_delta,
-)
+from corrdp.accounting._loss_factor import Factors, composed_cumulants, tilt_for_delta
 from corrdp.exceptions import CorrDPError
 
 _UNIT = 2.0**-52

@@ -12,12 +12,7 @@ from corrdp.auditing._leakage import LeakageAudit, audit_leakage
 from corrdp.auditing._membership import MembershipInference, infer_membership
 from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
-from corrdp.auditing.statistics import (
-    Claim,
-    LikelihoodAttack,
-    LinearAttack,
-    claims_of,
-)
+from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack, claims_of
 from corrdp.auditing.targets import (
     SampledSum,
     audit_whole_network,

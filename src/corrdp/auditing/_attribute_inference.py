@@ -6,7 +6,7 @@ statistics of the population, which any useful model carries (erratum E26).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -52,16 +52,7 @@ class AttributeInference:
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
-        return {
-            "feature": self.feature,
-            "method": self.method,
-            "accuracy": self.accuracy,
-            "accuracy_lower": self.accuracy_lower,
-            "accuracy_upper": self.accuracy_upper,
-            "prior_accuracy": self.prior_accuracy,
-            "advantage": self.advantage,
-            "n_targets": self.n_targets,
-        }
+        return asdict(self) | {"advantage": self.advantage}
 
 
 def infer_attribute(

@@ -1,7 +1,7 @@
 """Audit of leakage: is what a column gives away really no more than was declared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -39,13 +39,7 @@ class LeakageAudit:
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
-        return {
-            "feature": self.feature,
-            "declared": self.declared,
-            "audited": self.audited,
-            "confidence": self.confidence,
-            "is_understated": self.is_understated,
-        }
+        return asdict(self) | {"is_understated": self.is_understated}
 
 
 def audit_leakage(

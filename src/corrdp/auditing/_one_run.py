@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
-from corrdp._validate import check_count, check_real
+from corrdp._validate import check_choice, check_count, check_real
 from corrdp.accounting import gaussian_epsilon
 from corrdp.auditing._report import AuditResult, Verdict
 from corrdp.auditing.statistics import Claim, is_too_many_correct, roc_points
@@ -88,11 +88,7 @@ def audit_one_run(
             f"n_guesses={n_guesses} must be numbers up to n_canaries={n_canaries}. "
             "Guess fewer."
         )
-    if bound not in _BOUNDS:
-        raise CorrDPError(
-            f"bound must be one of {', '.join(_BOUNDS)}, got bound={bound!r}. Choose "
-            "one."
-        )
+    check_choice("bound", bound, _BOUNDS)
     check_real(
         "confidence", confidence, lower=0.0, upper=1.0, open_lower=True, open_upper=True
     )

@@ -1,12 +1,7 @@
 """Certificates: what a release proves, per neighbor class, and how to check it."""
 
 from corrdp.certificate._certificate import Certificate, certify
-from corrdp.certificate._claims import (
-    Calibration,
-    ClassClaim,
-    Component,
-    LeakageClaim,
-)
+from corrdp.certificate._claims import Calibration, ClassClaim, Component, LeakageClaim
 from corrdp.certificate._text import (
     RISK_SCOPE,
     class_risk,

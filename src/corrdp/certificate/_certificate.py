@@ -37,12 +37,7 @@ from corrdp.certificate._text import (
 )
 from corrdp.certificate._verify import verify_certificate
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import (
-    Budget,
-    Policy,
-    allowed_epsilons,
-    neighbor_classes,
-)
+from corrdp.policy import Budget, Policy, allowed_epsilons, neighbor_classes
 
 SCHEMA = "corrdp.certificate/1"
 

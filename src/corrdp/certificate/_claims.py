@@ -17,11 +17,7 @@ from corrdp.accounting import (
     epsilon_within,
     event_from_json,
 )
-from corrdp.exceptions import (
-    CorrDPError,
-    GuaranteeVoidError,
-    UnsupportedEventError,
-)
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, UnsupportedEventError
 from corrdp.policy import NeighborRelation, Policy, class_columns
 
 

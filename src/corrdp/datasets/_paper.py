@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corrdp._validate import check_choice
 from corrdp.datasets._store import find_table
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import (
@@ -138,10 +139,7 @@ def load_medical_cost(
         "appendix": ("age", "sex", "region"),
         "text": ("sex", "smoker", "region"),
     }
-    if roles not in insensitive:
-        raise CorrDPError(
-            f"roles must be 'appendix' or 'text', got roles={roles!r}. Choose one."
-        )
+    check_choice("roles", roles, insensitive)
     domains: dict[str, NumberDomain | CategoryDomain] = {
         "age": NumberDomain(18, 64),
         "bmi": NumberDomain(15, 55),

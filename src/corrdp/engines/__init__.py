@@ -8,12 +8,7 @@ afterwards. No row is fetched, and no noise is drawn on a worker
 """
 
 from corrdp.engines._file_parts import EngineFiles, engine_files
-from corrdp.engines._kinds import (
-    hosted_parts,
-    is_elsewhere,
-    is_hosted,
-    refuse_hosted,
-)
+from corrdp.engines._kinds import hosted_parts, is_elsewhere, is_hosted, refuse_hosted
 from corrdp.engines._parts import (
     Answer,
     Engine,

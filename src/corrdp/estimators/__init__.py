@@ -6,9 +6,8 @@ from corrdp.estimators._evaluation import plan_evaluation, require_paid_leakage
 from corrdp.estimators._fitting import sampled_budget
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
+from corrdp.estimators._mlp import MLPClassifier, MLPRegressor
 from corrdp.estimators._mlp_base import PrivateNetwork, scaled_codes
-from corrdp.estimators._mlp_classifier import MLPClassifier
-from corrdp.estimators._mlp_regressor import MLPRegressor
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import read_model, write_model
 from corrdp.estimators._search import PrivateSearchCV

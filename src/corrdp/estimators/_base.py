@@ -16,6 +16,7 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
+from corrdp.estimators._family import Family
 from corrdp.estimators._fitting import (
     Charge,
     PrivateFit,
@@ -24,6 +25,7 @@ from corrdp.estimators._fitting import (
     fit_full_batch,
     fit_on_samples,
 )
+from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.estimators._narrowing import DECLARED
 from corrdp.estimators._planning import PlansTraining
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
@@ -34,22 +36,14 @@ from corrdp.estimators._saving import (
     write_model,
 )
 from corrdp.estimators._searchable import Searchable
-from corrdp.estimators._standing_in import StandIn
 from corrdp.estimators._tiled import (
     RowsInBatches,
     count_clipped_rows,
     opened_source,
     table_and_host,
 )
-from corrdp.exceptions import (
-    CorrDPError,
-    UtilityWarning,
-)
-from corrdp.leakage import (
-    LeakageInput,
-    estimate_leakage,
-    resolve_leakage,
-)
+from corrdp.exceptions import CorrDPError, UtilityWarning
+from corrdp.leakage import LeakageInput, estimate_leakage, resolve_leakage
 from corrdp.ledger import Ledger
 from corrdp.policy import (
     Method,
@@ -64,10 +58,27 @@ from corrdp.training import (
     Solver,
     TheoremPlan,
     TrainingPlan,
+    central_reference,
     is_plain,
     minimize_risk,
+    standardizing_scale,
 )
 
+_PARAMETERS = [
+    "epsilon",
+    "delta",
+    "method",
+    "calibration",
+    "solver",
+    "sampling_rate",
+    "n_steps",
+    "step_size",
+    "theorem_constant",
+    "random_state",
+    "fits",
+    "disjoint",
+    "research",
+]
 _SAVED = {
     "parameters": {"solver": (str, {})},
     "coefficients": {...: (float, [float])},
@@ -76,7 +87,7 @@ _SAVED = {
 }
 
 
-class PrivateLinearModel(StandIn, PlansTraining, Searchable):
+class PrivateLinearModel(PlansTraining, Searchable):
     """Base of the linear estimators; see `LogisticRegression`."""
 
     _fitted_privates = ("_encoder", "_coef", "_intercept", "_path", "_deviation")
@@ -84,6 +95,9 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
     plain_ridge = 0.0  # of fits that protect nothing
     _streams = True  # whether codes are known before rows are counted
+    _coef: FloatArray
+    _encoder: PolicyEncoder
+    _intercept: Any  # a number, or one per output
     _public: PublicRows | None = None  # while a fit with public rows runs
     n_jobs: int | None
     cache_dir: str | Path | None
@@ -230,11 +244,7 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
             return
         codes = self._encoder.transform(X)
         labels = self._encode_label(self._encoder, y)
-        if len(labels) != len(codes):
-            raise CorrDPError(
-                f"X and y must have equally many rows, got {len(codes)} and "
-                f"{len(labels)}. Pass one label per row."
-            )
+        check_one_label_per_row(codes, labels)
         if self.research:
             self.n_clipped_rows_ = count_clipped_rows(policy, X)
         if budget is None or leakage is None:
@@ -251,7 +261,7 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
         policy = rows.policy
         if self._public is not None:
             rows = replace(rows, assumptions=(self._public.assumption,))
-        fitted = self._fit_privately(rows)
+        fitted, certificate = self._fit_privately(rows)
         if self._public is not None:
             public = self._public.model(policy, self.loss_of(policy))
             self.n_public_rows_, self.public_score_ = public.n_rows, public.score
@@ -260,7 +270,7 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
             fitted = mixed_fit(public, fitted, self.plan_.predicted_error)
         self._coef, self._intercept = fitted.coef, fitted.intercept
         self._deviation = fitted.deviation
-        self.certificate_ = self._stamped(fitted.certificate)
+        self.certificate_ = self._stamped(certificate)
         self._path = fitted.path
 
     def _trains_on_tiles(self) -> bool:
@@ -303,6 +313,33 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
             n_steps=self.n_steps,
         )
 
+    def spend_with(self, family: Family) -> None:
+        """Share the record of spending of the network whose place it takes.
+
+        Guarantee
+        ---------
+        One budget for both and all their copies (`docs/theory/composition.md`,
+        section 9).
+        """
+        self._family = family
+
+    def train_for(self, X: Any, y: Any, pay: Charge) -> None:
+        """Train in the place of a network, which pays and answers for the promise.
+
+        Guarantee
+        ---------
+        That of the linear model, if `pay` charges what it is told before rows are used
+        (`docs/theory/networks.md`, section 7).
+        """
+        self._train(X, y, pay)
+
+    def as_layer(self) -> tuple[FloatArray, FloatArray]:
+        """Return weights and bias, one row per output, for standardized codes."""
+        blocks = self._encoder.blocks_
+        weight = np.atleast_2d(self._coef.T) / standardizing_scale(blocks)
+        bias = self._intercept + central_reference(blocks) @ self._coef
+        return weight, np.atleast_1d(np.asarray(bias, dtype=np.float64))
+
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         raise NotImplementedError
 
@@ -342,26 +379,12 @@ class PrivateLinearModel(StandIn, PlansTraining, Searchable):
     def save(self, directory: str | Path) -> None:
         """Write model, policy and certificate to a directory; see `load`."""
         check_is_fitted(self, "policy_")
+        solver = self.solver
         content: JSONObject = {
             "kind": type(self).__name__,
             "parameters": {
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "method": self.method,
-                "calibration": self.calibration,
-                "solver": (
-                    self.solver.to_json()
-                    if isinstance(self.solver, Solver)
-                    else self.solver
-                ),
-                "sampling_rate": self.sampling_rate,
-                "n_steps": self.n_steps,
-                "step_size": self.step_size,
-                "theorem_constant": self.theorem_constant,
-                "random_state": self.random_state,
-                "fits": self.fits,
-                "disjoint": self.disjoint,
-                "research": self.research,
+                **{name: getattr(self, name) for name in _PARAMETERS},
+                **({} if isinstance(solver, str) else {"solver": solver.to_json()}),
                 **({} if self.bounds == DECLARED else {"bounds": self.bounds}),
                 **self._own_parameters(),
             },

@@ -237,14 +237,10 @@ class BuysLeakage(PrivateEstimator):
         A function of the policy, the budget and the public number of rows
         (`docs/theory/default_rule.md`, 6).
         """
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"plan_leakage needs a Policy, got policy={self.policy!r}. Pass the "
-                "policy of the table."
-            )
+        declared = self._policy_for("plan_leakage")
         rows = check_count("n_rows", n_rows)
         budget = self._budget()
-        kept = protected_policy(self.policy, self._method())
+        kept = protected_policy(declared, self._method())
         policy = without_knots(self._shared(kept))
         return plan_purchase(
             policy,
@@ -286,12 +282,12 @@ class BuysLeakage(PrivateEstimator):
             )
         self.leakage_: Any
         self.leakage_plan_ = purchase = self.plan_leakage(len(X))
+        policy = self._policy_for("leakage='auto'")
         if not purchase.buys:
-            self.leakage_ = declared_or_one(self._checked_policy())
-            if self._checked_policy().relation is NeighborRelation.ALL_INSENSITIVE:
+            self.leakage_ = declared_or_one(policy)
+            if policy.relation is NeighborRelation.ALL_INSENSITIVE:
                 self.leakage_ = self.leakage_.get(BLOCK)
             return pay
-        policy = self._checked_policy()
         policy.require_confirmed()
         paid: list[NoisePlan] = []
 
@@ -311,7 +307,3 @@ class BuysLeakage(PrivateEstimator):
             charge=record,
         )
         return lambda certificate: None
-
-    def _checked_policy(self) -> Policy:
-        assert isinstance(self.policy, Policy)
-        return self.policy

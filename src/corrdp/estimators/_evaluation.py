@@ -3,17 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp.exceptions import (
-    CorrDPError,
-    GuaranteeVoidError,
-    PolicyError,
-)
+from corrdp.estimators._labels import NO_LABELS, label_column
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.leakage import BLOCK, LeakageTable
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.policy import (
@@ -27,9 +23,7 @@ from corrdp.policy import (
 from corrdp.queries import (
     DerivedColumns,
     QueryPlan,
-    QueryResult,
     Questions,
-    answer_plan,
     group_names,
     metric_query,
     plan_queries,
@@ -113,49 +107,6 @@ def plan_evaluation(
     return replace(plan, assumptions=(*plan.assumptions, MODEL_ASSUMPTION))
 
 
-def evaluate_model(
-    model: Any,
-    table: Any,
-    y: Any,
-    *,
-    epsilon: float | None,
-    delta: float,
-    metrics: Sequence[str] | None,
-    by: str | tuple[str, ...] | None,
-    ledger: Ledger | str | Path | None,
-    leakage: Any,
-    failure_probability: float,
-    accept_new_data: bool,
-    random_state: int | None,
-) -> QueryResult:
-    """Answer what `plan_evaluation` planned; the ledger pays before a row is read."""
-    budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
-    plan = plan_evaluation(
-        model,
-        metrics=metrics,
-        by=by,
-        n_rows=len(table),
-        budget=budget,
-        leakage=leakage,
-        labels=y,
-    )
-    account = ledger if ledger is not None else model.ledger
-    if account is not None and not isinstance(account, Ledger):
-        account = Ledger.open(account)
-    if account is not None:
-        given = _known_leakage(model) if leakage is None else leakage
-        require_paid_leakage(account, plan, given)
-        account.add_policy(plan.policy, leakage=plan.leakage.distances(plan.policy))
-    return answer_plan(
-        table,
-        plan,
-        ledger=account,
-        failure_probability=failure_probability,
-        accept_new_data=accept_new_data,
-        random_state=random_state,
-    )
-
-
 def row_scores(
     model: Any, table: Any, labels: Any, column: str
 ) -> tuple[NDArray[Any], float]:
@@ -191,14 +142,14 @@ def require_paid_leakage(ledger: Ledger | None, plan: QueryPlan, leakage: Any) -
         )
 
 
-def _known_leakage(model: Any) -> Any:
+def known_leakage(model: Any) -> Any:
     """Return what the model was given, or what it bought in its fit."""
     return vars(model).get("leakage_", model.leakage)
 
 
 def _leakage_of(model: Any) -> Any:
     """Return the leakage that the model was trained with."""
-    given = _known_leakage(model)
+    given = known_leakage(model)
     if given is not None:
         return given
     declared = model.policy if isinstance(model.policy, Policy) else model.policy_
@@ -243,16 +194,9 @@ def _labels_beside(policy: Policy, labels: Any) -> dict[str, NDArray[Any]]:
     return {policy.label.name: np.asarray(labels, dtype=object)}
 
 
-def _label_column(policy: Policy, table: Any, labels: Any) -> Any:
-    assert policy.label is not None
-    if labels is not None:
-        return labels
-    names = getattr(table, "column_names", getattr(table, "columns", ()))
-    if policy.label.name not in list(names):
-        raise PolicyError(
-            f"y is None and the table has no column {policy.label.name!r}. Pass y."
-        )
-    return table[policy.label.name]
+def _encoded_labels(policy: Policy, table: Any, labels: Any) -> NDArray[Any]:
+    column = label_column(table, policy, NO_LABELS) if labels is None else labels
+    return np.asarray(PolicyEncoder(policy).encode_label(column))
 
 
 def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
@@ -260,10 +204,7 @@ def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
     names = np.array(group_names(policy, policy.label.name), dtype=object)
 
     def compute(table: Any) -> dict[str, NDArray[Any]]:
-        truth = np.asarray(
-            PolicyEncoder(policy).encode_label(_label_column(policy, table, labels)),
-            dtype=np.int64,
-        )
+        truth = _encoded_labels(policy, table, labels).astype(np.int64)
         codes = model.predicted_codes(table)
         chances = model.predict_proba(table)
         own = chances[np.arange(truth.size), truth]
@@ -303,7 +244,7 @@ def _of_regressor(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
         )
 
     def compute(table: Any) -> dict[str, NDArray[Any]]:
-        truth = PolicyEncoder(policy).encode_label(_label_column(policy, table, labels))
+        truth = _encoded_labels(policy, table, labels)
         middle = domain.lower / 2 + domain.upper / 2
         width = domain.upper - domain.lower
         guess = np.clip((model.predict(table) - middle) / width, -0.5, 0.5)

@@ -35,6 +35,8 @@ from corrdp.training import (
 )
 
 Charge: TypeAlias = Callable[[Certificate], object]
+PrivateFit: TypeAlias = tuple[TrainedModel, Certificate]
+"""Parameters in encoded columns with the path to them, and what is proved."""
 
 _SAMPLED_STEPS = 500
 
@@ -126,31 +128,6 @@ class Rows:
         return certificate
 
 
-@dataclass(frozen=True, eq=False)
-class PrivateFit:
-    """Parameters in encoded columns, their certificate, and the path to them.
-
-    Parameters
-    ----------
-    coef : array of float, shape (n_codes,) or (n_codes, n_outputs)
-        Weights.
-    intercept : float, or array of float, shape (n_outputs,)
-        Constant.
-    certificate : Certificate
-        What is proved.
-    path : tuple of (int, array, float)
-        Iterates after growing numbers of steps; may be empty.
-    deviation : array of float, shape (n_codes,), optional
-        How far noise alone moves each weight, roughly.
-    """
-
-    coef: FloatArray
-    intercept: Any
-    certificate: Certificate
-    path: tuple[tuple[int, FloatArray, Any], ...] = ()
-    deviation: FloatArray | None = None
-
-
 def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     """Fit on all rows at every step (`corrdp.training.Descent`)."""
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
@@ -159,9 +136,7 @@ def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
         rows = replace(rows, assumptions=(*rows.assumptions, told))
     certificate = rows.certified(plan.components(cost))
     model = _descended(rows, plan, noise_generator(rows.random_state))
-    return PrivateFit(
-        model.coef, model.intercept, certificate, model.path, model.deviation
-    )
+    return model, certificate
 
 
 def _descended(
@@ -226,10 +201,8 @@ def fit_on_samples(
     certificate = rows.certified(sampled.components())
     rng = noise_generator(rows.random_state)
     assert rows.tiles is not None  # the paper's calibration alone has none
-    coef, intercept = descend_sampled_tiled(
-        rows.tiles, plan, sampled, rng, host=rows.host
-    )
-    return PrivateFit(coef, intercept, certificate)
+    found = descend_sampled_tiled(rows.tiles, plan, sampled, rng, host=rows.host)
+    return TrainedModel(*found), certificate
 
 
 def fit_by_theorem(rows: Rows, plan: TheoremPlan) -> PrivateFit:
@@ -242,5 +215,4 @@ def fit_by_theorem(rows: Rows, plan: TheoremPlan) -> PrivateFit:
     components = (Component("gradients", plan=plan.noise),)
     certificate = rows.certified(components, Calibration.THEOREM)
     rng = noise_generator(rows.random_state)
-    coef, intercept = descend_by_theorem(*rows.encoded, plan, rng)
-    return PrivateFit(coef, intercept, certificate)
+    return TrainedModel(*descend_by_theorem(*rows.encoded, plan, rng)), certificate

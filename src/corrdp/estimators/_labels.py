@@ -1,4 +1,4 @@
-"""Labels of classifiers: of the type that the policy declares, whatever the data."""
+"""Labels: of the type that the policy declares, whatever the data."""
 
 from typing import Any
 
@@ -13,6 +13,8 @@ from corrdp._typing import IntArray, JSONObject
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
+
+NO_LABELS = "y is None and the table has no column {}. Pass y."
 
 
 class DeclaredLabels(ClassifierMixin):  # type: ignore[misc]
@@ -89,3 +91,31 @@ def declared_labels(policy: Policy) -> NDArray[Any]:
     if domain.value_type is not str and tuple(levels) == domain.categories:
         return np.asarray(domain.values)
     return np.asarray(levels, dtype=object)
+
+
+def check_one_label_per_row(rows: Any, labels: Any) -> None:
+    """Raise unless there are as many labels as rows."""
+    if len(labels) != len(rows):
+        raise CorrDPError(
+            f"X and y must have equally many rows, got {len(rows)} and "
+            f"{len(labels)}. Pass one label per row."
+        )
+
+
+def label_column(table: Any, policy: Policy, missing: str) -> Any:
+    """Return the column of the label, or raise and say what is missing."""
+    assert policy.label is not None  # checked when the policy was resolved
+    names = getattr(table, "column_names", getattr(table, "columns", ()))
+    if policy.label.name not in list(names):
+        raise PolicyError(missing.format(repr(policy.label.name)))
+    return table[policy.label.name]
+
+
+def number_label(policy: Policy, *advice: str) -> NumberDomain:
+    """Return the bounds of a label that is a number."""
+    if policy.label is None or not isinstance(policy.label.domain, NumberDomain):
+        raise PolicyError(
+            f"label.type is not a number, {advice[0]} needs bounds. Declare them, or "
+            f"use {advice[1]}."
+        )
+    return policy.label.domain

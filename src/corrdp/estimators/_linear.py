@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_real
+from corrdp._validate import check_choice, check_real
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
+from corrdp.estimators._labels import number_label
 from corrdp.estimators._narrowing import DECLARED
-from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder
 from corrdp.training import SQUARED_LOSS, HuberLoss, Loss, Solver
@@ -124,11 +125,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     def loss_of(self, policy: Policy) -> Loss:
         """Return the loss in units of the encoded label, whose range is 1."""
-        if self.loss not in ("squared", "huber"):
-            raise CorrDPError(
-                f"loss must be 'squared' or 'huber', got loss={self.loss!r}. "
-                "Choose one."
-            )
+        check_choice("loss", self.loss, ("squared", "huber"))
         threshold = self.huber_threshold
         if (self.loss == "huber") != (threshold is not None):
             raise CorrDPError(
@@ -156,9 +153,4 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
 
 def _label_domain(policy: Policy) -> NumberDomain:
-    if policy.label is None or not isinstance(policy.label.domain, NumberDomain):
-        raise PolicyError(
-            "label.type is not a number, linear regression needs bounds. Declare them, "
-            "or use LogisticRegression."
-        )
-    return policy.label.domain
+    return number_label(policy, "linear regression", "LogisticRegression")

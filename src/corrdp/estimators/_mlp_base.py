@@ -18,12 +18,10 @@ from corrdp.engines import refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
+from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import check_outputs, read_model_of, write_model
-from corrdp.exceptions import (
-    CorrDPError,
-    UtilityWarning,
-)
+from corrdp.exceptions import CorrDPError, UtilityWarning
 from corrdp.leakage import policy_read
 from corrdp.ledger import Ledger
 from corrdp.policy import Method, Policy, PolicyEncoder, protected_policy, without_knots
@@ -39,6 +37,14 @@ class PrivateNetwork(PrivateEstimator):
 
     _fitted_privates = ("_weights",)
     _linear_kind: type[PrivateLinearModel]  # what is trained in a network's place
+    fall_back: bool
+    hidden_units: Sequence[int]
+    n_steps: int
+    batch_size: int | None
+    learning_rate: float | None
+    clip_norm: float | None
+    checkpoint: str | Path | None
+    checkpoint_every: int
 
     def __init__(
         self,
@@ -63,25 +69,20 @@ class PrivateNetwork(PrivateEstimator):
         ledger: Ledger | str | Path | None = None,
         research: bool = False,
     ) -> None:
-        self.policy = policy
-        self.epsilon = epsilon
-        self.delta = delta
-        self.leakage = leakage
-        self.method = method
-        self.calibration = calibration
-        self.fall_back = fall_back
-        self.hidden_units = hidden_units
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.clip_norm = clip_norm
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.random_state = random_state
-        self.fits = fits
-        self.disjoint = disjoint
-        self.ledger = ledger
-        self.research = research
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any = None, *, charge: Charge | None = None) -> Self:
+        """Train; `y` may be None if the table holds the policy's target.
+
+        `charge` is called with the certificate before anything is computed from the
+        rows, for example to pay a ledger; what it raises stops the training.
+
+        Guarantee
+        ---------
+        See the class.
+        """
+        self._fit(X, y, charge)
+        return self
 
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         refuse_hosted(
@@ -102,11 +103,7 @@ class PrivateNetwork(PrivateEstimator):
         encoder = PolicyEncoder(policy).fit(X)
         features = scaled_codes(encoder, X)
         labels, n_outputs = self._encode_label(encoder, y)
-        if len(labels) != len(features):
-            raise CorrDPError(
-                f"X and y must have equally many rows, got {len(features)} and "
-                f"{len(labels)}. Pass one label per row."
-            )
+        check_one_label_per_row(features, labels)
         if not isinstance(self.policy, AllSensitive):
             self.n_features_in_ = encoder.n_features_in_
             self.feature_names_in_ = encoder.feature_names_in_
@@ -253,12 +250,7 @@ class PrivateNetwork(PrivateEstimator):
     def _promised(self, n_rows: int, n_steps: int) -> tuple[Policy, dict[str, Any]]:
         """Return the policy that is kept, and the arguments of a private network."""
         method = self._chosen_method(_METHODS)
-        if not isinstance(self.policy, Policy):
-            raise CorrDPError(
-                f"planning a network needs a Policy, got policy={self.policy!r}. Pass "
-                "the policy of the table."
-            )
-        declared = policy_read(self.policy, self.leakage)
+        declared = policy_read(self._policy_for("planning a network"), self.leakage)
         policy = without_knots(self._shared(protected_policy(declared, method)))
         shape = {"hidden_units": tuple(self.hidden_units)}
         seed = {"random_state": self.random_state}

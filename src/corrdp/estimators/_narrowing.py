@@ -20,11 +20,7 @@ from corrdp.certificate import Calibration, Component
 from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._fitting import Charge
 from corrdp.exceptions import BudgetError, CorrDPError
-from corrdp.leakage import (
-    LeakageInput,
-    number_count_sensitivity,
-    release_number_counts,
-)
+from corrdp.leakage import LeakageInput, number_count_sensitivity, release_number_counts
 from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (
     Budget,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration
 from corrdp.estimators._narrowing import NarrowsBounds
-from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.exceptions import CorrDPError
 from corrdp.leakage import (
     BLOCK,
     LeakageInput,
@@ -150,13 +150,9 @@ class PlansTraining(NarrowsBounds):
 
     def _known(self, n_rows: int) -> tuple[Policy, LeakageInput | None]:
         """Return the policy that codes rows, and the leakage, before a row is read."""
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"plan needs a Policy, got policy={self.policy!r}. Pass the policy of "
-                "the table."
-            )
+        policy = self._policy_for("plan")
         method = self._method()
-        declared = policy_read(self.policy, self._leakage_given())
+        declared = policy_read(policy, self._leakage_given())
         kept = self._shared(protected_policy(declared, method))
         leakage = self._leakage(kept, declared) if method.is_private else None
         count = check_count("n_rows", n_rows)
@@ -171,12 +167,8 @@ class PlansTraining(NarrowsBounds):
         (`docs/theory/paper_noise.md`).
         """
         self._method()
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"theorem_plan needs a Policy, got policy={self.policy!r}. Pass the "
-                "policy of the table."
-            )
-        declared = policy_read(self.policy, self._leakage_given())
+        given = self._policy_for("theorem_plan")
+        declared = policy_read(given, self._leakage_given())
         policy = self._shared(declared)
         return self._theorem_plan(
             policy,

@@ -12,18 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from corrdp._json import decoding
-from corrdp._validate import check_count
+from corrdp._validate import check_choice, check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
-from corrdp.exceptions import (
-    BudgetError,
-    CorrDPError,
-    GuaranteeVoidError,
-    PolicyError,
-)
+from corrdp.estimators._labels import NO_LABELS, label_column
+from corrdp.exceptions import BudgetError, GuaranteeVoidError, PolicyError
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget, Method, Policy
@@ -115,19 +111,30 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         (epsilon, delta)-CorrDP for the policy, for these metrics alone: what training
         cost is in `certificate_` (``docs/theory/queries.md``).
         """
-        from corrdp.estimators._evaluation import evaluate_model
+        from corrdp.estimators import _evaluation
+        from corrdp.queries import answer_plan
 
         check_is_fitted(self, "policy_")
-        return evaluate_model(
+        plan = _evaluation.plan_evaluation(
             self,
-            X,
-            y,
-            epsilon=epsilon,
-            delta=delta,
             metrics=metrics,
             by=by,
-            ledger=ledger,
+            n_rows=len(X),
+            budget=Budget(epsilon=epsilon, delta=delta),  # type: ignore[arg-type]
             leakage=leakage,
+            labels=y,
+        )
+        account = ledger if ledger is not None else self.ledger
+        if account is not None and not isinstance(account, Ledger):
+            account = Ledger.open(account)
+        if account is not None:
+            given = _evaluation.known_leakage(self) if leakage is None else leakage
+            _evaluation.require_paid_leakage(account, plan, given)
+            account.add_policy(plan.policy, leakage=plan.leakage.distances(plan.policy))
+        return answer_plan(
+            X,
+            plan,
+            ledger=account,
             failure_probability=failure_probability,
             accept_new_data=accept_new_data,
             random_state=random_state,
@@ -257,22 +264,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             pass
 
     def _chosen_method(self, allowed: Sequence[Method]) -> Method:
-        if self.method not in list(allowed):
-            raise CorrDPError(
-                f"method must be one of {', '.join(allowed)}, got "
-                f"method={self.method!r}. Choose one."
-            )
-        method = Method(self.method)
+        method = Method(check_choice("method", self.method, allowed))
         if not method.is_private and not self.research:
             raise GuaranteeVoidError(
                 f"method={self.method!r} protects nothing and research=False. Choose "
                 "method='corr', or pass research=True on data that may be disclosed."
             )
-        if self.calibration not in list(Calibration):
-            raise CorrDPError(
-                f"calibration must be one of {', '.join(Calibration)}, got "
-                f"calibration={self.calibration!r}. Choose one."
-            )
+        check_choice("calibration", self.calibration, Calibration)
         return method
 
     def _family_budget(self) -> Budget:
@@ -313,14 +311,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 "the policy declares no label (label=None). Declare target and [label]."
             )
         if y is None and not is_elsewhere(X):
-            name = self.policy.label.name
-            names = getattr(X, "column_names", getattr(X, "columns", ()))
-            if name not in list(names):
-                raise PolicyError(
-                    f"y is None and the table has no column {name!r}. Pass y."
-                )
-            y = X[name]
+            y = label_column(X, self.policy, NO_LABELS)
         return policy_read(self.policy, self._leakage_given()), X, y
+
+    def _policy_for(self, what: str) -> Policy:
+        """Return the policy, which columns that are all sensitive do not have."""
+        if not isinstance(self.policy, Policy):
+            raise PolicyError(
+                f"{what} needs a Policy, got policy={self.policy!r}. Pass the policy "
+                "of the table."
+            )
+        return self.policy
 
     def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
         return y

@@ -1,6 +1,6 @@
 """Rows that a user declares public: read freely, never charged."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp.engines import refuse_hosted
-from corrdp.estimators._fitting import PrivateFit
+from corrdp.estimators._labels import label_column
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import (
     Feature,
@@ -17,7 +17,7 @@ from corrdp.policy import (
     PolicyEncoder,
     without_knots,
 )
-from corrdp.training import Loss, PublicModel
+from corrdp.training import Loss, PublicModel, TrainedModel
 
 FEWEST_ROWS = 20
 
@@ -46,13 +46,9 @@ class PublicRows:
                 "leave public_rows out."
             )
         refuse_hosted(table, "a start from public rows")
-        name = policy.label.name
-        names = getattr(table, "column_names", getattr(table, "columns", ()))
-        if name not in list(names):
-            raise PolicyError(
-                f"public_rows has no column {name!r}. Pass public rows with labels."
-            )
-        labels = PolicyEncoder(policy).encode_label(table[name])
+        missing = "public_rows has no column {}. Pass public rows with labels."
+        column = label_column(table, policy, missing)
+        labels = PolicyEncoder(policy).encode_label(column)
         if len(labels) < FEWEST_ROWS:
             raise CorrDPError(
                 f"public_rows has {len(labels)} rows, fewer than {FEWEST_ROWS} tell "
@@ -103,12 +99,14 @@ def is_declared(policy: Policy) -> bool:
     return all(feature.known_leakage is not None for feature in features)
 
 
-def mixed_fit(model: PublicModel, fit: PrivateFit, private_excess: float) -> PrivateFit:
+def mixed_fit(
+    model: PublicModel, fit: TrainedModel, private_excess: float
+) -> TrainedModel:
     """Return a private fit averaged with the model of public rows, path and all.
 
     Guarantee
     ---------
-    Post-processing of the private fit: the certificate stays
+    Post-processing of the private fit: its certificate stays
     (`docs/theory/public_rows.md`, section 1).
     """
     share = model.share(private_excess)
@@ -118,4 +116,4 @@ def mixed_fit(model: PublicModel, fit: PrivateFit, private_excess: float) -> Pri
         for step, weights, constant in fit.path
     )
     deviation = None if fit.deviation is None else share * fit.deviation
-    return PrivateFit(coef, intercept, fit.certificate, path, deviation)
+    return replace(fit, coef=coef, intercept=intercept, path=path, deviation=deviation)

@@ -24,11 +24,7 @@ from corrdp.estimators._search_plan import (
     gaussian_costs,
     plan_search,
 )
-from corrdp.exceptions import (
-    BudgetError,
-    CorrDPError,
-    GuaranteeVoidError,
-)
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget
 from corrdp.tables import is_source
@@ -133,17 +129,9 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.scoring = scoring
-        self.cv = cv
-        self.runs = runs
-        self.score_share = score_share
-        self.ledger = ledger
-        self.random_state = random_state
-        self.verbose = verbose
+        given = locals()
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     def plan(self, n_rows: int) -> SearchPlan:
         """Return what a search on `n_rows` rows will cost, reading no data.
@@ -354,13 +342,7 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         return float(self.cv)
 
     def _budget(self) -> Budget:
-        if self.epsilon is None or self.delta is None:
-            raise BudgetError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r}: a budget is "
-                "chosen, never inherited. Pass both, for example epsilon=1.0 and "
-                "delta=1e-6."
-            )
-        return Budget(epsilon=self.epsilon, delta=self.delta)
+        return Budget.chosen(epsilon=self.epsilon, delta=self.delta)
 
 
 def drawn_candidates(

@@ -197,10 +197,12 @@ def plan_search(
     mean_runs, part = modes[0], tried[0]
     if len(modes) > 1 and part.budget.epsilon < WORTH_ALL * tried[1].budget.epsilon:
         mean_runs, part = modes[1], tried[1]
-    fit_policy = replace(_declared(template), epsilon_cap=part.epsilon_cap)
+    assert isinstance(template.policy, Policy)  # checked by the search
+    fit_policy = replace(template.policy, epsilon_cap=part.epsilon_cap)
     costs = [
-        _costs(_plan(template, settings, fit_policy, part.budget, n_train), classes)
+        _costs(model.plan(n_train), classes)
         for settings in candidates
+        for model in [candidate_of(template, settings, fit_policy, part.budget)]
     ]
     score_mu = _ROUND_OFF / part.score_noise
     fit_mu = {c.name: max(cost[c.name] for cost in costs) for c in classes}
@@ -335,21 +337,6 @@ def candidate_of(
         "fits": 1,
     }
     return type(template)(**parameters)
-
-
-def _plan(
-    template: PrivateLinearModel,
-    settings: Mapping[str, Any],
-    policy: Policy,
-    budget: Budget,
-    n_rows: int,
-) -> TrainingPlan:
-    return candidate_of(template, settings, policy, budget).plan(n_rows)
-
-
-def _declared(template: PrivateLinearModel) -> Policy:
-    assert isinstance(template.policy, Policy)  # checked by the search
-    return template.policy
 
 
 def gaussian_costs(

@@ -9,6 +9,7 @@ from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
 from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
+from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.estimators._narrowing import DECLARED
 from corrdp.exceptions import BudgetError, CorrDPError, CorrDPWarning, PolicyError
 from corrdp.leakage import policy_read
@@ -78,11 +79,7 @@ class Searchable(BuysLeakage):
     def searched_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the table, and the labels as a column of their own."""
         _, table, labels = self._declared(X, y)
-        if len(labels) != len(table):
-            raise CorrDPError(
-                f"X and y must have equally many rows, got {len(table)} and "
-                f"{len(labels)}. Pass one label per row."
-            )
+        check_one_label_per_row(table, labels)
         return table, labels
 
     def paying_for_search(

@@ -16,7 +16,7 @@ from corrdp._files import PRIVATE_MODE
 from corrdp._json import check_shape, decoding, digest, parse_json
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count
+from corrdp._validate import check_choice, check_count
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
@@ -195,12 +195,7 @@ def _estimator(model: str, policy: Policy) -> type[PrivateLinearModel]:
         "linear": LinearRegression,
         "additive": AdditiveRegressor if number else AdditiveClassifier,
     }
-    if model not in kinds:
-        raise CorrDPError(
-            f"model must be 'logistic', 'linear' or 'additive', got model={model!r}. "
-            "Choose one."
-        )
-    return kinds[model]
+    return kinds[check_choice("model", model, kinds)]
 
 
 @dataclass(frozen=True, eq=False)

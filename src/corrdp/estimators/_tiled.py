@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
 from corrdp.engines import hosted_parts, is_hosted
+from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import (
     NumberDomain,
@@ -103,11 +104,7 @@ class RowsInBatches:
             labels = self.encode_label(self.labels)  # refuses what is no column
         is_array = isinstance(self.data, np.ndarray)
         frame = self.data if is_array else nw.from_native(self.data, eager_only=True)
-        if len(labels) != len(frame):
-            raise CorrDPError(
-                f"X and y must have equally many rows, got {len(frame)} and "
-                f"{len(labels)}. Pass one label per row."
-            )
+        check_one_label_per_row(frame, labels)
         for start in range(0, len(frame), BATCH_ROWS):
             rows = slice(start, start + BATCH_ROWS)
             part = frame[rows] if is_array else frame[rows].to_native()

@@ -1,13 +1,23 @@
-"""Codes of a table or file in chunks of rows, at the declared resolution."""
+"""Codes of a table or file in chunks of rows, at the declared resolution.
+
+A table that an engine holds is coded and counted where its rows are.
+"""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from corrdp.engines import Answer, hosted_parts, mark_of
 from corrdp.exceptions import PolicyError
-from corrdp.leakage._counts import CodeColumns
+from corrdp.leakage._counts import (
+    CodeColumns,
+    ContingencyCounts,
+    CountLayout,
+    count_codes,
+)
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder, number_columns
 from corrdp.tables import BATCH_ROWS, check_columns, is_source, iter_batches
 
@@ -74,3 +84,67 @@ def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]
     frame = nw.from_native(data, eager_only=True)
     for start in range(0, len(frame), BATCH_ROWS):
         yield frame[start : start + BATCH_ROWS].to_native()
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPart:
+    """Counts of one partition; the rows are not kept."""
+
+    counts: ContingencyCounts
+
+    @property
+    def mark(self) -> int:
+        """Other counts have another one."""
+        return mark_of(self.counts.tables)
+
+
+@dataclass(frozen=True, eq=False)
+class PartCounter:
+    """Codes and counts the rows of a partition on its worker.
+
+    Parameters
+    ----------
+    policy : Policy
+        Domains and resolution.
+    layout : CountLayout
+        Which tables to count.
+    """
+
+    policy: Policy
+    layout: CountLayout
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Columns that are read."""
+        return self.layout.features
+
+    def __call__(self, table: Any) -> CountedPart:
+        """Return the counts of a partition."""
+        chunks = iter_codes(table, self.policy, self.columns)
+        return CountedPart(count_codes(chunks, self.layout, n_threads=1))
+
+
+@dataclass(frozen=True)
+class CountsOfPart:
+    """Asks for all tables of counts."""
+
+    def answer(self, part: CountedPart) -> Answer:
+        """Return what one partition adds."""
+        return part.counts.tables
+
+
+def hosted_counts(data: Any, policy: Policy, layout: CountLayout) -> ContingencyCounts:
+    """Return the counts of all partitions of a table that an engine holds.
+
+    Guarantee
+    ---------
+    Exact counts, as `count_codes` gives for the same rows in any order: nothing here
+    is private (docs/theory/scale.md, Proposition 4).
+    """
+    check_resolution(policy, layout.features)
+    with hosted_parts(data, PartCounter(policy, layout)) as parts:
+        answers = parts.ask(CountsOfPart())
+    counts = ContingencyCounts.empty(layout)
+    for tables in answers:
+        counts = counts + ContingencyCounts(layout, tables)
+    return counts

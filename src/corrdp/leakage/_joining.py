@@ -13,14 +13,7 @@ import numpy as np
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._words import predicted_excess
-from corrdp.policy import (
-    CategoryDomain,
-    Domain,
-    Feature,
-    NumberDomain,
-    Policy,
-    Replace,
-)
+from corrdp.policy import CategoryDomain, Domain, Feature, NumberDomain, Policy, Replace
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
 """Codes of a feature that are one level, in the order of the joined feature's codes."""

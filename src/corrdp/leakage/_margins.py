@@ -16,6 +16,7 @@ import numpy as np
 from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.leakage._counts import CountLayout
+from corrdp.leakage._joining import Groups
 from corrdp.policy import (
     Block,
     BlockKind,
@@ -69,27 +70,30 @@ class LevelSizes:
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasedCounts:
-    """What one table released, as far as margins need it.
+class NoisyTable:
+    """Counts of one table as they are released, and what their noise is.
 
     Parameters
     ----------
     cells : array of float, shape (n_groups, n_cells)
-        Noisy counts of the joint sensitive cells.
+        Noisy counts of the joint sensitive cells, multiples of `NOISE_LATTICE`.
     sizes : array of float, shape (n_values,)
-        Noisy row sizes.
+        Noisy row sizes, with noise of their own.
     cell_scale, size_scale : float
-        Standard deviations of the noise on each.
+        Standard deviations of the Gaussian part of the noise on both.
+    groups : Groups
+        Values that one row of cells counts together; every value on its own if empty.
     """
 
     cells: FloatArray
     sizes: FloatArray
     cell_scale: float
     size_scale: float
+    groups: Groups = ()
 
 
 def level_sizes(
-    layout: CountLayout, released: Mapping[str, ReleasedCounts], n_rows: int
+    layout: CountLayout, released: Mapping[str, NoisyTable], n_rows: int
 ) -> dict[str, LevelSizes]:
     """Return the rows per level of every feature that released tables count.
 
@@ -97,7 +101,7 @@ def level_sizes(
     ----------
     layout : CountLayout
         Features and codes of the tables.
-    released : mapping of str to ReleasedCounts
+    released : mapping of str to NoisyTable
         By table; a table that was not released is left out.
     n_rows : int
         The number of rows, which is public: sizes are shifted to add up to it.

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
 
 from corrdp._typing import FloatArray
-from corrdp._validate import check_nonnegative_array
+from corrdp._validate import check_choice, check_nonnegative_array
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage._gaussians import (
     gaussian_hellinger,
@@ -87,24 +87,13 @@ class TotalVariation:
 
     name: str = "total_variation"
     axioms: Axioms = Axioms()
+    gaussian = staticmethod(gaussian_total_variation)
 
     def pairwise(
         self, rows: FloatArray, ground: Sequence[FloatArray] = ()
     ) -> FloatArray:
         """Return half the sums of absolute differences."""
         return np.asarray(np.minimum(cdist(rows, rows, "cityblock") / 2, 1.0))
-
-    def gaussian(
-        self,
-        first_mean: FloatArray,
-        first_covariance: FloatArray,
-        second_mean: FloatArray,
-        second_covariance: FloatArray,
-    ) -> float:
-        """Return the closed form, or a quadrature if covariances differ."""
-        return gaussian_total_variation(
-            first_mean, first_covariance, second_mean, second_covariance
-        )
 
     def upper_from_total_variation(self, total_variation: float) -> float:
         """Return the total variation itself."""
@@ -117,6 +106,7 @@ class Hellinger:
 
     name: str = "hellinger"
     axioms: Axioms = Axioms()
+    gaussian = staticmethod(gaussian_hellinger)
 
     def pairwise(
         self, rows: FloatArray, ground: Sequence[FloatArray] = ()
@@ -125,18 +115,6 @@ class Hellinger:
         roots = np.sqrt(np.maximum(rows, 0.0))
         distances = cdist(roots, roots) / np.sqrt(2.0)
         return np.asarray(np.minimum(distances, 1.0))
-
-    def gaussian(
-        self,
-        first_mean: FloatArray,
-        first_covariance: FloatArray,
-        second_mean: FloatArray,
-        second_covariance: FloatArray,
-    ) -> float:
-        """Return the closed form, for any two covariances."""
-        return gaussian_hellinger(
-            first_mean, first_covariance, second_mean, second_covariance
-        )
 
     def upper_from_total_variation(self, total_variation: float) -> float:
         """Return the square root: the squared Hellinger distance is at most TV."""
@@ -153,6 +131,7 @@ class Wasserstein:
 
     name: str = "wasserstein"
     axioms: Axioms = Axioms(one_when_disjoint=False)
+    gaussian = staticmethod(gaussian_wasserstein)
 
     def pairwise(
         self, rows: FloatArray, ground: Sequence[FloatArray] = ()
@@ -170,18 +149,6 @@ class Wasserstein:
             )
         cost = _cell_distances(ground)
         return _transport(rows[:, used], cost[np.ix_(used, used)])
-
-    def gaussian(
-        self,
-        first_mean: FloatArray,
-        first_covariance: FloatArray,
-        second_mean: FloatArray,
-        second_covariance: FloatArray,
-    ) -> float:
-        """Return the distance on the scale where every feature spans the unit."""
-        return gaussian_wasserstein(
-            first_mean, first_covariance, second_mean, second_covariance
-        )
 
     def upper_from_total_variation(self, total_variation: float) -> float:
         """Return the total variation: no mass travels farther than the diameter."""
@@ -205,12 +172,7 @@ def metric_named(metric: str | Metric) -> Metric:
     """Return the metric of that name, or the metric itself."""
     if not isinstance(metric, str):
         return metric
-    if metric not in METRICS:
-        raise CorrDPError(
-            f"metric must be one of {', '.join(METRICS)}, got metric={metric!r}. "
-            "Choose one of them."
-        )
-    return METRICS[metric]
+    return METRICS[check_choice("metric", metric, METRICS)]
 
 
 def total_variation(first: FloatArray, second: FloatArray) -> float:

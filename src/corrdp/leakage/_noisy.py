@@ -9,10 +9,7 @@ from scipy.special import chdtri, ndtri
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_failure_probability, check_real
 from corrdp.exceptions import CorrDPError
-from corrdp.leakage._bounds import (
-    ROUNDING_ERROR,
-    shared_quantile,
-)
+from corrdp.leakage._bounds import ROUNDING_ERROR, shared_quantile
 
 SIZE_SHARE = 0.1
 """Part of the failure probability for the errors of all sizes."""

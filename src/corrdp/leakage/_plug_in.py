@@ -7,10 +7,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_failure_probability
-from corrdp.leakage._bounds import (
-    independence_p_value,
-    sampling_margin,
-)
+from corrdp.leakage._bounds import independence_p_value, sampling_margin
 from corrdp.leakage._levels import joint_text
 from corrdp.leakage._metrics import Metric, is_total_variation
 from corrdp.leakage._noisy import noisy_total_variation_upper
@@ -112,9 +109,9 @@ def plug_in_leakage(
         bounds = pair_uppers(counts[present], failure_probability=failure_probability)
         bounds = np.vectorize(metric.upper_from_total_variation)(bounds)
     empty = np.flatnonzero(sizes == 0)
-    upper = 1.0 if empty.size else float(_largest(bounds)[2])
+    upper = 1.0 if empty.size else float(bounds.max())
     return FeatureLeakage(
-        estimate=float(_largest(distances)[2]),
+        estimate=float(distances.max()),
         upper=upper,
         method=method,
         reason=bound_in_words(
@@ -184,7 +181,7 @@ def noisy_leakage(
     estimate = upper
     if len(rows) > 1:
         rows = rows / rows.sum(axis=1, keepdims=True)
-        guess = float(_largest(metric.pairwise(rows, words.ground))[2])
+        guess = float(metric.pairwise(rows, words.ground).max())
         estimate = min(guess, upper)  # the bound has taken noise off, the guess not
     inner = np.ix_(present, present)
     return FeatureLeakage(
@@ -219,8 +216,3 @@ def _smallest(counts: IntArray, sizes: IntArray, example: str) -> float:
     """Return p_min of Example D.1 (cells) or min_j p_j of Example D.2 (values)."""
     of = counts if example == "discrete" else sizes
     return float(of.min() / max(1, sizes.sum()))
-
-
-def _largest(distances: FloatArray) -> tuple[int, int, float]:
-    first, second = np.unravel_index(np.argmax(distances), distances.shape)
-    return int(first), int(second), float(distances[first, second])

@@ -7,6 +7,7 @@ from typing import Any
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import JSONObject
 from corrdp._validate import check_real
+from corrdp.theory import EstimationConstants
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,21 +39,11 @@ class PaperInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperConstants:
+class PaperConstants(EstimationConstants):
     """Constants of Assumptions 4.1 and 4.2, as Appendix D prints them (E14, E15).
 
-    Parameters
-    ----------
-    example : str
-        Number of the example.
-    error_constant, stability_constant, rate_exponent : float
-        c_2, c_3 and gamma; the first two are infinite if a cell has no rows.
+    The first two are infinite if a cell has no rows.
     """
-
-    example: str
-    error_constant: float
-    stability_constant: float
-    rate_exponent: float
 
     def to_dict(self) -> JSONObject:
         """Return a JSON-able description."""

@@ -1,6 +1,6 @@
 """Policies: roles, domains, neighbor classes, budgets, and the encoder."""
 
-from corrdp.policy._curves import even_knots, with_knots, without_knots
+from corrdp.policy._coding import even_knots, with_knots, without_knots
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,

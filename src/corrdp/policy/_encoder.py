@@ -20,9 +20,12 @@ from corrdp.policy._coding import (
     centered,
     coded_levels,
     coded_numbers,
+    has_knots,
+    hat_codes,
+    knot_positions,
+    knots_of,
     level_count,
 )
-from corrdp.policy._curves import has_knots, hat_codes, knot_positions, knots_of
 from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot
 from corrdp.policy._features import ColumnRole, Feature, Label, number_columns
 from corrdp.policy._policy import Policy

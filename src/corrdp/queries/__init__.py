@@ -5,14 +5,7 @@ from corrdp.queries._bounds import bounds_from, plan_bounds, provisional_policy
 from corrdp.queries._columns import DerivedColumns, group_names
 from corrdp.queries._conditions import Column, Condition, col
 from corrdp.queries._consistent import consistent_counts
-from corrdp.queries._kinds import (
-    Correlation,
-    Count,
-    Covariance,
-    Mean,
-    Total,
-    Variance,
-)
+from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._metrics import metric_query
 from corrdp.queries._plan import QueryPlan, plan_queries
 from corrdp.queries._quantiles import Histogram, Quantiles

@@ -26,31 +26,11 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from corrdp.exceptions import CorrDPError
-from corrdp.queries._conditions import (
-    Absence,
-    Comparison,
-    Condition,
-    Membership,
-    col,
-)
-from corrdp.queries._kinds import (
-    Correlation,
-    Count,
-    Covariance,
-    Mean,
-    Total,
-    Variance,
-)
+from corrdp.queries._conditions import Absence, Comparison, Condition, Membership, col
+from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._metrics import ModelMetric
 from corrdp.queries._quantiles import Histogram, Quantiles
-from corrdp.queries._query import (
-    Arithmetic,
-    By,
-    Constant,
-    Query,
-    Where,
-    as_columns,
-)
+from corrdp.queries._query import Arithmetic, By, Constant, Query, Where, as_columns
 from corrdp.queries._question_text import (
     ARITHMETIC,
     KEYWORDS,

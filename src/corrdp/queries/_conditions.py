@@ -163,17 +163,23 @@ def as_condition(given: "Condition | Column") -> Condition:
 
 
 @dataclass(frozen=True)
-class Comparison(Condition):
-    """A column compared with a constant, written as its canonical text."""
+class _One(Condition):
+    """A statement about one column."""
 
     column: str
-    operator: str
-    value: str
 
     @property
     def columns(self) -> frozenset[str]:
         """The column."""
         return frozenset({self.column})
+
+
+@dataclass(frozen=True)
+class Comparison(_One):
+    """A column compared with a constant, written as its canonical text."""
+
+    operator: str
+    value: str
 
     def check(self, policy: Policy) -> None:
         """Raise unless the constant is in the declared domain."""
@@ -203,10 +209,9 @@ class Comparison(Condition):
 
 
 @dataclass(frozen=True)
-class Membership(Condition):
+class Membership(_One):
     """A column that holds one of several constants."""
 
-    column: str
     values: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -215,11 +220,6 @@ class Membership(Condition):
                 f"the list of values of column {self.column!r} is empty. Name at least "
                 "one."
             )
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The column."""
-        return frozenset({self.column})
 
     @property
     def _parts(self) -> list[Comparison]:
@@ -240,15 +240,8 @@ class Membership(Condition):
 
 
 @dataclass(frozen=True)
-class Absence(Condition):
+class Absence(_One):
     """A missing cell of a column that declares a slot for missing values."""
-
-    column: str
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The column."""
-        return frozenset({self.column})
 
     def check(self, policy: Policy) -> None:
         """Raise unless the column has a missing slot."""

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp._validate import check_real
+from corrdp._validate import check_choice, check_real
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Policy
 from corrdp.queries._choices import RankChoice
@@ -34,11 +34,8 @@ QuantileMethod: TypeAlias = Literal["auto", "choice", "counts"]
 
 def check_method(method: str) -> None:
     """Refuse a name that is no method of quantiles."""
-    if method not in get_args(QuantileMethod):
-        raise CorrDPError(
-            f"quantiles must be 'auto', 'choice' or 'counts', got {method!r}. "
-            "Leave it out to take the one with the smaller error."
-        )
+    remedy = "Leave it out to take the one with the smaller error."
+    check_choice("quantiles", method, get_args(QuantileMethod), remedy=remedy)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,7 @@ from typing import Any
 from corrdp.exceptions import CorrDPError
 from corrdp.queries._ask import split_and_filtered
 from corrdp.queries._conditions import Absence, Comparison, Condition, Membership
-from corrdp.queries._kinds import (
-    Correlation,
-    Count,
-    Covariance,
-    Mean,
-    Total,
-    Variance,
-)
+from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._quantiles import Quantiles
 from corrdp.queries._query import Arithmetic, Constant, Query, Questions
 from corrdp.tables import canonical_text

@@ -12,13 +12,17 @@ from typing import Any
 
 from corrdp._json import check_shape, decoding
 from corrdp._typing import JSONObject
+from corrdp._validate import check_choice
 from corrdp.certificate import Certificate, LeakageClaim
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger
 from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
-from corrdp.report._noise import coefficient_deviation, gradient_noise
-from corrdp.report._promise import promise_section
+from corrdp.report._promise import (
+    coefficient_deviation,
+    gradient_noise,
+    promise_section,
+)
 from corrdp.training import TrainingPlan
 
 SCHEMA = "corrdp.report/1"
@@ -49,11 +53,10 @@ class Measured:
     basis: str
 
     def __post_init__(self) -> None:
-        if self.basis not in BASES:
-            raise GuaranteeVoidError(
-                f"basis must be one of {', '.join(BASES)}, got basis={self.basis!r}. "
-                "A number computed from rows is paid for, public, or stamped."
-            )
+        remedy = "A number computed from rows is paid for, public, or stamped."
+        check_choice(
+            "basis", self.basis, BASES, remedy=remedy, error=GuaranteeVoidError
+        )
 
 
 def summarize(

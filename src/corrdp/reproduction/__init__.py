@@ -1,9 +1,9 @@
 """The paper's experiments, run again, beside their certified twins."""
 
+from corrdp.certificate import Calibration
 from corrdp.reproduction._data import load_sepsis_balanced, sepsis_balanced
 from corrdp.reproduction._experiments import (
     EXPERIMENTS,
-    Calibration,
     Cell,
     CellResult,
     Experiment,

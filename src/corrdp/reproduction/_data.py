@@ -22,12 +22,7 @@ from corrdp.datasets import (
     synthetic_covariance,
 )
 from corrdp.exceptions import CorrDPError
-from corrdp.policy import (
-    BlockKind,
-    ColumnRole,
-    NumberDomain,
-    PolicyEncoder,
-)
+from corrdp.policy import BlockKind, ColumnRole, NumberDomain, PolicyEncoder
 from corrdp.reproduction._experiments import Experiment, Model
 from corrdp.training import GradientGroup, GradientLayout
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from corrdp._json import digest
 from corrdp._typing import JSONObject
+from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
 
 # Raise when the same settings would train other models: saved cells are then redone.
@@ -20,13 +21,7 @@ _FEW_EPSILONS = (0.1, 0.3, 1.0, 10.0)  # where training takes long
 PRIVATE_METHODS = ("corr", "semi", "standard")
 N_SEEDS = 20
 _QUICK_ROWS = 500
-
-
-class Calibration(StrEnum):
-    """Where the noise comes from: the paper's formula, or a proof."""
-
-    THEOREM = "theorem"
-    CERTIFIED = "certified"
+CALIBRATIONS = (Calibration.THEOREM, Calibration.CERTIFIED)  # left and right panels
 
 
 class Model(StrEnum):
@@ -102,7 +97,7 @@ class Experiment:
 
     def cells(self, n_seeds: int) -> Iterator["Cell"]:
         """Yield every cell; methods without noise have an infinite epsilon."""
-        for calibration in Calibration:
+        for calibration in CALIBRATIONS:
             for method in PRIVATE_METHODS:
                 for epsilon in self.budgets(calibration):
                     yield Cell(self, calibration, method, epsilon, n_seeds)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
-from corrdp.reproduction._experiments import Calibration, Model
+from corrdp.reproduction._experiments import CALIBRATIONS, Model
 from corrdp.reproduction._results import Results
 
 # Okabe and Ito's colors; line and marker differ too, for print and for every eye.
@@ -60,7 +61,7 @@ def draw_figure(results: Results, experiment: str, directory: Path) -> list[Path
     settings |= {"grid.color": "#DDDDDD", "grid.linewidth": 0.6}
     with plt.rc_context(settings):
         figure, panels = plt.subplots(1, 2, figsize=(8.0, 3.3), sharey=True)
-        for panel, calibration in zip(panels, Calibration, strict=True):
+        for panel, calibration in zip(panels, CALIBRATIONS, strict=True):
             _draw_panel(panel, results, experiment, calibration)
         panels[0].set_ylabel(_axis_title(results, experiment))
         figure.suptitle(results.experiments[experiment].title, fontsize=10)

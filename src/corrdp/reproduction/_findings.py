@@ -14,7 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.reproduction._experiments import Calibration, Model
+from corrdp.certificate import Calibration
+from corrdp.reproduction._experiments import Model
 from corrdp.reproduction._results import Results
 
 CLOSE = 0.01

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
+from corrdp.certificate import Calibration
 from corrdp.datasets import PaperTable, load_medical_cost, paper_synthetic
 from corrdp.estimators import MLPRegressor, scaled_codes
 from corrdp.policy import (
@@ -26,12 +27,7 @@ from corrdp.policy import (
     protected_policy,
 )
 from corrdp.reproduction._data import load_sepsis_balanced
-from corrdp.reproduction._experiments import (
-    Calibration,
-    Cell,
-    CellResult,
-    Experiment,
-)
+from corrdp.reproduction._experiments import Cell, CellResult, Experiment
 from corrdp.reproduction._networks_clipping import NetworkShape, Rows
 from corrdp.reproduction._networks_ensemble import (
     Schedule,

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Sequence
 
+from corrdp.certificate import Calibration
 from corrdp.reproduction._experiments import (
+    CALIBRATIONS,
     PRIVATE_METHODS,
-    Calibration,
     Experiment,
     Model,
 )
@@ -111,7 +112,7 @@ def _findings(results: Results, findings: Sequence[Finding]) -> list[str]:
 
 
 def _calibrations(finding: Finding) -> tuple[Calibration, ...]:
-    return (Calibration.THEOREM,) if finding.printed_only else tuple(Calibration)
+    return (Calibration.THEOREM,) if finding.printed_only else CALIBRATIONS
 
 
 def _section(results: Results, experiment: Experiment, figures: str) -> list[str]:

@@ -12,11 +12,7 @@ from corrdp.reproduction._figures import draw_figure, require_matplotlib
 from corrdp.reproduction._page import findings_page
 from corrdp.reproduction._results import Results
 from corrdp.reproduction._runner import CellCache, run_cells
-from corrdp.reproduction._tables import (
-    leakage_document,
-    leakage_page,
-    leakage_rows,
-)
+from corrdp.reproduction._tables import leakage_document, leakage_page, leakage_rows
 
 QUICK_SEEDS = 2
 

@@ -10,10 +10,10 @@ import numpy as np
 from corrdp._files import csv_text
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import FloatArray, JSONObject
+from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
 from corrdp.reproduction._experiments import (
     EXPERIMENTS,
-    Calibration,
     Cell,
     CellResult,
     Experiment,

@@ -8,11 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.accounting import (
-    NoisePlan,
-    experiment_leakage,
-    experiment_noise_variance,
-)
+from corrdp.accounting import NoisePlan, experiment_leakage, experiment_noise_variance
 from corrdp.policy import neighbor_classes
 from corrdp.reproduction._data import (
     PaperRows,
@@ -20,12 +16,7 @@ from corrdp.reproduction._data import (
     paper_rows,
     typical_gradient_norm,
 )
-from corrdp.reproduction._descent import (
-    GramMoments,
-    MeanGradient,
-    RowBlocks,
-    descend,
-)
+from corrdp.reproduction._descent import GramMoments, MeanGradient, RowBlocks, descend
 from corrdp.reproduction._experiments import Cell, CellResult, Experiment, Model
 from corrdp.training import GradientSensitivity, LogisticLoss, Loss, SquaredLoss
 

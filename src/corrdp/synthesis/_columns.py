@@ -15,6 +15,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
+from corrdp._validate import check_choice
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import (
     BooleanDomain,
@@ -73,7 +74,7 @@ class TableColumns:
                     f"shapes names {name!r}, which is not a number of the policy. "
                     f"Numbers: {', '.join(numbers) or 'none'}."
                 )
-            _check_shape(name, self.shapes[name])
+            check_choice(f"shapes[{name!r}]", self.shapes[name], Shape)
 
     @cached_property
     def _features(self) -> tuple[Feature, ...]:
@@ -223,14 +224,6 @@ class TableColumns:
 
 def _is_number(feature: Feature) -> bool:
     return not isinstance(feature.domain, CategoryDomain | BooleanDomain)
-
-
-def _check_shape(name: str, value: Any) -> None:
-    if value not in list(Shape):
-        raise CorrDPError(
-            f"shapes[{name!r}] must be one of {', '.join(Shape)}, got {value!r}. "
-            "Choose one."
-        )
 
 
 def _inside_bins(

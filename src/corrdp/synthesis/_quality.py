@@ -83,7 +83,10 @@ def measure_quality(
     accept_new_data: bool = False,
     random_state: int | None = None,
 ) -> Quality:
-    """Ask for the private counts of some columns and compare the synthetic ones.
+    """Measure the error on some tables of counts.
+
+    Asks for the private counts of some columns and compares the synthetic ones: what is
+    read of the private table is paid for.
 
     Parameters
     ----------
@@ -105,6 +108,7 @@ def measure_quality(
     radii bounds how far `error` is off, by the triangle inequality
     (`docs/theory/synthesis.md`, section 7).
     """
+    _ = maker.pairs_  # refuses one that is not fitted, before anything is paid
     if not columns:
         raise CorrDPError("columns is empty. Name at least one table of counts.")
     questions = [Count(by=tuple(own)) for own in columns]

@@ -8,7 +8,7 @@ import numpy as np
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count
+from corrdp._validate import check_choice, check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import refuse_hosted
 from corrdp.estimators import read_model, write_model
@@ -22,7 +22,7 @@ from corrdp.synthesis._constraints import Zeros, structural_zeros
 from corrdp.synthesis._estimation import combined, fit_model, softened
 from corrdp.synthesis._fitted import FittedTable, kind_of_table
 from corrdp.synthesis._junction_tree import Region, junction_tree
-from corrdp.synthesis._quality import Quality, measure_quality
+from corrdp.synthesis._quality import measure_quality
 from corrdp.synthesis._release import Release, release_tables
 from corrdp.synthesis._structure import TableShape
 
@@ -96,6 +96,7 @@ class Synthesizer:
     plan_: SynthesisPlan
     policy_: Policy
     _fitted: FittedTable | None = None
+    quality = measure_quality
 
     def __init__(
         self,
@@ -256,36 +257,6 @@ class Synthesizer:
             )
         return fitted.sample_given(given, generator, output)
 
-    def quality(
-        self,
-        table: Any,
-        columns: Sequence[Sequence[str]],
-        *,
-        epsilon: float,
-        delta: float,
-        ledger: Ledger | None = None,
-        accept_new_data: bool = False,
-        random_state: int | None = None,
-    ) -> Quality:
-        """Measure the error on some tables of counts; see `measure_quality`.
-
-        Guarantee
-        ---------
-        As `answer_queries`: what is read of the private table is paid for, on top of
-        what the synthetic table cost (`docs/theory/synthesis.md`, section 7).
-        """
-        self._require_fitted()
-        return measure_quality(
-            self,
-            table,
-            columns,
-            epsilon=epsilon,
-            delta=delta,
-            ledger=ledger,
-            accept_new_data=accept_new_data,
-            random_state=random_state,
-        )
-
     @property
     def pairs_(self) -> tuple[tuple[str, ...], ...]:
         """Pairs of columns that the model holds, in the order in which they joined."""
@@ -358,20 +329,10 @@ class Synthesizer:
         )
 
     def _method(self) -> Method:
-        if self.method not in list(_METHODS):
-            raise CorrDPError(
-                f"method must be one of {', '.join(_METHODS)}, got "
-                f"method={self.method!r}. Choose one."
-            )
-        return Method(self.method)
+        return Method(check_choice("method", self.method, _METHODS))
 
     def _selection(self) -> Selection:
-        if self.selection not in list(Selection):
-            raise CorrDPError(
-                f"selection must be one of {', '.join(Selection)}, got "
-                f"selection={self.selection!r}. Choose one."
-            )
-        return Selection(self.selection)
+        return Selection(check_choice("selection", self.selection, Selection))
 
     def _budget(self) -> Budget:
         return Budget.chosen(epsilon=self.epsilon, delta=self.delta)

@@ -39,9 +39,10 @@ from corrdp.tables._frames import (
     read_columns,
     read_distinct,
     read_series,
+    take_rows,
+    with_twins,
 )
 from corrdp.tables._pieces import FilePiece, pieces_of
-from corrdp.tables._twins import take_rows, with_twins
 
 __all__ = [
     "BATCH_ROWS",

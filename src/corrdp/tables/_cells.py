@@ -8,12 +8,17 @@ has turned from ``"1"`` into 1 or 1.0, because of its neighbors, says the same.
 import datetime
 import math
 import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.exceptions import CorrDPError, PolicyError
 
 MISSING_TEXTS = frozenset(("", "NA", "NaN", "nan", "null", "NULL"))
 """Texts that say that a value is missing, unless a category is declared so."""
@@ -135,3 +140,212 @@ def _decimal_text(value: Decimal) -> str | None:
         # digits alone: exact, however many; else as a program would store the number
         return format(value, "f") if value else "0"
     return canonical_text(float(value))
+
+
+_PLAIN = r"^-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?$"
+"""Numbers that Arrow and Python read alike, and that neither overflow nor vanish."""
+
+Reader = Callable[[Path, Sequence[str] | None, Sequence[str], int], Iterator[Any]]
+"""From path, columns, number columns and batch size to tables of text and floats."""
+
+
+def text_column(column: Any) -> Any:
+    """Return a pyarrow column as the canonical texts of its cells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return (
+            column
+            if _is_unicode(column)
+            else _by_distinct(column, text_of_cell, pa.string())
+        )
+    if pa.types.is_dictionary(kind):
+        return text_column(column.cast(kind.value_type))
+    exact = pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if exact or pa.types.is_null(kind) or pa.types.is_string_view(kind):
+        return pc.cast(column, pa.string())
+    return _by_distinct(column, text_of_cell, pa.string())
+
+
+def number_column(column: Any) -> Any:
+    """Return a pyarrow column as floats; null where a cell says no number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return number_column(column.cast(kind.value_type))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.chunked_array(
+            [_as_nulls(_floats_of_text(chunk)) for chunk in column.chunks],
+            pa.float64(),
+        )
+    exact = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if exact or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
+        return pc.cast(column, pa.float64(), safe=False)
+    return _by_distinct(column, _number_or_none, pa.float64())
+
+
+def python_cells(array: Any) -> list[Any]:
+    """Return the cells of a pyarrow array as Python objects, None where missing.
+
+    Arrow converts all cells or none. Where it refuses, cells are converted one by one:
+    bytes that are no Unicode are replaced, and what Python cannot hold, such as a day
+    after the year 9999, has no text.
+    """
+    try:
+        return list(array.to_pylist())
+    except Exception:  # whatever it says may quote a cell
+        return [_python_cell(cell) for cell in array]
+
+
+def _python_cell(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return cell.as_buffer().to_pybytes().decode("utf-8", "replace")
+    except Exception:
+        return NO_TEXT
+
+
+def text_of_cell(value: Any) -> str | None:
+    """Return the canonical text of an object, None if it is missing."""
+    if is_missing(value):
+        return None
+    text = canonical_text(value)
+    return NO_TEXT if text is None else text
+
+
+def text_array(values: Sequence[Any]) -> Any:
+    """Return objects of any kind as a pyarrow array of canonical texts."""
+    import pyarrow as pa
+
+    if not set(map(type, values)) <= {str, type(None)}:
+        values = [v if type(v) is str else text_of_cell(v) for v in values]
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:  # Arrow converts all cells or none
+        return pa.array([v and _as_unicode(v) for v in values], pa.string())
+
+
+def _as_unicode(text: str) -> str:
+    """Return a text with what is no Unicode, such as half of a pair, replaced."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def number_array(values: Sequence[Any]) -> Any:
+    """Return objects of any kind as a pyarrow array of floats."""
+    floats = np.fromiter(map(number_of, values), dtype=np.float64, count=len(values))
+    return _as_nulls(floats)
+
+
+def _number_or_none(value: Any) -> float | None:
+    number = number_of(value)
+    return None if number != number else number
+
+
+def _floats_of_text(chunk: Any) -> FloatArray:
+    """Read each text as a number, NaN where it spells none.
+
+    Arrow reads a whole chunk or nothing. Where it refuses, the plain numbers are read
+    by Arrow and all others by Python: the two agree wherever both apply.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return _as_nan(pc.cast(chunk, pa.float64()))
+    except pa.ArrowInvalid:
+        pass
+    plain = pc.fill_null(pc.match_substring_regex(chunk, _PLAIN), False)
+    nothing = pa.scalar(None, chunk.type)
+    floats = _as_nan(pc.cast(pc.if_else(plain, chunk, nothing), pa.float64())).copy()
+    odd = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    encoded = chunk.take(pa.array(odd)).dictionary_encode()
+    spelled = [number_of(text) for text in python_cells(encoded.dictionary)]
+    places = encoded.indices.fill_null(len(spelled)).to_numpy()
+    floats[odd] = np.asarray([*spelled, np.nan])[places]
+    return floats
+
+
+def _as_nan(array: Any) -> FloatArray:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _as_nulls(floats: FloatArray) -> Any:
+    import pyarrow as pa
+
+    return pa.array(floats, pa.float64(), from_pandas=True)
+
+
+def _by_distinct(column: Any, convert: Callable[[Any], Any], kind: Any) -> Any:
+    """Convert each distinct value once, chunk by chunk."""
+    import pyarrow as pa
+
+    def converted(chunk: Any) -> Any:
+        try:
+            encoded = chunk.dictionary_encode()
+        except (pa.ArrowInvalid, NotImplementedError):  # lists and structures
+            return pa.array([convert(value) for value in python_cells(chunk)], kind)
+        values = [convert(value) for value in python_cells(encoded.dictionary)]
+        return pa.array(values, kind).take(encoded.indices)
+
+    return pa.chunked_array([converted(chunk) for chunk in column.chunks], kind)
+
+
+def _is_unicode(column: Any) -> bool:
+    """Return whether all texts are: files may hold others, and Arrow passes them on."""
+    import pyarrow as pa
+
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def texts_and_numbers(table: Any, number_columns: Sequence[str]) -> Any:
+    """Return a table with numbers as floats and everything else as text."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            name: number_column(table[name])
+            if name in number_columns
+            else text_column(table[name])
+            for name in table.column_names
+        }
+    )
+
+
+def check_names(
+    path: Path, columns: Sequence[str] | None, present: Sequence[str]
+) -> None:
+    """Raise `PolicyError` if columns are absent, or two have the same name."""
+    if len(set(present)) < len(present):
+        raise PolicyError(
+            f"{str(path)!r} has two columns of the same name. Rename one of them."
+        )
+    absent = [name for name in columns or () if name not in present]
+    if absent:
+        raise PolicyError(
+            f"{str(path)!r} lacks the columns {', '.join(map(repr, absent))}. "
+            "Add them, or remove them from the policy."
+        )
+
+
+def guarded(
+    path: Path, batches: Callable[[], Iterator[Any]], hint: str
+) -> Iterator[Any]:
+    """Pass batches on; a parser's own error may quote rows and is dropped."""
+    failure = ""
+    try:
+        yield from batches()
+    except (CorrDPError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # panics of polars are no Exception
+        failure = type(error).__name__
+    if failure:
+        raise CorrDPError(f"cannot read {str(path)!r} ({failure}). {hint}")

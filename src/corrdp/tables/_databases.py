@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from corrdp.exceptions import CorrDPError
-from corrdp.tables._arrow_cells import (
+from corrdp.tables._cells import (
     Reader,
     check_names,
     guarded,

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from corrdp.exceptions import CorrDPError
-from corrdp.tables._arrow_cells import Reader, number_column
+from corrdp.tables._cells import Reader, number_column
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 

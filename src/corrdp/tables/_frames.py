@@ -12,8 +12,9 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
+from corrdp._typing import IntArray
 from corrdp.exceptions import PolicyError
-from corrdp.tables._arrow_cells import python_cells
+from corrdp.tables._cells import python_cells
 
 Column: TypeAlias = NDArray[Any] | list[Any]
 """Floats (missing is NaN), integers, booleans; or a list of Python objects."""
@@ -185,3 +186,43 @@ def _from_array(values: NDArray[Any]) -> Column:
     if values.dtype.kind == "M":  # finer units become plain integers in a list
         values = values.astype("datetime64[us]")
     return values if values.dtype.kind in "biu" else list(values.tolist())
+
+
+def with_twins(table: Any, *, changed: Sequence[str], partner: IntArray) -> Any:
+    """Return a table of all rows and then, in the same order, all their twins.
+
+    Parameters
+    ----------
+    table : pandas, polars or pyarrow table
+        Rows.
+    changed : sequence of str
+        Columns that a twin has from its partner; all others are its own.
+    partner : array of int, shape (n_rows,)
+        Row that each twin takes these columns from.
+
+    Returns
+    -------
+    both : table of the same kind, with twice as many rows
+    """
+    check_columns(table, changed)
+    frame = nw.from_native(table, eager_only=True)
+    columns = [
+        frame.get_column(name)[partner.tolist()].to_list()
+        if name in changed
+        else frame.get_column(name).to_list()
+        for name in frame.columns
+    ]
+    twins = frame.with_columns(
+        *(
+            nw.new_series(
+                name, values, frame.schema[name], backend=frame.implementation
+            )
+            for name, values in zip(frame.columns, columns, strict=True)
+        )
+    )
+    return nw.concat([frame, twins]).to_native()
+
+
+def take_rows(table: Any, places: IntArray) -> Any:
+    """Return the rows at some places, in their order, as a table of the same kind."""
+    return nw.from_native(table, eager_only=True)[places.tolist()].to_native()

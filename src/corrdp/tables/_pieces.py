@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corrdp.tables._arrow_cells import Reader
+from corrdp.tables._cells import Reader
 from corrdp.tables._directories import folder_columns, with_folders
 from corrdp.tables._files import BATCH_ROWS, files_of, require_pyarrow
 from corrdp.tables._formats import parquet_batches, reader_of

@@ -18,10 +18,7 @@ from corrdp.theory._in_sample import (
     histogram_bin_width,
     histogram_estimation_constants,
 )
-from corrdp.theory._laplace import (
-    correlated_sensitivity,
-    laplace_error_upper,
-)
+from corrdp.theory._laplace import correlated_sensitivity, laplace_error_upper
 from corrdp.theory.gradients import (
     AssumptionReport,
     BoxModel,

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from numpy.typing import ArrayLike
 
 from corrdp._validate import (
+    check_choice,
     check_count,
     check_epsilon,
     check_nonnegative_array,
@@ -65,13 +66,9 @@ def correlated_sensitivity(
             f"leakage must have one entry per insensitive column, got {distances.size} "
             f"for {others.size}. Pass arrays of equal length."
         )
-    if form not in ("max", "sum"):
-        raise CorrDPError(f"form must be 'max' or 'sum', got form={form!r}. Pick one.")
-    if relation not in ("one_insensitive", "all_insensitive"):
-        raise CorrDPError(
-            "relation must be 'one_insensitive' or 'all_insensitive', got "
-            f"relation={relation!r}. Take it from the policy."
-        )
+    check_choice("form", form, ("max", "sum"))
+    relations = ("one_insensitive", "all_insensitive")
+    check_choice("relation", relation, relations, remedy="Take it from the policy.")
     ceiling = check_real("sensitivity", sensitivity, lower=0.0, allow_infinite=True)
     weighted = others * distances
     if form == "sum":

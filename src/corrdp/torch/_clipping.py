@@ -11,8 +11,8 @@ from corrdp.torch._layer_gradients import example_gradients
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
 from corrdp.torch._passes import one_pass_factors
-from corrdp.torch._residuals import Room
 from corrdp.torch._rows import (
+    Room,
     all_finite,
     cleared,
     outer_sum,

@@ -5,12 +5,7 @@ import math
 import numpy as np
 
 from corrdp._validate import check_real
-from corrdp.accounting import (
-    WHOLE_RECORD,
-    NoisePlan,
-    gaussian_epsilon,
-    sampled_epsilon,
-)
+from corrdp.accounting import WHOLE_RECORD, NoisePlan, gaussian_epsilon, sampled_epsilon
 from corrdp.certificate import Calibration
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.torch._layout import flat_layout

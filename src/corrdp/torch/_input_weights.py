@@ -8,8 +8,7 @@ from torch import Tensor
 
 from corrdp.torch._layout import NetworkLayout
 from corrdp.torch._passes import column_runs, one_pass_codes
-from corrdp.torch._residuals import Room
-from corrdp.torch._rows import least_norm, outer_sum, row_norms, shrinking_factors
+from corrdp.torch._rows import Room, least_norm, outer_sum, row_norms, shrinking_factors
 
 
 class _Signals(NamedTuple):

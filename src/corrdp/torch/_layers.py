@@ -1,12 +1,14 @@
-"""Which layers hold the parameters of a module, and which modules are refused."""
+"""Which layers hold the parameters of a module, and what is refused, in words."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
-from corrdp.exceptions import GuaranteeVoidError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
+from corrdp.policy import Policy
 
 LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -93,4 +95,86 @@ def check_losses(losses: Tensor, n_rows: int) -> None:
             f"the loss must have one value per example, shape ({n_rows},), got shape "
             f"{tuple(losses.shape)}. Use reduction='none' and give outputs and labels "
             "the same shape, for example with outputs.squeeze(1)."
+        )
+
+
+_SEQUENCES = (nn.RNNBase, nn.MultiheadAttention)
+
+
+def refuse_unsupported(
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    features: Tensor,
+    policy: Any,
+    method: str,
+) -> None:
+    """Raise for whatever is known not to work, with what to do instead.
+
+    Guarantee
+    ---------
+    None: what is not refused here is tried afterwards (`docs/theory/networks.md`).
+    """
+    if not isinstance(policy, Policy):
+        raise PolicyError(
+            f"policy must be a Policy, got policy={policy!r}: a guarantee needs to say "
+            "who is protected from what. Declare one, with every feature sensitive "
+            "for ordinary differential privacy."
+        )
+    if hasattr(module, "_orig_mod"):
+        raise CorrDPError(
+            "the module was compiled by torch.compile, whose graph hides what each "
+            "layer is given. Pass the module itself, and compile a copy of it for "
+            "predictions after training."
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise CorrDPError(
+            "LBFGS evaluates the loss many times within a step, and every evaluation "
+            "is a release. Use SGD, Adam or any optimizer that reads gradients once."
+        )
+    if method == "corr" and (features.ndim != 2 or not features.is_floating_point()):
+        shape = ", ".join(map(str, ("n", *features.shape[1:])))
+        raise CorrDPError(
+            f"method='corr' needs encoded columns, numbers of shape (n, n_columns), "
+            f"got {features.dtype} of shape ({shape}). Flatten and reshape inside the "
+            "module, or choose method='standard'."
+        )
+    refuse_autocast()
+    for name, parameter in module.named_parameters():
+        if parameter.dtype in (torch.float16, torch.bfloat16):
+            raise CorrDPError(
+                f"parameter {name!r} is {parameter.dtype}, in which norms of gradients "
+                "overflow or lose most digits, and sums of a batch, too. Call "
+                "module.float() first."
+            )
+    for name, part in module.named_modules():
+        _refuse_part(name, part)
+
+
+def refuse_autocast() -> None:
+    """Raise inside ``torch.autocast``.
+
+    Guarantee
+    ---------
+    Norms are computed in the type of the parameters (`docs/theory/networks.md`).
+    """
+    if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
+        raise CorrDPError(
+            "autocast is on: layers would compute in fewer digits than norms are "
+            "bounded in. Leave torch.autocast before make_private and module.backward."
+        )
+
+
+def _refuse_part(name: str, part: nn.Module) -> None:
+    trained = any(p.requires_grad for p in part.parameters())
+    if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.max_norm is not None:
+        raise GuaranteeVoidError(
+            f"layer {name!r} has max_norm={part.max_norm:g} and rewrites its weights "
+            "while it reads rows, without noise. Set max_norm=None, or call fix_module."
+        )
+    if isinstance(part, _SEQUENCES) and trained:
+        kind = type(part).__name__
+        raise GuaranteeVoidError(
+            f"layer {name!r} is a torch.nn.{kind}, whose gradient per example is not "
+            f"known: it hides its layers. Use corrdp.torch.{kind}, which fix_module "
+            "puts in its place, weights included."
         )

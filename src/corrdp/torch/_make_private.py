@@ -12,28 +12,20 @@ from torch import nn
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
-from corrdp._validate import check_count, check_real
+from corrdp._validate import check_choice, check_count, check_real
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
-from corrdp.policy import (
-    BlockKind,
-    Budget,
-    Policy,
-    neighbor_classes,
-    policy_blocks,
-)
-from corrdp.torch._data import Rows, rows_of
+from corrdp.policy import BlockKind, Budget, Policy, neighbor_classes, policy_blocks
 from corrdp.torch._domain import check_codes
 from corrdp.torch._given_noise import epsilon_of_noise, plan_given_noise
-from corrdp.torch._layers import LossFunction, trained_layers
-from corrdp.torch._loader import PoissonLoader
+from corrdp.torch._layers import LossFunction, refuse_unsupported, trained_layers
+from corrdp.torch._loader import PoissonLoader, Rows, rows_of
 from corrdp.torch._optimizer import PrivateOptimizer
 from corrdp.torch._plan_inputs import NetworkPlanInputs
 from corrdp.torch._planning import plan_network
 from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
 from corrdp.torch._ranks import Ranks, ShardedLoader
-from corrdp.torch._refusals import refuse_unsupported
 from corrdp.torch._terms import ReleaseTerms
 from corrdp.torch._towers import check_towers
 from corrdp.training import central_reference
@@ -236,11 +228,7 @@ def make_private(
     _check_public_row("reference", center, blocks[-1].stop)
     if code_scale is not None:
         _check_public_row("code_scale", code_scale, blocks[-1].stop, positive=True)
-    if group_by not in ("role", "feature"):
-        raise CorrDPError(
-            f"group_by must be 'role' or 'feature', got group_by={group_by!r}. "
-            "Choose one."
-        )
+    check_choice("group_by", group_by, ("role", "feature"))
     facts = NetworkPlanInputs(
         layers=layers,
         blocks=blocks,

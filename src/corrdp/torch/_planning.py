@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from torch import nn
 
+from corrdp._validate import check_choice
 from corrdp.accounting import WHOLE_RECORD, plan_noise
 from corrdp.certificate import Calibration, Component
 from corrdp.exceptions import CorrDPError
@@ -58,11 +59,7 @@ def plan_network(
     (`docs/theory/networks.md`). ``theorem``: asymptotic, Eq. (5) of the paper. A
     function of public numbers: choosing costs nothing.
     """
-    if method not in METHODS:
-        raise CorrDPError(
-            f"method must be one of {', '.join(METHODS)}, got method={method!r}. "
-            "Choose one."
-        )
+    check_choice("method", method, METHODS)
     if calibration is Calibration.THEOREM:
         if facts.towers:
             raise CorrDPError(

@@ -15,15 +15,13 @@ from corrdp.certificate import Certificate
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.torch._capture import INPUT_CHANGED, Capture
 from corrdp.torch._clipping import GroupClipper
-from corrdp.torch._layers import Layer, LossFunction, check_losses
+from corrdp.torch._layers import Layer, LossFunction, check_losses, refuse_autocast
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._plan_inputs import NetworkPlan
 from corrdp.torch._randomness import LayerRandomness
 from corrdp.torch._ranks import Ranks
-from corrdp.torch._refusals import refuse_autocast
 from corrdp.torch._released import ReleasedGradients
-from corrdp.torch._residuals import Room, bounded_residuals
-from corrdp.torch._rows import all_finite, same_values
+from corrdp.torch._rows import Room, all_finite, bounded_residuals, same_values
 from corrdp.torch._terms import ReleaseTerms
 from corrdp.torch._towers import SecondPass
 

@@ -18,7 +18,7 @@ from corrdp.torch._capture import Capture
 from corrdp.torch._input_weights import InputWeightClipper
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import BIAS, WEIGHT, NetworkLayout
-from corrdp.torch._residuals import Room
+from corrdp.torch._rows import Room
 
 _N_TRIED = 8
 _ROUNDINGS = 2.0**12

@@ -55,12 +55,7 @@ from corrdp.training._solver import (
 )
 from corrdp.training._step_sizes import ColumnSteps, noise_gains
 from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
-from corrdp.training._tiling import (
-    TiledTable,
-    open_tiles,
-    tiled_in_memory,
-    write_tiles,
-)
+from corrdp.training._tiling import TiledTable, open_tiles, tiled_in_memory, write_tiles
 from corrdp.training._typical_sizes import (
     LABEL_DEVIATION,
     SQUARED_LOSS,

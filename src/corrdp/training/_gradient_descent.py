@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
-from corrdp.accounting import OnlineAllocator, is_within_budget
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._constant import LabelTotals, free_constant, release_constant
 from corrdp.training._hosted import HostedTable
@@ -21,9 +20,10 @@ from corrdp.training._prepared_rows import (
     gradient_sums,
     prepare_rows,
 )
-from corrdp.training._solver import Direction, Epochs, Iterates, Solver, StepRule
+from corrdp.training._solver import Direction, Epochs, Iterates, Solver
 from corrdp.training._step_sizes import (
     ResidualBound,
+    Steps,
     Walk,
     column_curvature,
     noise_gains,
@@ -59,8 +59,8 @@ class TrainedModel:
 
     coef: FloatArray
     intercept: Any
-    means_cost: dict[str, float]
-    noise_scale: FloatArray
+    means_cost: dict[str, float] = field(default_factory=dict)
+    noise_scale: FloatArray = field(default_factory=lambda: np.zeros(0))
     path: tuple[tuple[int, FloatArray, Any], ...] = ()
     deviation: FloatArray | None = None
 
@@ -111,7 +111,7 @@ class Descent:
         offset = self._means * plan.layout.column_scale
         layout = replace(plan.layout, column_offset=offset)
         self.layout = layout
-        self._steps = _Steps(
+        self._steps = Steps(
             plan,
             GradientSensitivity(
                 plan.loss, layout, plan.spending.classes, reference=self._means
@@ -412,7 +412,6 @@ def constant_model(
     return TrainedModel(
         coef=initial_coef(plan)[:-1],
         intercept=release_constant(y, plan.loss, noise_scale, rng),
-        means_cost={},
         noise_scale=np.zeros(len(plan.layout.groups)),
     )
 
@@ -436,95 +435,3 @@ def descend_together(models: Sequence[Descent]) -> None:
             )
         for model, (gradient, n_inside) in zip(running, sums, strict=True):
             model.advance(gradient, n_inside)
-
-
-def _without_gaps(noise_scale: FloatArray) -> FloatArray:
-    """Return the noise with the least of it where there was none.
-
-    A group that no class moves, such as public features at parameters 0, needs none on
-    paper; but no number computed from rows leaves without noise.
-    """
-    if 0.0 not in noise_scale.tolist() or not noise_scale.any():
-        return noise_scale
-    moved = noise_scale > 0.0
-    return np.where(moved, noise_scale, noise_scale[moved].min())
-
-
-class _Steps:
-    """Noise and size of every step, from the public iterate alone."""
-
-    def __init__(self, plan: TrainingPlan, sensitivity: GradientSensitivity) -> None:
-        self._plan = plan
-        self._sensitivity = sensitivity
-        sizes = np.array([group.size for group in sensitivity.groups], float)
-        self._free_sizes = sizes * (plan.loss.n_free_outputs / plan.loss.n_outputs)
-        allowed = plan.spending.gradient_mu
-        self._whole, self._difference = (
-            _StepNoise(sizes, np.array([mu[c] for c in sensitivity.row_classes]))
-            for mu in (
-                plan.schedule.snapshot_mu(allowed),
-                plan.schedule.difference_mu(allowed),
-            )
-        )
-        self._adapts = plan.loss.adapts_residual_bound
-        self._lipschitz = float(np.linalg.norm(sensitivity.contribution()))
-
-    @property
-    def count_noise(self) -> float:
-        """Noise on the number of small residuals, which one record moves by 1."""
-        mu = self._plan.spending.residual_mu
-        if self._adapts and not mu > 0:
-            raise GuaranteeVoidError(
-                f"the residual bound adapts to a noisy count, and residual_mu={mu!r} "
-                "pays for none. Plan the spending with adapts_residual_bound=True."
-            )
-        return math.sqrt(self._plan.schedule.n_snapshots) / mu if mu > 0 else 0.0
-
-    def noise(
-        self, coef: FloatArray, residual_bound: float | None, anchor: FloatArray | None
-    ) -> FloatArray:
-        """Return this step's noise scale per group, held to the budget exactly."""
-        bounds = self._sensitivity.bounds(
-            coef,
-            anchor=anchor,
-            residual_bound=residual_bound if self._adapts else None,
-        )
-        query = self._whole if anchor is None else self._difference
-        return query.noise(bounds)
-
-    def variance(self, noise_scale: FloatArray) -> float:
-        """Return the variance of the noise on the mean gradient, all coordinates."""
-        return float(self._free_sizes @ noise_scale**2) / self._plan.n_rows**2
-
-    def size(self, variance: float, step: int, factor: float) -> float:
-        """Return the size of a step counted from 1; the default rule's by `factor`."""
-        plan = self._plan
-        if plan.solver.step_size is not None:
-            return plan.solver.step_size
-        if plan.solver.step_rule is StepRule.PAPER:
-            return plan.expected_distance / math.sqrt(
-                (self._lipschitz**2 + variance) * step
-            )
-        limit = 2 / ((1 - plan.momentum) * plan.smoothness)
-        if variance == 0:
-            return limit
-        return min(
-            factor * plan.expected_distance / math.sqrt(plan.n_steps * variance), limit
-        )
-
-
-class _StepNoise:
-    """Noise of one kind of release, every time within the same budget."""
-
-    def __init__(self, sizes: FloatArray, budget_mu: FloatArray) -> None:
-        self._budget_mu = budget_mu
-        self._allocator = OnlineAllocator(sizes, budget_mu=budget_mu)
-
-    def noise(self, bounds: FloatArray) -> FloatArray:
-        noise_scale = _without_gaps(self._allocator.update(bounds))
-        if not is_within_budget(bounds, noise_scale, self._budget_mu):
-            raise GuaranteeVoidError(
-                "a step of training would cost a class more than its budget. Nothing "
-                "was released; report this as a defect."
-            )
-        return noise_scale

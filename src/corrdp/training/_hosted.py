@@ -25,11 +25,11 @@ from corrdp.training._prepared_rows import (
     SampledQuestion,
     StepQuestion,
     added,
+    kernel_module,
     tile_order,
 )
 from corrdp.training._tiles import RowTiles
 from corrdp.training._tiling import Segment, cut_segments, tiling_layout
-from corrdp.training.kernels._choice import kernel_module
 from corrdp.training.losses import Loss
 
 Ask = Callable[[Any], list[Answer]]

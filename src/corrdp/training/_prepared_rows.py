@@ -8,9 +8,11 @@ else (`docs/theory/scale.md`).
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -22,7 +24,6 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import LARGEST_PARAMETER
 from corrdp.training._tiles import GroupRules, RowTiles
 from corrdp.training.kernels import _plain
-from corrdp.training.kernels._choice import kernel_module
 from corrdp.training.losses import check_residual_bound
 
 Answer: TypeAlias = tuple[NDArray[np.int64], ...]
@@ -381,3 +382,15 @@ def _group_rules(layout: GradientLayout, order: IntArray) -> GroupRules:
         clip_norm=np.array([group.clip_norm for group in groups]),
         influence_bound=np.array([group.influence_bound for group in groups]),
     )
+
+
+_kernel: ModuleType = _plain
+with suppress(ImportError):  # numba comes with the extra "fast"
+    from corrdp.training.kernels import _compiled
+
+    _kernel = _compiled
+
+
+def kernel_module(compiled: bool) -> ModuleType:
+    """Return the compiled kernel if it is wanted and there, else the one in numpy."""
+    return _kernel if compiled else _plain

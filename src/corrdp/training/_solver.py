@@ -14,8 +14,7 @@ import numpy as np
 
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count, check_real
-from corrdp.exceptions import CorrDPError
+from corrdp._validate import check_choice, check_count, check_real
 
 LARGEST_PARAMETER = 1024.0  # scores of single precision are still fine at its corner
 SNAPSHOT_SHARE = 2 / 3  # of mu**2, for whole gradients; the rest is for differences
@@ -91,12 +90,7 @@ class Solver:
             ("step_rule", StepRule),
             ("output", Output),
         ):
-            value = getattr(self, name)
-            if value not in list(choices):
-                raise CorrDPError(
-                    f"{name} must be one of {', '.join(choices)}, got "
-                    f"{name}={value!r}. Choose one."
-                )
+            value = check_choice(name, getattr(self, name), choices)
             object.__setattr__(self, name, choices(value))
         check_count("epoch_steps", self.epoch_steps)
         check_real("ridge", self.ridge, lower=0.0)

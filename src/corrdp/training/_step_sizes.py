@@ -1,4 +1,4 @@
-"""Step sizes: of every column, while gradients agree, and what noise makes of them.
+"""Noise and size of steps: how much is added, how far they go, what becomes of it.
 
 *Of every column.* One size for all columns is right where columns are alike. Hats are
 not: a knot in a crowd has a hundred times the curvature of one in a tail, and noise
@@ -17,19 +17,21 @@ large that noise is.
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.accounting import OnlineAllocator, is_within_budget
+from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import BlockKind
 from corrdp.training._layout import GradientLayout
-from corrdp.training._solver import first_averaged
-from corrdp.training.losses import (
-    LARGEST_RESIDUAL_BOUND,
-    SMALLEST_RESIDUAL_BOUND,
-    Loss,
-)
+from corrdp.training._solver import StepRule, first_averaged
+from corrdp.training.losses import LARGEST_RESIDUAL_BOUND, SMALLEST_RESIDUAL_BOUND, Loss
+from corrdp.training.sensitivity._gradient import GradientSensitivity
+
+if TYPE_CHECKING:  # a plan says how sizes follow from curvature
+    from corrdp.training._plan import TrainingPlan
 
 _NUMBER_VARIANCE = 1.0 / 3.0  # nominal, of a scaled number without knots
 _LEAST_SHARE = 0.002  # of the rows, below which a mean says nothing but noise
@@ -260,3 +262,95 @@ class ResidualBound:
         bound = self.value * math.exp(-rate * (fraction - self.covered))
         self.value = min(max(bound, self._least), self._largest)
         return self.value
+
+
+def _without_gaps(noise_scale: FloatArray) -> FloatArray:
+    """Return the noise with the least of it where there was none.
+
+    A group that no class moves, such as public features at parameters 0, needs none on
+    paper; but no number computed from rows leaves without noise.
+    """
+    if 0.0 not in noise_scale.tolist() or not noise_scale.any():
+        return noise_scale
+    moved = noise_scale > 0.0
+    return np.where(moved, noise_scale, noise_scale[moved].min())
+
+
+class Steps:
+    """Noise and size of every step, from the public iterate alone."""
+
+    def __init__(self, plan: "TrainingPlan", sensitivity: GradientSensitivity) -> None:
+        self._plan = plan
+        self._sensitivity = sensitivity
+        sizes = np.array([group.size for group in sensitivity.groups], float)
+        self._free_sizes = sizes * (plan.loss.n_free_outputs / plan.loss.n_outputs)
+        allowed = plan.spending.gradient_mu
+        self._whole, self._difference = (
+            StepNoise(sizes, np.array([mu[c] for c in sensitivity.row_classes]))
+            for mu in (
+                plan.schedule.snapshot_mu(allowed),
+                plan.schedule.difference_mu(allowed),
+            )
+        )
+        self._adapts = plan.loss.adapts_residual_bound
+        self._lipschitz = float(np.linalg.norm(sensitivity.contribution()))
+
+    @property
+    def count_noise(self) -> float:
+        """Noise on the number of small residuals, which one record moves by 1."""
+        mu = self._plan.spending.residual_mu
+        if self._adapts and not mu > 0:
+            raise GuaranteeVoidError(
+                f"the residual bound adapts to a noisy count, and residual_mu={mu!r} "
+                "pays for none. Plan the spending with adapts_residual_bound=True."
+            )
+        return math.sqrt(self._plan.schedule.n_snapshots) / mu if mu > 0 else 0.0
+
+    def noise(
+        self, coef: FloatArray, residual_bound: float | None, anchor: FloatArray | None
+    ) -> FloatArray:
+        """Return this step's noise scale per group, held to the budget exactly."""
+        bounds = self._sensitivity.bounds(
+            coef,
+            anchor=anchor,
+            residual_bound=residual_bound if self._adapts else None,
+        )
+        query = self._whole if anchor is None else self._difference
+        return query.noise(bounds)
+
+    def variance(self, noise_scale: FloatArray) -> float:
+        """Return the variance of the noise on the mean gradient, all coordinates."""
+        return float(self._free_sizes @ noise_scale**2) / self._plan.n_rows**2
+
+    def size(self, variance: float, step: int, factor: float) -> float:
+        """Return the size of a step counted from 1; the default rule's by `factor`."""
+        plan = self._plan
+        if plan.solver.step_size is not None:
+            return plan.solver.step_size
+        if plan.solver.step_rule is StepRule.PAPER:
+            return plan.expected_distance / math.sqrt(
+                (self._lipschitz**2 + variance) * step
+            )
+        limit = 2 / ((1 - plan.momentum) * plan.smoothness)
+        if variance == 0:
+            return limit
+        return min(
+            factor * plan.expected_distance / math.sqrt(plan.n_steps * variance), limit
+        )
+
+
+class StepNoise:
+    """Noise of one kind of release, every time within the same budget."""
+
+    def __init__(self, sizes: FloatArray, budget_mu: FloatArray) -> None:
+        self._budget_mu = budget_mu
+        self._allocator = OnlineAllocator(sizes, budget_mu=budget_mu)
+
+    def noise(self, bounds: FloatArray) -> FloatArray:
+        noise_scale = _without_gaps(self._allocator.update(bounds))
+        if not is_within_budget(bounds, noise_scale, self._budget_mu):
+            raise GuaranteeVoidError(
+                "a step of training would cost a class more than its budget. Nothing "
+                "was released; report this as a defect."
+            )
+        return noise_scale

@@ -27,10 +27,10 @@ from corrdp.training._prepared_rows import (
     PreparedRows,
     SegmentHost,
     SegmentsHere,
+    kernel_module,
     tile_order,
 )
 from corrdp.training._tiles import TILE_ARRAYS, RowTiles
-from corrdp.training.kernels._choice import kernel_module
 from corrdp.training.losses import Loss
 
 SEGMENT_CODES = 2**22

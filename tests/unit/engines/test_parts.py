@@ -19,7 +19,7 @@ from corrdp.estimators import (
     sweep,
 )
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError, PolicyError
-from corrdp.leakage import _hosted_counts as hosted_counts
+from corrdp.leakage import _coding as hosted_counts
 from corrdp.leakage import count_codes, estimate_leakage
 from corrdp.leakage._coding import iter_codes
 from corrdp.leakage._targets import count_layout, leakage_targets
@@ -397,11 +397,12 @@ def test_all_workers_need_the_kernel_of_the_driver(monkeypatch):
 
 def test_a_partition_made_again_for_another_kernel_is_refused(monkeypatch):
     pytest.importorskip("numba", reason="else there is one kernel")
-    from corrdp.training.kernels import _choice, _plain
+    from corrdp.training import _prepared_rows
+    from corrdp.training.kernels import _plain
 
     def trouble(step, replies):
         if step == 2:  # whoever makes the partition again has no numba
-            monkeypatch.setattr(_choice, "_kernel", _plain)
+            monkeypatch.setattr(_prepared_rows, "_kernel", _plain)
         return replies
 
     rows = _held((0, 400, 1500), trouble=trouble, remade={3: {0: FRAME[:400]}})

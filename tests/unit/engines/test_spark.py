@@ -18,7 +18,8 @@ from corrdp.spark import (
     answer_queries,
     estimate_leakage,
 )
-from corrdp.training.kernels import _choice, _plain
+from corrdp.training import _prepared_rows
+from corrdp.training.kernels import _plain
 from descent_examples import example_frame as sampled_frame
 from engine_commands import commands_agree
 from engine_examples import (
@@ -78,7 +79,7 @@ def spark(home):
 
 @pytest.fixture(autouse=True)
 def _kernel_of_the_workers(monkeypatch):
-    monkeypatch.setattr(_choice, "_kernel", _plain)
+    monkeypatch.setattr(_prepared_rows, "_kernel", _plain)
 
 
 def _fitted(rows):

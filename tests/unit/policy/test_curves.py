@@ -16,7 +16,7 @@ from corrdp.policy import (
     with_knots,
     without_knots,
 )
-from corrdp.policy._curves import hat_codes
+from corrdp.policy._coding import hat_codes
 
 KNOTS = (0.0, 1.0, 4.0, 10.0)
 

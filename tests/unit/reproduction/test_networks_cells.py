@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from corrdp.accounting import WHOLE_RECORD
+from corrdp.certificate import Calibration
 from corrdp.datasets import PaperTable, paper_synthetic
 from corrdp.estimators import MLPRegressor
 from corrdp.reproduction import _networks
-from corrdp.reproduction._experiments import Calibration, Cell, Experiment, Model
+from corrdp.reproduction._experiments import Cell, Experiment, Model
 from corrdp.reproduction._networks import (
     plan_cell,
     train_network_cells,

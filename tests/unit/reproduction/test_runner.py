@@ -8,8 +8,7 @@ import pytest
 
 from corrdp.exceptions import CorrDPError
 from corrdp.reproduction import EXPERIMENTS, Calibration, Cell, CellResult, experiments
-from corrdp.reproduction._runner import CellCache, run_cells
-from corrdp.reproduction._training import effort, together
+from corrdp.reproduction._runner import CellCache, effort, run_cells, together
 
 SMALL = replace(EXPERIMENTS["synthetic"].quick(), n_rows=50, n_steps=5)
 

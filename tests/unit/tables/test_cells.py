@@ -11,18 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corrdp.tables._arrow_cells import (
-    number_array,
-    number_column,
-    text_array,
-    text_column,
-)
 from corrdp.tables._cells import (
     NO_TEXT,
     canonical_text,
     is_missing,
     loose_text,
+    number_array,
+    number_column,
     number_of,
+    text_array,
+    text_column,
 )
 
 DAY = datetime.date(2020, 1, 31)

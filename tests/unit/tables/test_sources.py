@@ -7,7 +7,7 @@ from pyarrow import csv, parquet
 
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.tables import (
-    _sources,
+    _files,
     files_of,
     is_source,
     iter_batches,
@@ -166,7 +166,7 @@ def test_errors_of_a_reader_quote_nothing(error, monkeypatch):
         yield TABLE.to_batches()[0]
         raise error("row: MARKER")
 
-    monkeypatch.setitem(_sources._READERS, "pyarrow.RecordBatchReader", batches)
+    monkeypatch.setitem(_files._READERS, "pyarrow.RecordBatchReader", batches)
     reader = TABLE.to_reader()
     with pytest.raises(CorrDPError, match="RecordBatchReader") as caught:
         list(iter_batches(reader, NAMES, number_columns=NUMBERS))

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from corrdp.estimators import AllSensitive
-from corrdp.estimators._mlp_classifier import MLPClassifier
-from corrdp.estimators._mlp_regressor import MLPRegressor
+from corrdp.estimators._mlp import MLPClassifier, MLPRegressor
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,

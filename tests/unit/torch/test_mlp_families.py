@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from corrdp.estimators import AllSensitive
-from corrdp.estimators._mlp_classifier import MLPClassifier
+from corrdp.estimators._mlp import MLPClassifier
 from corrdp.exceptions import BudgetError
 
 pytestmark = pytest.mark.torch

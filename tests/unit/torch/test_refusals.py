@@ -297,7 +297,7 @@ def test_an_optimizer_of_other_parameters_is_refused():
     ("change", "message"),
     [
         ({"method": "semi"}, "method must be one of corr, layered, standard"),
-        ({"group_by": "color"}, "group_by must be 'role' or 'feature'"),
+        ({"group_by": "color"}, "group_by must be one of role, feature"),
         ({"epochs": 0}, "epochs must be"),
         ({"batch_size": 0}, "batch_size must be"),
         ({"clip_norm": -1.0}, "clip_norm must be"),

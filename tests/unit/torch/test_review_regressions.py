@@ -10,7 +10,7 @@ from torch import nn
 
 from corrdp.accounting import WHOLE_RECORD, Group, NoisePlan, SensitivityTable
 from corrdp.certificate import Component, LeakageClaim
-from corrdp.estimators._mlp_regressor import MLPRegressor
+from corrdp.estimators._mlp import MLPRegressor
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import trained_layers

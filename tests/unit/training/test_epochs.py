@@ -1,5 +1,7 @@
 """Epochs of variance reduction: what is released, and that shares add up."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +18,7 @@ from corrdp.training import (
     descend,
     prepare_rows,
 )
-from corrdp.training import _gradient_descent as module
+from corrdp.training import _step_sizes as module
 from corrdp.training._solver import Epochs
 from descent_examples import example_plan, example_rows
 from linear_model_examples import example_frame, model_of
@@ -129,11 +131,11 @@ def test_exact_differences_make_plain_descent(monkeypatch, logistic):
     y = y if logistic else y - 0.5
     plan = example_plan(logistic=logistic, epsilon=50.0).with_steps(40)
     free = [
-        module.replace(group, clip_norm=np.inf, influence_bound=np.inf)
+        replace(group, clip_norm=np.inf, influence_bound=np.inf)
         for group in plan.layout.groups
     ]
-    layout = module.replace(plan.layout, groups=tuple(free))
-    plan = module.replace(plan, layout=layout)
+    layout = replace(plan.layout, groups=tuple(free))
+    plan = replace(plan, layout=layout)
     plain, reduced = (
         descend(
             codes,

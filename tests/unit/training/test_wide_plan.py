@@ -25,8 +25,7 @@ from corrdp.training import (
     SquaredLoss,
     _default_rule,
 )
-from corrdp.training.sensitivity._corners import feature_geometries
-from corrdp.training.sensitivity._rows import chains_of
+from corrdp.training.sensitivity._corners import chains_of, feature_geometries
 from corrdp.training.sensitivity._table import movement_table
 
 

@@ -12,11 +12,7 @@ from corrdp.auditing._deadline import Deadline
 from corrdp.auditing.statistics import Claim
 from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._releases import plan_claim
-from corrdp.auditing.targets._steps import (
-    NoisySteps,
-    central_rows,
-    step_challenges,
-)
+from corrdp.auditing.targets._steps import NoisySteps, central_rows, step_challenges
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, NeighborClass
 from corrdp.training import (

@@ -14,14 +14,10 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing._deadline import Deadline
-from corrdp.auditing.statistics import (
-    Attack,
-    LikelihoodAttack,
-    LinearAttack,
-    claims_of,
-)
+from corrdp.auditing.statistics import Attack, LikelihoodAttack, LinearAttack, claims_of
 from corrdp.auditing.statistics._attacks import gaussian_score
-from corrdp.auditing.targets._loop_search import Pair, candidate_pairs, worst_steps
+from corrdp.auditing.targets._loop_search import candidate_pairs, worst_steps
+from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._networks import label_values
 from corrdp.auditing.targets._steps import central_rows
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -246,7 +242,7 @@ def loop_challenges(
     return tuple(challenges)
 
 
-def _pairs(loop: TrainingLoop, neighbor: NeighborClass) -> list[Pair]:
+def _pairs(loop: TrainingLoop, neighbor: NeighborClass) -> list[RecordPair]:
     return candidate_pairs(loop.blocks, loop.labels, neighbor)
 
 
@@ -261,7 +257,7 @@ def _sampler(
 
 
 def _attacks(
-    loop: TrainingLoop, pair: Pair, weights: "Sequence[Sequence[torch.Tensor]]"
+    loop: TrainingLoop, pair: RecordPair, weights: "Sequence[Sequence[torch.Tensor]]"
 ) -> tuple[Attack, ...]:
     """Return likelihood ratios under the planned noise, of all outputs and of parts.
 

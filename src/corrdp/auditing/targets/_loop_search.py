@@ -3,12 +3,13 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.auditing._deadline import Deadline
+from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.policy import Block, BlockKind, NeighborClass
 
 if TYPE_CHECKING:
@@ -27,18 +28,9 @@ _LOSSES = (0.0, math.log(2.0))  # of a record that is fitted, or undecided
 _MOVES = ((-0.5, 0.5), (0.2, 0.5), (0.4, 0.5))
 
 
-class Pair(NamedTuple):
-    """Two records of one class of neighbors, as codes of the policy."""
-
-    first: FloatArray
-    first_label: float
-    second: FloatArray
-    second_label: float
-
-
 def candidate_pairs(
     blocks: Sequence[Block], labels: Sequence[float], neighbor: NeighborClass
-) -> list[Pair]:
+) -> list[RecordPair]:
     """Return neighbors of a class: what may change does, the rest is at a corner."""
     pairs = []
     ends = (labels[0], labels[-1])
@@ -49,16 +41,16 @@ def candidate_pairs(
         for block in blocks:
             if block.feature in neighbor.features:
                 _change(first, second, block, low, high)
-        pairs.append(Pair(first, label, second, other))
+        pairs.append(RecordPair(first, second, label, other))
     return pairs
 
 
 def worst_steps(
     loop: "TrainingLoop",
-    pairs: Sequence[Pair],
+    pairs: Sequence[RecordPair],
     rng: np.random.Generator,
     deadline: Deadline,
-) -> tuple[Pair, list["Sequence[torch.Tensor]"]]:
+) -> tuple[RecordPair, list["Sequence[torch.Tensor]"]]:
     """Return a pair, and different parameters for every step that suit it.
 
     Guarantee
@@ -69,7 +61,7 @@ def worst_steps(
     are looked for by setting the loss of the record in the middle.
     """
     n_steps = loop.module.plan.noise.n_steps
-    best: tuple[float, Pair, Sequence[torch.Tensor]] | None = None
+    best: tuple[float, RecordPair, Sequence[torch.Tensor]] | None = None
     for index, pair in enumerate(pairs):
         own = deadline.share(0.5 / (len(pairs) - index))
         found = _best_weights(loop, pair, rng, own)
@@ -88,7 +80,7 @@ def worst_steps(
 
 
 def _best_weights(
-    loop: "TrainingLoop", pair: Pair, rng: np.random.Generator, deadline: Deadline
+    loop: "TrainingLoop", pair: RecordPair, rng: np.random.Generator, deadline: Deadline
 ) -> tuple[float, "Sequence[torch.Tensor]"]:
     loop.quiet_reference(loop.table(pair.first, pair.first_label))
     best: tuple[float, Sequence[torch.Tensor]] | None = None
@@ -123,7 +115,7 @@ def _drawn(
 
 def _turning(
     loop: "TrainingLoop",
-    pair: Pair,
+    pair: RecordPair,
     weights: "Sequence[torch.Tensor]",
     *,
     loss: float,
@@ -159,7 +151,7 @@ def _turning(
 
 
 def _parted(
-    loop: "TrainingLoop", pair: Pair, weights: "Sequence[torch.Tensor]"
+    loop: "TrainingLoop", pair: RecordPair, weights: "Sequence[torch.Tensor]"
 ) -> "Sequence[torch.Tensor]":
     """Return parameters at which one record is fitted and the other is not."""
     import torch
@@ -197,7 +189,7 @@ def _norm(parts: "Sequence[torch.Tensor]") -> float:
 
 def _climbed(
     loop: "TrainingLoop",
-    pair: Pair,
+    pair: RecordPair,
     weights: "Sequence[torch.Tensor]",
     rng: np.random.Generator,
     deadline: Deadline,
@@ -227,7 +219,7 @@ def _climbed(
 
 
 def _movement(
-    loop: "TrainingLoop", pair: Pair, weights: "Sequence[torch.Tensor]"
+    loop: "TrainingLoop", pair: RecordPair, weights: "Sequence[torch.Tensor]"
 ) -> float:
     """Return how far the pair moves a gradient, in units of the planned noise."""
     loop.place(weights)

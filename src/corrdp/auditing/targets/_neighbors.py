@@ -27,14 +27,14 @@ class RecordPair:
     first_label, second_label : float
         Their labels as encoded.
     movement : float
-        What the search maximized: how far outputs are apart, in units of the noise.
+        What a search maximized: how far outputs are apart, in units of the noise.
     """
 
     first: FloatArray
     second: FloatArray
     first_label: float
     second_label: float
-    movement: float
+    movement: float = 0.0
 
     def as_array(self) -> FloatArray:
         """Return both records with their labels last, shape (2, n_codes + 1)."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp._validate import check_choice
+from corrdp.exceptions import PolicyError
 from corrdp.leakage.estimators._base import Estimator
 from corrdp.leakage.estimators._critic import VariationalCritic
 from corrdp.leakage.estimators._discrete import Histogram, PlugIn
@@ -27,12 +28,8 @@ def estimator_named(estimator: str | Estimator) -> Estimator:
     """Return an estimator with its defaults, or the estimator itself."""
     if not isinstance(estimator, str):
         return estimator
-    if estimator not in ESTIMATORS:
-        raise CorrDPError(
-            f"estimator must be one of {', '.join(ESTIMATORS)}, got "
-            f"estimator={estimator!r}. Leave it out to choose by column types."
-        )
-    return ESTIMATORS[estimator]()
+    remedy = "Leave it out to choose by column types."
+    return ESTIMATORS[check_choice("estimator", estimator, ESTIMATORS, remedy=remedy)]()
 
 
 def choose_estimator(policy: Policy, changed: Sequence[str]) -> tuple[Estimator, str]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +12,7 @@ from corrdp.exceptions import BudgetError
 from corrdp.leakage._bounds import NOISE_LATTICE
 from corrdp.leakage._counts import CountLayout, TableShape
 from corrdp.leakage._joining import Groups
-from corrdp.leakage._margins import LevelSizes, ReleasedCounts, level_sizes
+from corrdp.leakage._margins import LevelSizes, NoisyTable, level_sizes
 from corrdp.leakage._plug_in import noisy_leakage
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import telling_shapes
@@ -29,29 +28,6 @@ SIZES = "{}: row sizes"
 
 Grouping: TypeAlias = Callable[[TableShape, FloatArray, float], Groups]
 """Which values of a table are one, from its noisy sizes and the noise on cells."""
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyTable:
-    """Counts of one table as they are released, and what their noise is.
-
-    Parameters
-    ----------
-    cells : array of float, shape (n_groups, n_cells)
-        Noisy counts, multiples of `NOISE_LATTICE`.
-    sizes : array of float, shape (n_values,)
-        Noisy row sizes, with noise of their own.
-    cell_scale, size_scale : float
-        Standard deviations of the Gaussian part of the noise on both.
-    groups : Groups
-        Values that one row of cells counts together; every value on its own if empty.
-    """
-
-    cells: FloatArray
-    sizes: FloatArray
-    cell_scale: float
-    size_scale: float
-    groups: Groups = ()
 
 
 def release_tables(
@@ -219,13 +195,7 @@ def released_margins(
     Theorem 7). Tables that cannot tell anything were not released and tell nothing.
     """
     told = {shape.name for shape in telling_shapes(layout)}
-    counts = {
-        name: ReleasedCounts(
-            noisy.cells, noisy.sizes, noisy.cell_scale, noisy.size_scale
-        )
-        for name, noisy in released.items()
-        if name in told
-    }
+    counts = {name: noisy for name, noisy in released.items() if name in told}
     margins = level_sizes(layout, counts, n_rows)
     for name, found in features.items():
         if found.joined is not None and name in margins:
@@ -251,7 +221,7 @@ def planned_margins(
         zip((g.name for g in plan.table.groups), plan.noise_scale, strict=True)
     )
     counts = {
-        shape.name: ReleasedCounts(
+        shape.name: NoisyTable(
             np.zeros((shape.n_values, shape.n_cells)),
             np.zeros(shape.n_values),
             float(scales[shape.name]),

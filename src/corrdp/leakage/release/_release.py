@@ -8,15 +8,15 @@ import numpy as np
 
 from corrdp._names import BLOCK
 from corrdp._random import noise_generator
-from corrdp._validate import check_delta, check_epsilon, check_failure_probability
-from corrdp.accounting import (
-    Group,
-    NoisePlan,
-    SensitivityTable,
-    plan_noise,
+from corrdp._validate import (
+    check_choice,
+    check_delta,
+    check_epsilon,
+    check_failure_probability,
 )
+from corrdp.accounting import Group, NoisePlan, SensitivityTable, plan_noise
 from corrdp.certificate import Component
-from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.leakage._counts import MAX_CELLS, CountLayout
 from corrdp.leakage._joining import joined_policy
 from corrdp.leakage._margins import LevelSizes
@@ -28,11 +28,7 @@ from corrdp.leakage._targets import (
     release_targets,
     telling_shapes,
 )
-from corrdp.leakage.estimators import (
-    Estimator,
-    PlugIn,
-    estimator_named,
-)
+from corrdp.leakage.estimators import Estimator, PlugIn, estimator_named
 from corrdp.leakage.release._exact import exact_leakages, with_paper_upper
 from corrdp.leakage.release._noise import (
     SIZES,
@@ -43,12 +39,7 @@ from corrdp.leakage.release._noise import (
 )
 from corrdp.leakage.release._request import LeakageRequest, counted_tables
 from corrdp.leakage.release._table import LeakageTable, declared_table
-from corrdp.policy import (
-    NeighborRelation,
-    Policy,
-    class_columns,
-    neighbor_classes,
-)
+from corrdp.policy import NeighborRelation, Policy, class_columns, neighbor_classes
 
 SOURCES = ("declared", "public", "private", "in_sample")
 
@@ -128,11 +119,8 @@ def estimate_leakage(
     Gaussian noise on counts (docs/theory/leakage.md, Theorem 5). Bounds hold except
     with `failure_probability` if rows are independent draws.
     """
-    if source not in SOURCES:
-        raise CorrDPError(
-            f"source must be one of {', '.join(SOURCES)}, got source={source!r}. "
-            "Choose where the leakage comes from."
-        )
+    remedy = "Choose where the leakage comes from."
+    check_choice("source", source, SOURCES, remedy=remedy)
     if source == "declared":
         return declared_table(policy)
     if source == "in_sample" and not research:

@@ -7,14 +7,13 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.engines import is_hosted
-from corrdp.leakage._coding import iter_codes
+from corrdp.leakage._coding import hosted_counts, iter_codes
 from corrdp.leakage._counts import (
     ContingencyCounts,
     CountLayout,
     TableShape,
     count_codes,
 )
-from corrdp.leakage._hosted_counts import hosted_counts
 from corrdp.leakage._joining import (
     Groups,
     choose_groups,

@@ -1,9 +1,6 @@
 """Discrete noise: exact samplers, scales per neighbor class, vector releases."""
 
-from corrdp.mechanisms.noise._concentrated import (
-    concentrated_epsilon,
-    concentrated_rho,
-)
+from corrdp.mechanisms.noise._concentrated import concentrated_epsilon, concentrated_rho
 from corrdp.mechanisms.noise._discrete import (
     LARGEST_MU,
     ROUNDING_PART,
@@ -27,10 +24,7 @@ from corrdp.mechanisms.noise._laplace_scales import (
     laplace_scales,
 )
 from corrdp.mechanisms.noise._movement import Movement
-from corrdp.mechanisms.noise._planning import (
-    plan_vector,
-    weighted_variance,
-)
+from corrdp.mechanisms.noise._planning import plan_vector, weighted_variance
 from corrdp.mechanisms.noise._vector import NoiseKind, VectorPlan, round_to_grid
 
 __all__ = [

@@ -11,11 +11,7 @@ from corrdp.accounting import WHOLE_RECORD, allocate_noise
 from corrdp.exceptions import BudgetError
 from corrdp.mechanisms.noise._concentrated import concentrated_rho
 from corrdp.mechanisms.noise._discrete import grid_scale
-from corrdp.mechanisms.noise._laplace_scales import (
-    Objective,
-    Variant,
-    laplace_scales,
-)
+from corrdp.mechanisms.noise._laplace_scales import Objective, Variant, laplace_scales
 from corrdp.mechanisms.noise._movement import Movement
 from corrdp.mechanisms.noise._vector import (
     NoiseKind,

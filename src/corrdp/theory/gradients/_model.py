@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from corrdp._typing import FloatArray
-from corrdp._validate import check_count, check_real
+from corrdp._validate import check_choice, check_count, check_real
 from corrdp.exceptions import CorrDPError
 from corrdp.theory._checks import check_positive, check_vector
 
@@ -47,11 +47,9 @@ class BoxModel:
     label_bound: float | None = None
 
     def __post_init__(self) -> None:
-        if self.loss not in ("least_squares", "logistic"):
-            raise CorrDPError(
-                f"loss must be 'least_squares' or 'logistic', got loss={self.loss!r}. "
-                "Other losses have no example in the paper."
-            )
+        losses = ("least_squares", "logistic")
+        remedy = "Other losses have no example in the paper."
+        check_choice("loss", self.loss, losses, remedy=remedy)
         if (self.loss == "least_squares") != (self.label_bound is not None):
             raise CorrDPError(
                 "label_bound must be given for least squares and left out for logistic "

@@ -1,13 +1,12 @@
 """Losses of linear models."""
 
-from corrdp.training.losses._logistic import LogisticLoss
+from corrdp.training.losses._logistic import LogisticLoss, MultinomialLoss
 from corrdp.training.losses._loss import (
     LARGEST_RESIDUAL_BOUND,
     SMALLEST_RESIDUAL_BOUND,
     Loss,
     check_residual_bound,
 )
-from corrdp.training.losses._multinomial import MultinomialLoss
 from corrdp.training.losses._regression import (
     HuberLoss,
     SquaredLoss,

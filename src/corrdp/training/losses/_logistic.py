@@ -1,19 +1,21 @@
-"""The logistic loss: labels of two classes."""
+"""The logistic loss of two classes, and the multinomial one of several."""
 
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, log_softmax, logit, softmax
 
 from corrdp._typing import FloatArray
+from corrdp._validate import check_count
 from corrdp.training.losses._loss import Loss, smallest_rate
 from corrdp.training.sensitivity._residuals import (
     LabelChanges,
     ResidualPairs,
     Scores,
     logistic_pairs,
+    softmax_gap,
 )
 
 
@@ -75,3 +77,92 @@ class LogisticLoss(Loss):
         del labels, in_difference
         change, reference = scores.change, scores.reference_change
         return np.tanh(change / 4.0), np.tanh(reference / 4.0)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MultinomialLoss(Loss):
+    """Cross entropy of a class index; residual ``softmax(score) - indicator``.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number of classes, hence of scores per record.
+    """
+
+    n_classes: int
+    lipschitz: ClassVar[float] = 0.5
+    is_likelihood: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_count("n_classes", self.n_classes, lower=2)
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores per record: the number of classes."""
+        return self.n_classes
+
+    @property
+    def n_free_outputs(self) -> int:
+        """One less than the number of classes, since residuals add up to 0."""
+        return self.n_classes - 1
+
+    @property
+    def residual_limit(self) -> float:
+        """Largest 2-norm of a residual: the square root of 2."""
+        return math.sqrt(2.0)
+
+    def value(self, score: FloatArray, y: Any) -> FloatArray:
+        """Return the loss of every record, shape (n,)."""
+        rows, labels = np.arange(score.shape[0]), np.asarray(y, dtype=np.int64)
+        return np.asarray(-log_softmax(score, axis=1)[rows, labels])
+
+    def residual(self, score: FloatArray, y: Any) -> FloatArray:
+        """Return the derivative in the scores, shape (n, n_classes)."""
+        residual = np.asarray(softmax(score, axis=1))
+        labels = np.asarray(y, dtype=np.int64)
+        residual[np.arange(score.shape[0]), labels] -= 1.0
+        return residual
+
+    @property
+    def lipschitz_of_two(self) -> float:
+        """Lipschitz constant between two labels at a time: the logistic one."""
+        return LogisticLoss.lipschitz
+
+    def curvature(self, score: FloatArray) -> FloatArray:
+        """Return the derivative of residuals in their score, shape (n, n_classes)."""
+        chance = softmax(score, axis=1)
+        return np.asarray(chance * (1.0 - chance))
+
+    def quality(self, score: FloatArray, y: Any) -> float:
+        """Return the accuracy of scores."""
+        return float(np.mean(score.argmax(axis=1) == y))
+
+    @property
+    def label_reach(self) -> float:
+        """How far (2-norm) a change of one label moves the counts: in two of them."""
+        return math.sqrt(2.0)
+
+    def label_sums(self, labels: Any) -> FloatArray:
+        """Return how many records have each label, shape (n_classes,)."""
+        counts = np.bincount(labels.astype(np.int64), minlength=self.n_classes)
+        return counts.astype(np.float64)
+
+    def best_constant(self, noisy_sums: FloatArray, n_rows: int) -> FloatArray:
+        """Return the centered logarithms of the rates, kept away from 0."""
+        scores = np.log(np.clip(noisy_sums / n_rows, smallest_rate(n_rows), None))
+        return np.asarray(scores - scores.mean())
+
+    def largest_difference(self, step: Scores) -> float:
+        """Return how far a residual moves when scores move by a step."""
+        return float(softmax_gap(np.array(step.high), np.array(step.spread_limit)))
+
+    def residual_gaps(
+        self, scores: Scores, labels: LabelChanges, *, in_difference: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how far residual and reference residual move (Lemma 3)."""
+        label = math.sqrt(2.0) * labels.changes * (not in_difference)
+        return (
+            softmax_gap(scores.change, scores.spread) + label,
+            softmax_gap(scores.reference_change, scores.reference_spread) + label,
+        )

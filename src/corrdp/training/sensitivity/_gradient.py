@@ -17,12 +17,12 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._corners import (
     FeatureGeometry,
+    chains_of,
     feature_geometries,
     regrouped,
 )
 from corrdp.training.sensitivity._movement import movement_bounds
 from corrdp.training.sensitivity._residuals import LabelChanges, ResidualPairs
-from corrdp.training.sensitivity._rows import chains_of
 from corrdp.training.sensitivity._scores import ScoreRanges
 from corrdp.training.sensitivity._table import (
     MovementTable,

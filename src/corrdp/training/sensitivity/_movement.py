@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.training.sensitivity._corners import Corner
 from corrdp.training.sensitivity._residuals import ResidualPairs
-from corrdp.training.sensitivity._rows import Corner
 from corrdp.training.sensitivity._table import MovementTable
 
 ROUNDING = 1e-12

@@ -15,11 +15,12 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import NeighborClass
 from corrdp.training._layout import GradientLayout
 from corrdp.training.sensitivity._corners import (
+    Chain,
     ChangedFeatures,
+    Corner,
     FeatureGeometry,
     group_radius,
 )
-from corrdp.training.sensitivity._rows import Chain, Corner
 
 BoolArray = NDArray[np.bool_]
 

@@ -1,17 +1,18 @@
-"""A network that predicts categories, trained under a policy."""
+"""Networks that predict categories or a number, trained under a policy."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from sklearn.base import RegressorMixin
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.estimators._fitting import Charge
-from corrdp.estimators._labels import DeclaredLabels, declared_labels
+from corrdp.estimators._labels import DeclaredLabels, declared_labels, number_label
+from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._mlp_base import PrivateNetwork
-from corrdp.policy import Policy, PolicyEncoder
+from corrdp.policy import NumberDomain, Policy, PolicyEncoder
 
 
 class MLPClassifier(DeclaredLabels, PrivateNetwork):
@@ -81,7 +82,7 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
     --------
     >>> import numpy as np
     >>> from corrdp.estimators import AllSensitive
-    >>> from corrdp.estimators._mlp_classifier import MLPClassifier
+    >>> from corrdp.estimators._mlp import MLPClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, size=(2000, 2))
     >>> y = X[:, 0] * X[:, 1] > 0
@@ -98,21 +99,6 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
 
     _numeric_label = False
     _linear_kind = LogisticRegression
-
-    def fit(
-        self, X: Any, y: Any = None, *, charge: Charge | None = None
-    ) -> "MLPClassifier":
-        """Train; `y` may be None if the table holds the policy's target.
-
-        `charge` is called with the certificate before anything is computed from the
-        rows, for example to pay a ledger; what it raises stops the training.
-
-        Guarantee
-        ---------
-        See the class.
-        """
-        self._fit(X, y, charge)
-        return self
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probability of each class, shape (n_rows, n_classes)."""
@@ -133,3 +119,55 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
+
+
+class MLPRegressor(RegressorMixin, PrivateNetwork):  # type: ignore[misc]
+    r"""Softplus network with squared loss, trained under a policy.
+
+    Parameters and attributes are those of `MLPClassifier`; the label is a number with
+    declared bounds.
+
+    Guarantee
+    ---------
+    (epsilon, delta)-CorrDP for `policy`: per class what `certificate_` states. Proof:
+    `docs/theory/networks.md`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from corrdp.estimators import AllSensitive
+    >>> from corrdp.estimators._mlp import MLPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(2000, 2))
+    >>> model = MLPRegressor(
+    ...     AllSensitive(-1, 1), epsilon=8.0, delta=1e-6, random_state=0
+    ... ).fit(X, X[:, 0])
+    >>> bool(model.score(X, X[:, 0]) > 0.5)
+    True
+    """
+
+    _numeric_label = True
+    _linear_kind = LinearRegression
+
+    def predict(self, X: Any) -> FloatArray:
+        """Return the predicted label of every row, in the units of the label."""
+        domain = _label_domain(self.policy_)
+        middle = domain.lower / 2 + domain.upper / 2
+        return middle + (domain.upper - domain.lower) * self._outputs(X)[:, 0]
+
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
+        _label_domain(encoder.policy)
+        return np.asarray(encoder.encode_label(y), dtype=np.float64), 1
+
+    def _n_outputs(self, policy: Policy) -> int:
+        _label_domain(policy)
+        return 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def _label_domain(policy: Policy) -> NumberDomain:
+    return number_label(policy, "a regressor", "MLPClassifier")
