@@ -22,6 +22,7 @@ from corrdp.exceptions import BudgetError, CorrDPError
 
 _UNIT = 2.0**-52
 _LARGEST_MU = 1e100
+_LARGEST_EPSILON = 1e100
 _LAST_STEP = 1e-9  # relative; the next one would be below round-off
 _ROUND_OFF = 1e-12  # what an epsilon near 0 is known to, relative to mu
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -156,6 +157,7 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     delta = check_delta(delta)
     if epsilon == math.inf:
         return math.inf
+    epsilon = min(epsilon, _LARGEST_EPSILON)  # beyond, squares overflow
     # Two lower bounds: delta(epsilon) <= P(loss > epsilon) and delta(epsilon) <=
     # delta(0). The second is the answer when epsilon is 0.
     quantile = -float(ndtri(delta))

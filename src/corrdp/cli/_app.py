@@ -8,7 +8,6 @@ file, so that no run depends on it unseen.
 import signal
 import sys
 import tomllib
-import traceback
 import warnings
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -18,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corrdp._defects import defect_text
 from corrdp._names import did_you_mean
 from corrdp.cli import (
     _account,
@@ -191,22 +191,8 @@ def _terminate(_: int, __: FrameType | None) -> None:
 
 
 def _stop_at_defect(error: Exception) -> None:
-    """Show where an error that nobody foresaw came from, and not what it says.
-
-    Libraries quote what they stumble over, which may be a cell of a private table. Of
-    files that cannot be read or written the path and the system's words are told.
-    """
-    kind = type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
-        kind += f": {error.strerror} {error.filename or ''}".rstrip()
-    print(
-        *traceback.format_tb(error.__traceback__),
-        f"corrdp: stopped by an error that it did not foresee ({kind}). Its own words "
-        "are withheld, since they may quote a row. Please report the lines above, "
-        "without the data.",
-        sep="",
-        file=sys.stderr,
-    )
+    """Show where an error that nobody foresaw came from, and not what it says."""
+    print(defect_text(error), file=sys.stderr)
     raise SystemExit(DEFECT)
 
 

@@ -301,10 +301,13 @@ class Policy:
 
     def _check_columns(self) -> None:
         features: Any = self.features
-        if (
-            not isinstance(features, list | tuple)
-            or not features
-            or not all(isinstance(feature, Feature) for feature in features)
+        if isinstance(features, list | tuple) and not features:
+            raise PolicyError(
+                "the policy declares no features, got features=(). Declare each "
+                "feature, as [features.name]."
+            )
+        if not isinstance(features, list | tuple) or not all(
+            isinstance(feature, Feature) for feature in features
         ):
             raise PolicyError(
                 "features must be a non-empty tuple of Feature, got "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -114,7 +115,7 @@ class _Pages:
         try:
             with self._lock:
                 return _see(actions[name](form))
-        except (CorrDPError, ValueError) as error:
+        except CorrDPError as error:
             return self._page(name, {}, problem=str(error))
 
     def _take_columns(self, form: Form) -> str:
@@ -122,9 +123,10 @@ class _Pages:
         roles = {n: form.get(f"role-{i}", "leave") for i, n in enumerate(names)}
         if any(role not in ROLES for role in roles.values()):
             raise CorrDPError("a role is not one of those offered. Choose again.")
-        if not form.get("target", "").isdecimal() or int(form["target"]) >= len(names):
+        places = {str(place): name for place, name in enumerate(names)}
+        if form.get("target") not in places:
             raise CorrDPError("no column to predict was chosen. Choose one.")
-        self._session.draft(roles, names[int(form["target"])], form.get("label", ""))
+        self._session.draft(roles, places[form["target"]], form.get("label", ""))
         return "/domains"
 
     def _take_domains(self, form: Form) -> str:
@@ -176,12 +178,18 @@ class _Pages:
         budget_words(epsilon, delta)
         if form.get("model") not in ESTIMATORS:
             raise CorrDPError("the model is not one of those offered. Choose again.")
+        if form["model"] != self._session.fitting_model:
+            raise CorrDPError(
+                "the model does not fit the column to predict. Choose the classifier "
+                "for categories, linear regression for a number."
+            )
         choices.epsilon, choices.delta = epsilon, delta
         choices.model = form["model"]
         return "/plan"
 
     def _take_run(self, _: Form) -> str:
         session = self._session
+        self._leakage_path()  # refuses what is not there
         session.write_policy()
         return self._paid_job(session.begin_training(), "Train the model")
 
@@ -198,10 +206,10 @@ class _Pages:
 
     async def words(self, request: Request) -> Response:
         try:
-            epsilon = float(request.query_params.get("epsilon", ""))
-            delta = float(request.query_params.get("delta", ""))
+            given = dict(request.query_params)
+            epsilon, delta = number("epsilon", given), number("delta", given)
             return JSONResponse({"words": budget_words(epsilon, delta)})
-        except (CorrDPError, ValueError) as error:
+        except CorrDPError as error:
             return JSONResponse({"words": str(error)})
 
     async def job(self, request: Request) -> Response:
@@ -215,9 +223,9 @@ class _Pages:
         return response
 
     async def report(self, _: Request) -> Response:
-        path = self._session.folder / self._session.model_folder / "report.html"
-        if not self._trained() or not path.is_file():
+        if not self._trained():
             return _see("/run")
+        path = self._session.folder / self._session.model_folder / "report.html"
         page = HTMLResponse(path.read_text(encoding="utf-8"))
         page.headers["Content-Security-Policy"] = REPORT_POLICY
         return page
@@ -286,12 +294,25 @@ class _Pages:
         )
 
     def _leakage_table(self, policy: Policy) -> LeakageTable | None:
+        path = self._leakage_path()
+        if path is None:
+            return None
+        table = LeakageTable.from_file(path)
+        table.require_policy(policy)
+        return table
+
+    def _leakage_path(self) -> Path | None:
+        """Return where the chosen leakage lies; None if the policy declares it."""
         file = self._session.choices.leakage_file
         if file is None:
             return None
-        table = LeakageTable.from_file(self._session.folder / file)
-        table.require_policy(policy)
-        return table
+        path = self._session.folder / file
+        if not path.exists():
+            raise CorrDPError(
+                "the leakage that was chosen is not there: its command has not ended, "
+                "or it failed. Wait for it, or go back to the leakage."
+            )
+        return path
 
     def _show_run(self) -> dict[str, Any]:
         session = self._session

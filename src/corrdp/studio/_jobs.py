@@ -34,15 +34,20 @@ class Job:
 
     def run(self, folder: Path) -> None:
         """Run the command to its end and keep what it says."""
-        process = subprocess.Popen(
-            [sys.executable, "-c", _RUN, *self.words],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-        )
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _RUN, *self.words],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+            )
+        except OSError as error:
+            self.output = f"The command could not be started ({error.strerror})."
+            self.code = -1
+            return
         self._process = process
         self.output = process.communicate()[0]
         self.code = process.returncode

@@ -8,12 +8,15 @@ the address, and whatever changes something must come from a form of the studio.
 
 import hmac
 import secrets
+import sys
 from http import HTTPStatus
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from corrdp._defects import WITHHELD, defect_text
 
 COOKIE = "corrdp_studio"
 FORM_FIELD = "form_key"
@@ -75,7 +78,20 @@ class Gate:
                 _add_headers(MutableHeaders(scope=message))
             await send(message)
 
-        await (refusal or self._app)(scope, receive, with_headers)
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await with_headers(message)
+
+        try:
+            await (refusal or self._app)(scope, receive, watched)
+        except Exception as error:
+            # Not left to the server, which would print the error's own words.
+            print(defect_text(error), file=sys.stderr)
+            if not started:
+                await _STOPPED(scope, receive, with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
         if request.headers.get("host", "") not in self._hosts:
@@ -119,6 +135,13 @@ def _same_origin(headers: Headers, hosts: frozenset[str]) -> bool:
     return (
         origin is None or origin in own or (origin == "null" and site == "same-origin")
     )
+
+
+_STOPPED = PlainTextResponse(
+    "Stopped by an error that was not foreseen. Where it came from is told in the "
+    f"terminal of corrdp studio. {WITHHELD}\n",
+    status_code=HTTPStatus.INTERNAL_SERVER_ERROR,
+)
 
 
 def _refused(status: HTTPStatus, why: str) -> Response:

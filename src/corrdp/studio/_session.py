@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corrdp._files import write_text
+from corrdp._validate import check_epsilon
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import DraftWishes, Policy, draft_policy, guess_domain
 from corrdp.studio._jobs import Jobs
@@ -103,6 +104,8 @@ class Session:
             role: tuple(n for n in names if n != target)
             for role, names in chosen.items()
         }
+        if not without["sensitive"] and label != "protected":
+            raise PolicyError("nothing is sensitive. Choose at least one column.")
         text, _ = draft_policy(
             self._table,
             DraftWishes(
@@ -115,12 +118,17 @@ class Session:
             ),
         )
         policy = Policy.from_toml(text)
-        if not policy.sensitive and not policy.label_is_protected:
-            raise PolicyError("nothing is sensitive. Choose at least one column.")
         self.choices.roles, self.choices.target = roles, target
         self.choices.label = label
         self.choices.leakage, self.choices.leakage_file = "declared", None
         self.document = policy.to_dict()
+        self.choices.model = self.fitting_model
+
+    @property
+    def fitting_model(self) -> str:
+        """Model for the label as it was drafted: of a number, or of categories."""
+        label = {} if self.document is None else self.document["label"]
+        return "linear" if label.get("type") == "number" else "logistic"
 
     def fields(self) -> list[dict[str, Any]]:
         """Return every bound and list of categories, with what awaits confirmation.
@@ -223,7 +231,7 @@ class Session:
 
         A delta that was changed in between makes no second release.
         """
-        choices = self.choices
+        choices, epsilon = self.choices, check_epsilon(epsilon)
         about = ("paid", self.policy().fingerprint(), epsilon)
         delta = self._leakage_deltas.setdefault(about, choices.delta / 2)
         choices.leakage_delta = delta
