@@ -123,8 +123,8 @@ def refuse_second_model(out: Path) -> None:
         )
 
 
-def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
-    """Return a leakage table that was saved for this policy."""
+def read_leakage(path: Path | None, *policies: "Policy") -> "LeakageTable | None":
+    """Return a leakage table that was saved for this policy, or for one of some."""
     if path is None:
         return None
     if str(path) == "auto" and not path.exists():
@@ -135,13 +135,14 @@ def read_leakage(path: Path | None, policy: "Policy") -> "LeakageTable | None":
     from corrdp.leakage import LeakageTable
 
     table = LeakageTable.from_file(path)
-    if table.declared_fingerprint != policy.fingerprint():
+    own = [policy for policy in policies if table.is_for(policy)]
+    if not own:
         raise PolicyError(
             f"the leakage table {str(path)!r} was estimated for policy "
             f"{table.declared_fingerprint[:12]}, this one is "
-            f"{policy.fingerprint()[:12]}. Estimate it again."
+            f"{policies[0].fingerprint()[:12]}. Estimate it again."
         )
-    table.require_policy(table.policy_for(policy))
+    table.require_policy(table.policy_for(own[0]))
     return table
 
 

@@ -19,6 +19,7 @@ from corrdp.policy import (
     NumberDomain,
     Policy,
     PolicyEncoder,
+    without_knots,
 )
 from corrdp.queries import (
     DerivedColumns,
@@ -84,6 +85,8 @@ def plan_evaluation(
             "be protected. Train it with method='corr', or use score on public rows."
         )
     policy = model.policy if isinstance(model.policy, Policy) else model.policy_
+    if isinstance(leakage, LeakageTable) and not leakage.is_for(policy):
+        policy = without_knots(policy)  # of which answers know nothing either
     label = policy.label
     assert label is not None  # a fitted model has one
     classifies = hasattr(model, "classes_")

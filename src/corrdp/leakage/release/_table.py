@@ -230,6 +230,13 @@ class LeakageTable:
             if as_read or name not in self.joined
         }
 
+    def is_for(self, policy: Policy) -> bool:
+        """Return whether the table was computed for this policy, joined or not."""
+        return policy.fingerprint() in (
+            self.policy_fingerprint,
+            self.declared_fingerprint,
+        )
+
     def require_policy(self, policy: Policy) -> None:
         """Raise `PolicyError` unless the table was computed for this policy.
 
@@ -239,10 +246,7 @@ class LeakageTable:
         Both the declared policy and that with joined levels are accepted: `distances`
         tells them apart.
         """
-        if policy.fingerprint() not in (
-            self.policy_fingerprint,
-            self.declared_fingerprint,
-        ):
+        if not self.is_for(policy):
             raise PolicyError(
                 f"the leakage table was computed for policy "
                 f"{self.declared_fingerprint[:12] or 'unknown'}, got "
