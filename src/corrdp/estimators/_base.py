@@ -294,13 +294,15 @@ class PrivateLinearModel(PlansTraining, Searchable):
         )
         if plan.prediction.learns_little and self._public is None:
             constant = plan.noise == CONSTANT
+            budget = rows.budget
+            needed = plan.epsilon_needed(epsilon=budget.epsilon, delta=budget.delta)
             warnings.warn(
                 f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
                 f"risk that a model can save at all (n_rows={n_rows}, epsilon="
-                f"{rows.budget.epsilon:g}). "
+                f"{budget.epsilon:g}). "
                 + ("Labels alone are learned. " if constant else "Expect little. ")
-                + f"About {plan.rows_needed()} rows, or epsilon="
-                f"{plan.epsilon_needed(rows.budget.delta):.2g}, would do.",
+                + f"About {plan.rows_needed()} rows, or epsilon={needed:.2g}, would "
+                "do.",
                 UtilityWarning,
                 stacklevel=5,
             )

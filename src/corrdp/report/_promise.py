@@ -128,7 +128,7 @@ def plan_verdict(
         return (
             f"{plan.n_rows:,} rows are too few for epsilon {epsilon:g}: most of what a "
             f"model can gain would be lost. It takes about {plan.rows_needed():,} "
-            f"rows, or epsilon {plan.epsilon_needed(delta):.3g}."
+            f"rows, or epsilon {plan.epsilon_needed(epsilon=epsilon, delta=delta):.3g}."
         )
     if plan.noise == "standard":
         return (

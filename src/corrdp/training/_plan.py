@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from corrdp._display import html_card
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
-from corrdp.accounting import GaussianEvent, gaussian_epsilon
+from corrdp.accounting import GaussianEvent, gaussian_epsilon, gaussian_mu
 from corrdp.certificate import Component
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._constant import constant_noise, labels_are_free
@@ -255,9 +255,16 @@ class TrainingPlan:
         """Return about how many rows would make training worth its budget."""
         return math.ceil(self.n_rows * self.prediction.missing_factor)
 
-    def epsilon_needed(self, delta: float) -> float:
-        """Return about which epsilon would make training worth it with these rows."""
-        mu = self.spending.smallest_mu * self.prediction.missing_factor
+    def epsilon_needed(self, *, epsilon: float, delta: float) -> float:
+        """Return about which epsilon would make training worth it with these rows.
+
+        In the place of the `epsilon` of the plan: what earlier releases took of that,
+        a leakage table among them, they take again.
+        """
+        own = self.spending.smallest_mu
+        whole = gaussian_mu(epsilon=epsilon, delta=delta)
+        spent = math.sqrt(max(whole**2 - own**2, 0.0))
+        mu = math.hypot(spent, own * self.prediction.missing_factor)
         return gaussian_epsilon(mu=mu, delta=delta)
 
     def _repr_html_(self) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from corrdp.accounting import GaussianEvent
+from corrdp.accounting import GaussianEvent, gaussian_mu
+from corrdp.certificate import Component
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.exceptions import GuaranteeVoidError, UtilityWarning
 from corrdp.policy import (
@@ -20,6 +21,7 @@ from corrdp.policy import (
     NumberDomain,
     Policy,
     PolicyEncoder,
+    class_columns,
     neighbor_classes,
 )
 from corrdp.training import (
@@ -54,13 +56,14 @@ def policy_of(label, score):
     )
 
 
-def plan_of(label="two", *, score=0.0, n_rows=200, epsilon=0.01):
+def plan_of(label="two", *, score=0.0, n_rows=200, epsilon=0.01, spent=()):
     policy, loss = policy_of(label, score), LABELS[label][1]
     spending = plan_spending(
         policy,
         neighbor_classes(policy),
         budget=Budget(epsilon=epsilon, delta=1e-6),
         adapts_residual_bound=loss.adapts_residual_bound,
+        spent=spent,
     )
     blocks = PolicyEncoder(policy).blocks_
     return or_constant(default_plan(PlanInputs(blocks, spending, n_rows, loss)))
@@ -194,14 +197,21 @@ def test_fit_returns_the_constant_and_says_what_would_do(label):
         np.testing.assert_allclose(model.predict(frame), frame["y"].mean())
 
 
-def test_what_is_said_to_do_does():
-    small = plan_of()
+@pytest.mark.parametrize("share", [0.0, 0.9])
+def test_what_is_said_to_do_does(share):
+    """Also where most of the budget was spent on an earlier release."""
+    mu = share * gaussian_mu(epsilon=0.01, delta=1e-6)
+    events = (GaussianEvent(mu),)
+    policy = policy_of("two", 0.0)
+    earlier = Component("leakage", events=dict.fromkeys(class_columns(policy), events))
+    spent = (earlier,) if share else ()
+    small = plan_of(spent=spent)
     assert small.noise == CONSTANT
-    more_rows = plan_of(n_rows=small.rows_needed())
+    more_rows = plan_of(n_rows=small.rows_needed(), spent=spent)
     assert more_rows.noise != CONSTANT
     assert more_rows.noise_to_signal <= 0.6
-    epsilon = small.epsilon_needed(1e-6)
-    larger = plan_of(epsilon=epsilon)
+    epsilon = small.epsilon_needed(epsilon=0.01, delta=1e-6)
+    larger = plan_of(epsilon=epsilon, spent=spent)
     assert larger.noise != CONSTANT
     assert larger.noise_to_signal <= 0.6
 
