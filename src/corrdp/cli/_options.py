@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+import csv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -82,8 +83,10 @@ CacheOption = Annotated[
 
 
 def names(text: str | None) -> list[str]:
-    """Return the names in a comma-separated option."""
-    return [part.strip() for part in (text or "").split(",") if part.strip()]
+    """Return the names in a comma-separated option; quotes keep commas together."""
+    lines = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True)
+    parts = next(lines, [])
+    return [part.strip() for part in parts if part.strip()]
 
 
 def refuse_on_engine(

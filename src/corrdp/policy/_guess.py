@@ -147,11 +147,13 @@ def _of_numbers(name: str, numbers: Any, is_label: bool, has_missing: bool) -> G
 
     n_distinct = pc.count_distinct(numbers).as_py()
     ends = pc.min_max(numbers).as_py()
-    if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
-        if is_label:  # predictions are written as labels are declared
-            return Guess({"type": "category", "categories": [0, 1]}, ("categories",))
-        return _boolean(is_label, has_missing, digits=True)
     whole = _are_whole(numbers)
+    if n_distinct == 2 and whole and is_label:
+        # 0 and 1, or 1 and 2; predictions are written as labels are declared.
+        both = [int(ends["min"]), int(ends["max"])]
+        return Guess({"type": "category", "categories": both}, ("categories",))
+    if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
+        return _boolean(is_label, has_missing, digits=True)
     if n_distinct == 1 and len(numbers) >= FEWEST_ROWS and not is_label:
         return _constant(_written(ends["min"]), has_missing)
     lower, upper = bounds = rounded_bounds(numbers)

@@ -335,6 +335,23 @@ def test_labels_zero_and_one_stay_numbers(values):
     assert "label.categories" in draft.unconfirmed
 
 
+@pytest.mark.parametrize(
+    ("values", "declared"),
+    [
+        (["1", "2"], [1, 2]),
+        ([-1, 1], [-1, 1]),
+        ([3.0, 1234567890123.0], [3, 1234567890123]),
+    ],
+)
+def test_labels_of_two_whole_numbers_are_categories(values, declared):
+    """Whole numbers with two values are codes: R writes no and yes as 1 and 2."""
+    policy, draft = drafted({"label": values * 20})
+    assert list(policy.label.domain.values) == declared
+    assert "label.categories" in draft.unconfirmed
+    policy, _ = drafted({"label": [0.5, 1.5] * 20})
+    assert isinstance(policy.label.domain, NumberDomain)
+
+
 def test_numbers_as_text_can_be_declared_categories():
     policy, _ = drafted({"x": ["1", "2"] * 20}, category=("x",))
     assert policy.feature("x").domain.categories == ("1", "2")
