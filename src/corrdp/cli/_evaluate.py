@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from corrdp._files import write_text
+from corrdp._files import require_room, write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
     DataArgument,
@@ -61,6 +61,8 @@ def evaluate(
     from corrdp.estimators import plan_evaluation, require_paid_leakage
     from corrdp.policy import Budget, read_declared, without_knots
 
+    if out is not None:
+        require_room(out)
     model = load_estimator(directory)
     # Additive models bend numbers at knots of which a table knows nothing.
     known = read_leakage(leakage, model.policy_, without_knots(model.policy_))

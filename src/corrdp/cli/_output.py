@@ -5,14 +5,14 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from corrdp._files import PRIVATE_MODE, cannot_write
+from corrdp._files import PRIVATE_MODE, cannot_write, is_formula
 from corrdp._json import encode_number
 from corrdp.exceptions import CorrDPError
 
@@ -135,6 +135,20 @@ def check_out(out: Path, *read: str | Path | None, as_csv: bool = True) -> None:
         raise CorrDPError(
             f"rows are written as CSV, got --out {str(out)!r}. Choose a name that ends "
             "in .csv."
+        )
+
+
+def refuse_formulas(texts: Iterable[Any], what: str) -> None:
+    """Raise for texts that a spreadsheet would run.
+
+    Declared ones alone, so that a refusal tells nothing of rows.
+    """
+    unsafe = [text for text in texts if is_formula(text)]
+    if unsafe:
+        raise CorrDPError(
+            f"{len(unsafe)} declared {what} begin like a formula ({unsafe[0]!r}), "
+            "which a spreadsheet would run. Pass --spreadsheet-safe to write them with "
+            f"an apostrophe in front, or declare other {what}."
         )
 
 

@@ -1,15 +1,13 @@
 """``corrdp predict``: apply a saved model to a table."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from corrdp._files import csv_text, is_formula, write_text
+from corrdp._files import csv_text, write_text
 from corrdp.cli._options import DataArgument
-from corrdp.cli._output import JsonOption, check_out, show, working
-from corrdp.exceptions import CorrDPError
+from corrdp.cli._output import JsonOption, check_out, refuse_formulas, show, working
 
 
 def predict(
@@ -41,7 +39,7 @@ def predict(
     model = load_estimator(directory)
     labels = getattr(model, "classes_", ())
     if not spreadsheet_safe:
-        _refuse_formulas(labels)
+        refuse_formulas(labels, "labels")
     with working("Predicting"):
         rows = read_declared(data, model.policy_, with_label=False)
         columns = {"prediction": model.predict(rows).tolist()}
@@ -59,14 +57,3 @@ def predict(
         as_json=as_json,
         text=f"wrote {rows.num_rows} predictions to {out}",
     )
-
-
-def _refuse_formulas(labels: Sequence[Any]) -> None:
-    """Raise by the declared labels alone, so that a refusal tells nothing of rows."""
-    unsafe = [label for label in labels if is_formula(label)]
-    if unsafe:
-        raise CorrDPError(
-            f"{len(unsafe)} declared labels begin like a formula ({unsafe[0]!r}), "
-            "which a spreadsheet would run. Pass --spreadsheet-safe to write them with "
-            "an apostrophe in front, or declare other labels."
-        )

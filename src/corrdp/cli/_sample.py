@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from corrdp.cli._output import JsonOption, check_out, show, working
-from corrdp.cli._synthesize import SpreadsheetSafeOption, write_table
+from corrdp.cli._output import JsonOption, check_out, refuse_formulas, show, working
+from corrdp.cli._synthesize import SpreadsheetSafeOption, declared_texts, write_table
 
 
 def sample(
@@ -16,7 +16,9 @@ def sample(
     out: Annotated[Path, typer.Option(help="CSV file to write.")],
     rows: Annotated[
         int | None,
-        typer.Option(help="How many; default: as many as the private table had."),
+        typer.Option(
+            min=1, help="How many; default: as many as the private table had."
+        ),
     ] = None,
     given: Annotated[
         str | None,
@@ -39,6 +41,8 @@ def sample(
 
     check_out(out, given)
     maker = Synthesizer.load(directory)
+    if not spreadsheet_safe:
+        refuse_formulas(declared_texts(maker.policy_), "names and categories")
     with working("Drawing rows"):
         drawn = maker.sample(
             rows,

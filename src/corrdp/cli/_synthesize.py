@@ -3,7 +3,7 @@
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,8 +21,11 @@ from corrdp.cli._options import (
     PolicyOption,
     SeedOption,
 )
-from corrdp.cli._output import JsonOption, results, show, working
+from corrdp.cli._output import JsonOption, refuse_formulas, results, show, working
 from corrdp.exceptions import CorrDPError
+
+if TYPE_CHECKING:
+    from corrdp.policy import Policy
 
 TABLE_FILE = "synthetic.csv"
 
@@ -52,7 +55,8 @@ def synthesize(
     delta: DeltaOption,
     out: Annotated[Path, typer.Option(help="Directory for the results.")],
     rows: Annotated[
-        int | None, typer.Option(help="Synthetic rows; default: as many as the table.")
+        int | None,
+        typer.Option(min=1, help="Synthetic rows; default: as many as the table."),
     ] = None,
     method: Annotated[
         MethodChoice, typer.Option(help="What is protected: corr, standard or semi.")
@@ -85,8 +89,9 @@ def synthesize(
 ) -> None:
     """Write a synthetic table with the policy's columns, its model and certificate.
 
-    More rows can be drawn at any time with corrdp sample, at no cost. Results appear in
-    one move at the end; a ledger is charged before anything is counted.
+    More rows can be drawn at any time with corrdp sample, at no cost. A ledger is
+    charged before anything is counted; the model appears once it is fitted, the rows
+    and the report in one move at the end.
 
     Example: corrdp synthesize data.csv --policy policy.toml --epsilon 1 --delta 1e-6
     --out synthetic
@@ -111,6 +116,8 @@ def synthesize(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )
     refuse_second_model(out)
+    if not spreadsheet_safe:  # before anything is paid for
+        refuse_formulas(declared_texts(declared), "names and categories")
     maker = Synthesizer(
         declared,
         epsilon=epsilon,
@@ -132,11 +139,13 @@ def synthesize(
         )
         with working("Counting and fitting"):
             maker.fit(table, ledger=account, accept_new_data=accept_new_data)
+        maker.save(staging)
+        write_text(staging / "certificate.txt", maker.certificate_.to_text())
+    # The model is paid for and kept, even if more rows are wanted than there is room.
+    with results(out) as staging:
         with working("Drawing rows"):
             drawn = maker.sample(rows, random_state=seed, output="pyarrow")
-        maker.save(staging)
         write_table(staging / TABLE_FILE, drawn, spreadsheet_safe=spreadsheet_safe)
-        write_text(staging / "certificate.txt", maker.certificate_.to_text())
         with working("Writing the report"):
             summary = summarize(
                 maker.policy_,
@@ -160,6 +169,14 @@ def synthesize(
         f"in {out / TABLE_FILE}. Report: {out / 'report.html'}; every claim in words: "
         f"corrdp certificate show {out}",
     )
+
+
+def declared_texts(policy: "Policy") -> list[str]:
+    """Return the names and categories of all columns, which synthetic rows hold."""
+    columns = [*policy.features, *(() if policy.label is None else (policy.label,))]
+    return [c.name for c in columns] + [
+        str(value) for c in columns for value in getattr(c.domain, "categories", ())
+    ]
 
 
 def write_table(path: Path, table: Any, *, spreadsheet_safe: bool) -> None:

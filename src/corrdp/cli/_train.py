@@ -182,6 +182,7 @@ def train(
     if public_rows is not None:
         _refuse_public_rows(model)
         options["public_rows"] = read_declared(public_rows, declared)
+    tested = None if public_test is None else _rows_to_test(public_test, declared)
     # Read in batches, unless all rows are needed at once.
     whole = research or buys or model is Model.MLP or bounds is BoundsChoice.RELEASED
     with (
@@ -232,11 +233,10 @@ def train(
                 "n_rows": fitted.n_public_rows_,
                 "score_alone": fitted.public_score_,
             }
-        if public_test is not None:
-            known = read_declared(public_test, declared)
-            score = float(fitted.score(known, known[target]))
+        if tested is not None:
+            score = float(fitted.score(tested, tested[target]))
             measured.append(_measured(fitted, score, "public"))
-            curve = _curve(fitted, known, target, "public")
+            curve = _curve(fitted, tested, target, "public")
             document["public_score"] = score
         if research:
             score = float(fitted.score(rows, rows[target]))
@@ -299,6 +299,17 @@ def _refuse_unpriced(method: MethodChoice) -> None:
             "it cannot be charged to a ledger. Leave --ledger out, or choose corr "
             "or standard."
         )
+
+
+def _rows_to_test(path: str, policy: "Policy") -> Any:
+    """Return public rows that fit the policy: refused later, they cost a model."""
+    from corrdp.cli._check import table_problems
+    from corrdp.policy import read_declared
+
+    rows = read_declared(path, policy)
+    for column, problem in table_problems(policy, rows).items():
+        raise PolicyError(f"--public-test {path!r}, column {column!r}: {problem}")
+    return rows
 
 
 def _target(policy: "Policy") -> str:
