@@ -8,7 +8,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp.accounting import NoisePlan, gaussian_epsilon, gaussian_mu
+from corrdp.accounting import (
+    WHOLE_RECORD,
+    NoisePlan,
+    gaussian_epsilon,
+    gaussian_mu,
+)
 from corrdp.certificate import Calibration, Component
 from corrdp.exceptions import BudgetError, GuaranteeVoidError, UnsupportedEventError
 from corrdp.policy import Block, Budget, NeighborClass, Policy, allowed_epsilons
@@ -103,6 +108,16 @@ class NetworkPlanInputs:
                 for c in self.classes
             }
         )
+
+    @property
+    def leaves_whole_record(self) -> bool:
+        """Whether earlier releases leave budget to noise that hides whole records.
+
+        They are promised less there: a leakage table that every class can afford may
+        cost whole records more than epsilon.
+        """
+        allowed = gaussian_mu(epsilon=self.budget.epsilon, delta=self.budget.delta)
+        return spent_square(self.spent, WHOLE_RECORD) < allowed**2
 
     def remaining_epsilon(self, class_name: str, epsilon: float) -> float:
         """Return what is left of an epsilon after earlier releases.

@@ -67,6 +67,7 @@ def plan_network(
                 "or choose calibration='certified'."
             )
         return theorem_plan(facts, "corr" if method == "corr" else "standard")
+    fall_back = fall_back and facts.leaves_whole_record
     candidates = []
     if method != "corr" or fall_back:
         plain = _flat(facts) if method == "standard" else _layered(facts)
