@@ -161,7 +161,7 @@ def train(
         _refuse_no_fall_back(model)
         large["fall_back"] = False
     if bounds is BoundsChoice.RELEASED:
-        _refuse_released_bounds(model, choice is not None)
+        _refuse_released_bounds(model)
         large["bounds"] = bounds.value
 
     def estimator_for(rules: "Policy", given: Any) -> Any:
@@ -266,12 +266,11 @@ def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> N
     payment.charge(certificate, estimator.policy_)
 
 
-def _refuse_released_bounds(model: Model, has_ledger: bool) -> None:
-    if model not in (Model.LOGISTIC, Model.LINEAR) or has_ledger:
+def _refuse_released_bounds(model: Model) -> None:
+    if model not in (Model.LOGISTIC, Model.LINEAR):
         raise CorrDPError(
-            "--bounds released is for --model logistic and linear without a ledger, "
-            f"got --model {model.value}{' and --ledger' if has_ledger else ''}. Leave "
-            "it out, or declare narrower bounds."
+            f"--bounds released is for --model logistic and linear, got --model "
+            f"{model.value}. Leave it out, or declare narrower bounds."
         )
 
 

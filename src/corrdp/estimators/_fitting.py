@@ -128,13 +128,24 @@ class Rows:
         return certificate
 
 
-def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
-    """Fit on all rows at every step (`corrdp.training.Descent`)."""
+def promised(rows: Rows, plan: TrainingPlan) -> Certificate:
+    """Issue the certificate of training on all rows at every step, and charge it.
+
+    Guarantee
+    ---------
+    That of `Rows.certified`; a function of the plan, so that it is known before a row
+    is read (`docs/theory/solvers.md`).
+    """
     cost = means_noise(plan.layout.blocks, plan.spending)[1]
     told = plan.spending.known_text
     if told and plan.noise != CONSTANT:
         rows = replace(rows, assumptions=(*rows.assumptions, told))
-    certificate = rows.certified(plan.components(cost))
+    return rows.certified(plan.components(cost))
+
+
+def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
+    """Fit on all rows at every step (`corrdp.training.Descent`)."""
+    certificate = promised(rows, plan)
     model = _descended(rows, plan, noise_generator(rows.random_state))
     return model, certificate
 

@@ -10,16 +10,17 @@ Theory: ``docs/theory/default_rule.md``, section 7.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import GaussianEvent, allocate_noise, step_mu
-from corrdp.certificate import Calibration, Component
+from corrdp.certificate import Calibration, Certificate, Component
 from corrdp.estimators._buying import BuysLeakage
-from corrdp.estimators._fitting import Charge
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.estimators._fitting import Charge, Rows, promised
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.leakage import LeakageInput, number_count_sensitivity, release_number_counts
 from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (
@@ -234,27 +235,22 @@ class NarrowsBounds(BuysLeakage):
             ),
             f"sampling_rate={self.sampling_rate!r}": self.sampling_rate is not None,
             f"leakage={self.leakage!r}": self._is_to_buy(),
-            "a ledger": self.ledger is not None,
         }
         if any(refused.values()):
             what = ", ".join(name for name, is_so in refused.items() if is_so)
             raise CorrDPError(
-                f"bounds={RELEASED!r} is for certified training on all rows, paid from "
-                f"the estimator's own budget, got {what}. Leave bounds at "
+                f"bounds={RELEASED!r} is for certified training on all rows with a "
+                f"leakage that is known before, got {what}. Leave bounds at "
                 f"{DECLARED!r}, or that out."
             )
         return True
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
-        """Train, unless somebody else is to be charged after counts have left.
+        """Train; what released bounds do not go with is refused before a row is read.
 
         Every way to fit comes by here, that of a search included.
         """
-        if self._narrows() and charge is not None:
-            raise BudgetError(
-                f"bounds={RELEASED!r} releases counts before the fit is charged, got "
-                f"charge. Leave bounds at {DECLARED!r}, or declare narrower ones."
-            )
+        self._narrows()
         super()._fit(X, y, charge)
 
     def _after_counts(
@@ -272,26 +268,40 @@ class NarrowsBounds(BuysLeakage):
 
         Guarantee
         ---------
-        The whole fit is recorded before a row is counted; a fit that breaks off
-        afterwards has been paid for (`docs/theory/composition.md`). What the counts
-        cost is part of the certificate (`docs/theory/default_rule.md`, Proposition 5).
+        The whole fit, counts included, is recorded and charged before a row is
+        counted; one that breaks off afterwards has been paid for
+        (`docs/theory/composition.md`). How wide bounds are has no say in what training
+        costs, and a fit that would cost more than was paid is refused
+        (`docs/theory/default_rule.md`, Proposition 5).
         """
         budget = self._budget()
         counted = plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows)
         if counted is None:
             return policy, leakage, pay
         spent = counted.after(leakage)
-        family = self._family_record()
-        with family.spending(self._spending(), self._unpaid_budget(None)):
-            pass  # recorded, or refused
-        if self._plan(policy, n_rows, budget, spent).noise == CONSTANT:
-            return policy, spent, lambda certificate: None  # labels alone are learned
+        plan = self._plan(policy, n_rows, budget, spent)
+        if plan.noise == CONSTANT:  # labels alone are learned: nothing is counted
+            return policy, spent, pay
+        self.policy_ = policy  # by which a ledger is charged
+        rows = Rows(None, None, policy, budget, spent, self.random_state, pay)
+        paid = promised(rows, plan)
         read = narrowed_policy(
             X, policy, counted, n_rows=n_rows, seed=self.random_state
         )
         told = _narrowed_text(policy, read)
         spent = replace(spent, assumptions=(*spent.assumptions, *told))
-        return read, spent, lambda certificate: None
+        return read, spent, partial(_require_paid, paid)
+
+
+def _require_paid(paid: Certificate, certificate: Certificate) -> None:
+    """Refuse a fit that costs some class more than was paid before counting."""
+    before = {name: claim.epsilon for name, claim in paid.classes.items()}
+    costs = {name: claim.epsilon for name, claim in certificate.classes.items()}
+    if any(cost > before[name] for name, cost in costs.items()):
+        raise GuaranteeVoidError(
+            "training between released bounds costs more than was charged before they "
+            "were counted. No model is released; report this as a defect."
+        )
 
 
 def _narrowed_text(declared: Policy, read: Policy) -> tuple[str, ...]:

@@ -104,6 +104,8 @@ class Searchable(BuysLeakage):
         ---------
         None by itself: the search pays (``docs/theory/selection.md``).
         """
+        if self.bounds != DECLARED:  # an estimator that no search has asked for
+            self.require_searchable()
         self._family, self._planned_blind = Family(), True
         with warnings.catch_warnings():
             # A warning per run would tell how many there were.

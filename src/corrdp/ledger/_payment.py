@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +113,18 @@ class Payment:
         self._charged = certificate
 
     def settle(self, certificate: Certificate) -> Ledger:
-        """Return the ledger, or raise if a release is not what was charged."""
-        if certificate != self._charged:
+        """Return the ledger, or raise if a release is not what was charged.
+
+        Classes, distances, components and budget must be the same. Bounds of numbers
+        that were released in between (paid for, a component) make another fingerprint
+        of the policy and are named among the assumptions; they have no price.
+        """
+        paid = self._charged
+        if paid is None or certificate != replace(
+            paid,
+            policy_fingerprint=certificate.policy_fingerprint,
+            assumptions=certificate.assumptions,
+        ):
             raise GuaranteeVoidError(
                 "training issued another certificate than was charged before it began. "
                 "Nothing is written; report this as a defect."

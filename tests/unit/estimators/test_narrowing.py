@@ -1,6 +1,7 @@
 """Bounds that a small part of the budget finds: priced, narrow, and read alike."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ from corrdp.accounting import gaussian_mu
 from corrdp.estimators import LinearRegression, LogisticRegression, PrivateSearchCV
 from corrdp.estimators import _narrowing as narrowing
 from corrdp.estimators._narrowing import SHARE, interval, plan_narrowing
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.leakage import estimate_leakage, release_number_counts, resolve_leakage
+from corrdp.ledger import Ledger
 from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (
     Budget,
@@ -213,7 +215,6 @@ def test_an_interval_that_noise_could_have_made_is_not_taken():
         {"calibration": "theorem"},
         {"leakage": "auto"},
         {"method": "nonprivate", "research": True},
-        {"ledger": "somewhere.db"},
     ],
 )
 def test_what_is_not_covered_is_refused_before_a_row_is_read(options):
@@ -224,12 +225,76 @@ def test_what_is_not_covered_is_refused_before_a_row_is_read(options):
         model.fit(None, None)
 
 
-def test_counts_are_not_released_before_somebody_else_is_charged():
-    model = LogisticRegression(
-        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
+def released(**options):
+    return LogisticRegression(
+        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released", **options
     )
-    with pytest.raises(BudgetError, match="before the fit is charged"):
-        model.fit(wide_rows(), charge=lambda certificate: None)
+
+
+def counting(monkeypatch, seen):
+    """Note when rows are counted."""
+    count = narrowing.release_number_counts
+
+    def noted(*arguments, **options):
+        seen.append("counted")
+        return count(*arguments, **options)
+
+    monkeypatch.setattr(narrowing, "release_number_counts", noted)
+
+
+def test_somebody_else_is_charged_once_for_all_of_it_before_a_row_is_counted(
+    monkeypatch,
+):
+    seen = []
+    counting(monkeypatch, seen)
+    model = released().fit(wide_rows(), charge=seen.append)
+    paid, then = seen
+    assert then == "counted"
+    for name, claim in model.certificate_.classes.items():
+        assert paid.classes[name].epsilon == claim.epsilon
+    assert [part.name for part in paid.components] == [
+        part.name for part in model.certificate_.components
+    ]
+
+
+def test_what_a_charge_refuses_is_not_counted(monkeypatch):
+    seen = []
+    counting(monkeypatch, seen)
+
+    def refused(certificate):
+        raise BudgetError("no")
+
+    with pytest.raises(BudgetError, match="no"):
+        released().fit(wide_rows(), charge=refused)
+    assert seen == []
+
+
+def test_a_ledger_is_charged_before_a_row_is_counted(monkeypatch, tmp_path):
+    budget = Budget(epsilon=1.2, delta=1e-6)
+    ledger = Ledger.create(tmp_path / "ledger.db", wide_policy(), budget=budget)
+    seen = []
+    counting(monkeypatch, seen)
+    model = released(ledger=ledger).fit(wide_rows())
+    assert bounds_of(model.policy_)["u"] != (0, 1000)
+    assert [entry["kind"] for entry in ledger.entries()].count("charge") == 1
+    with pytest.raises(BudgetError):
+        released(ledger=ledger).fit(wide_rows())
+    assert seen == ["counted"]
+
+
+def test_training_that_costs_more_than_was_paid_is_refused(monkeypatch):
+    plan = LogisticRegression._plan
+
+    def dearer(self, policy, n_rows, budget, leakage, *rest):
+        chosen = plan(self, policy, n_rows, budget, leakage, *rest)
+        if policy == wide_policy():
+            small = {n: mu / 2 for n, mu in chosen.spending.total_mu.items()}
+            return replace(chosen, spending=replace(chosen.spending, total_mu=small))
+        return chosen
+
+    monkeypatch.setattr(LogisticRegression, "_plan", dearer)
+    with pytest.raises(GuaranteeVoidError, match="more than was charged"):
+        released().fit(wide_rows())
 
 
 @pytest.mark.parametrize(
@@ -253,7 +318,10 @@ def test_a_fit_that_a_search_pays_for_counts_nothing():
     model = LogisticRegression(
         wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
     )
-    with pytest.raises(BudgetError, match="before the fit is charged"):
+    with pytest.raises(BudgetError, match="the budget is that of the search"):
+        model.fit_in_search(wide_rows(), None, lambda certificate: None)
+    model.epsilon = None
+    with pytest.raises(BudgetError, match="does not pay for"):
         model.fit_in_search(wide_rows(), None, lambda certificate: None)
 
 
@@ -295,6 +363,12 @@ def test_numbers_as_labels_and_the_command(tmp_path):
     assert done.code == 0
     again = LogisticRegression.load(tmp_path / "model")
     assert bounds_of(again.policy_)["u"] != (0, 1000)
+    ledger = ("--ledger", "ledger.db", "--ledger-epsilon", 2, "--ledger-delta", 1e-5)
+    paid = run(
+        *(*common, "--model", "logistic", "--out", "paid", *ledger), cwd=tmp_path
+    )
+    assert paid.code == 0
+    assert [e["kind"] for e in Ledger(tmp_path / "ledger.db").entries()][-1] == "charge"
     refused = run(*common, "--model", "mlp", "--out", "other", cwd=tmp_path)
     assert refused.code == 3
     assert "--bounds released" in refused.stderr
