@@ -67,13 +67,15 @@ def test_the_tables_of_packages_are_those_of_the_saved_run():
     page = (results / f"{tools['NAME']}.inc").read_text(encoding="utf-8")
     assert page == tools["rendered"](saved), "run bench_package_tables.py --render"
     assert saved.keys() == before.keys()
-    # The same rows, and a rival that did not move but where it is the constant now.
+    # The same rows, and a rival that did not move but where it is the constant now, or
+    # where labels are numbers that tell their deviation (docs/defaults.md, look 20).
     for name, run in saved.items():
         assert run["n_rows"] == before[name]["n_rows"]
         constant = pytest.approx(run["constant"], rel=1e-3)
         for cell, values in before[name]["cells"].items():
             now = run["cells"][cell]
-            if cell.startswith("standard") and not all(v == constant for v in now):
+            moves = run["kind"] == "linear" or all(v == constant for v in now)
+            if cell.startswith("standard") and not moves:
                 assert now == pytest.approx(values, rel=1e-3), name
 
 
