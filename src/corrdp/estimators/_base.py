@@ -151,8 +151,9 @@ class PrivateLinearModel(PlansTraining, Searchable):
 
         `public_rows` is a table, label included, that you declare public: it is read
         freely, never charged, and the certificate names it (`docs/public_rows.md`).
-        `charge` is called with the certificate before anything is computed from the
-        rows, for example to pay a ledger; what it raises stops the training.
+        `charge` is called with the certificate before anything that a class changes is
+        computed from the rows, for example to pay a ledger; what it raises stops the
+        training. Labels that no class changes have told how they are spread by then.
         """
         if public_rows is not None:
             self._refuse_unusable_public_rows()

@@ -60,8 +60,8 @@ class Rows:
     random_state : int, optional
         Seed for research.
     charge : callable, optional
-        Told the certificate before anything is computed from the rows; what it raises
-        stops the fit.
+        Told the certificate before anything that a class changes is computed from the
+        rows; what it raises stops the fit.
     assumptions : tuple of str
         What the fit rests on besides.
     tiles : TiledTable or HostedTable, optional

@@ -236,8 +236,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
         Guarantee
         ---------
-        Called before anything is computed from the rows; what it raises stops the fit
-        (`docs/theory/composition.md`).
+        Called before anything that a class changes is computed from the rows; what it
+        raises stops the fit (`docs/theory/composition.md`).
         """
         stamped = self._stamped(certificate)
         with self._family_record().spending(
