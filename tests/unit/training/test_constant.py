@@ -154,7 +154,7 @@ def test_gradients_cannot_be_released_under_a_plan_that_pays_for_labels():
     codes, labels = np.zeros((4, plan.layout.blocks[-1].stop)), np.zeros(4)
     rows = prepare_rows(codes, labels, plan.layout)
     with pytest.raises(GuaranteeVoidError, match="labels alone"):
-        Descent(codes, rows, plan, np.random.default_rng(0))
+        Descent(codes, rows, plan, np.random.default_rng(0), labels)
 
 
 def test_extreme_rates_stay_finite():
