@@ -9,6 +9,9 @@ WHOLE_RECORD = "whole_record"
 BLOCK = "block"
 """The leakage of all insensitive features together, under ``all_insensitive``."""
 
+NUMBER_COUNTS = "where numbers lie"
+"""The part of a release that finds narrower bounds, so that its policy is another."""
+
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Return a sentence that offers the nearest known name, or nothing."""

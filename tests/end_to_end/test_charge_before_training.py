@@ -1,6 +1,7 @@
 """`corrdp train --ledger` pays before the first gradient, and for leakage once."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -117,8 +118,9 @@ def test_another_certificate_than_was_charged_is_void(tmp_path):
 
     cheap = fitted(2.0, charge=lambda certificate: payment.charge(certificate, policy))
     assert payment.settle(cheap).path == tmp_path / "l.db"
-    with pytest.raises(GuaranteeVoidError, match="another certificate"):
-        payment.settle(fitted(3.0))
+    for other in (fitted(3.0), replace(cheap, policy_fingerprint="0" * 64)):
+        with pytest.raises(GuaranteeVoidError, match="another certificate"):
+            payment.settle(other)
 
 
 def test_a_training_that_never_asked_to_be_charged_is_void(tmp_path):

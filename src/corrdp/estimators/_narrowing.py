@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._names import NUMBER_COUNTS
 from corrdp._typing import FloatArray
 from corrdp.accounting import GaussianEvent, allocate_noise, step_mu
 from corrdp.certificate import Calibration, Certificate, Component
@@ -78,7 +79,7 @@ class NarrowingPlan:
     def component(self) -> Component:
         """What a certificate and later releases are told."""
         return Component(
-            "where numbers lie",
+            NUMBER_COUNTS,
             events={name: (GaussianEvent(mu=mu),) for name, mu in self.cost.items()},
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from corrdp._names import NUMBER_COUNTS
 from corrdp.accounting import NoisePlan, PrivacyEvent
 from corrdp.certificate import Certificate
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
@@ -115,16 +116,18 @@ class Payment:
     def settle(self, certificate: Certificate) -> Ledger:
         """Return the ledger, or raise if a release is not what was charged.
 
-        Classes, distances, components and budget must be the same. Bounds of numbers
-        that were released in between (paid for, a component) make another fingerprint
-        of the policy and are named among the assumptions; they have no price.
+        Bounds of numbers that were released after the charge, as a part of what it
+        paid for, make another policy and are named among the assumptions; all else is
+        the same.
         """
         paid = self._charged
-        if paid is None or certificate != replace(
-            paid,
-            policy_fingerprint=certificate.policy_fingerprint,
-            assumptions=certificate.assumptions,
-        ):
+        if paid is not None and any(p.name == NUMBER_COUNTS for p in paid.components):
+            paid = replace(
+                paid,
+                policy_fingerprint=certificate.policy_fingerprint,
+                assumptions=certificate.assumptions,
+            )
+        if certificate != paid:
             raise GuaranteeVoidError(
                 "training issued another certificate than was charged before it began. "
                 "Nothing is written; report this as a defect."
