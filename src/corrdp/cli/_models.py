@@ -55,6 +55,7 @@ class CalibrationChoice(StrEnum):
 class BoundsChoice(StrEnum):
     """Between which bounds numbers are read: the policy's, or paid ones."""
 
+    AUTO = "auto"
     DECLARED = "declared"
     RELEASED = "released"
 

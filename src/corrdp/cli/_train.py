@@ -61,9 +61,9 @@ def train(
         BoundsChoice,
         typer.Option(
             help="Bounds that numbers are read between: those of the policy, or "
-            "narrower ones that a small part of epsilon finds (linear, logistic)."
+            "narrower ones that a small part of epsilon finds (auto: where it can)."
         ),
-    ] = BoundsChoice.DECLARED,
+    ] = BoundsChoice.AUTO,
     fall_back: Annotated[
         bool,
         typer.Option(
@@ -129,7 +129,6 @@ def train(
             "--ledger": ledger is not None,
             "--research": research,
             "--leakage auto": buys,
-            "--bounds released": bounds is BoundsChoice.RELEASED,
             f"--model {model.value}": model is Model.MLP,
             "--cache-dir": cache_dir is not None,
         },
@@ -160,9 +159,13 @@ def train(
     if not fall_back:
         _refuse_no_fall_back(model)
         large["fall_back"] = False
-    if bounds is BoundsChoice.RELEASED:
-        _refuse_released_bounds(model)
+    if model in (Model.LOGISTIC, Model.LINEAR):
         large["bounds"] = bounds.value
+    elif bounds is BoundsChoice.RELEASED:
+        raise CorrDPError(
+            f"--bounds released is for --model logistic and linear, got --model "
+            f"{model.value}. Leave it out, or declare narrower bounds."
+        )
 
     def estimator_for(rules: "Policy", given: Any) -> Any:
         return estimator_class(model, rules)(
@@ -184,7 +187,7 @@ def train(
         options["public_rows"] = read_declared(public_rows, declared)
     tested = None if public_test is None else _rows_to_test(public_test, declared)
     # Read in batches, unless all rows are needed at once.
-    whole = research or buys or model is Model.MLP or bounds is BoundsChoice.RELEASED
+    whole = research or buys or model is Model.MLP
     with (
         results(out, private=research) as staging,
         rows_for(engine, address, data, declared) as rows,
@@ -264,14 +267,6 @@ def train(
 
 def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> None:
     payment.charge(certificate, estimator.policy_)
-
-
-def _refuse_released_bounds(model: Model) -> None:
-    if model not in (Model.LOGISTIC, Model.LINEAR):
-        raise CorrDPError(
-            f"--bounds released is for --model logistic and linear, got --model "
-            f"{model.value}. Leave it out, or declare narrower bounds."
-        )
 
 
 def _refuse_no_fall_back(model: Model) -> None:

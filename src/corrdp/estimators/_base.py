@@ -1,6 +1,8 @@
 """What the linear estimators share: training, certificate, saving."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -26,7 +28,7 @@ from corrdp.estimators._fitting import (
     fit_on_samples,
 )
 from corrdp.estimators._labels import check_one_label_per_row
-from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._narrowing import AUTO, DECLARED
 from corrdp.estimators._planning import PlansTraining
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
@@ -46,6 +48,7 @@ from corrdp.exceptions import CorrDPError, UtilityWarning
 from corrdp.leakage import LeakageInput, estimate_leakage, resolve_leakage
 from corrdp.ledger import Ledger
 from corrdp.policy import (
+    Budget,
     Method,
     Policy,
     PolicyEncoder,
@@ -123,7 +126,7 @@ class PrivateLinearModel(PlansTraining, Searchable):
         research: bool = False,
         n_jobs: int | None = None,
         cache_dir: str | Path | None = None,
-        bounds: str = DECLARED,
+        bounds: str = AUTO,
     ) -> None:
         self._keep(locals())
 
@@ -195,7 +198,7 @@ class PrivateLinearModel(PlansTraining, Searchable):
         budget = self._budget() if private else None
         tiles = private and self._trains_on_tiles()
         if is_elsewhere(X):
-            streams = self._streams and not self._is_to_buy() and not self._narrows()
+            streams = self._streams and not self._is_to_buy()
             X, y = opened_source(self.policy, X, y, whole=not (tiles and streams))
         if private and self._is_to_buy():
             pay = self._buy_leakage(X, pay)
@@ -208,17 +211,11 @@ class PrivateLinearModel(PlansTraining, Searchable):
             if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
-        elsewhere = is_elsewhere(X)
-        n_rows = 0 if elsewhere else len(y)  # which additive models ask for
+        n_rows = 0 if is_elsewhere(X) else len(y)  # which additive models ask for
         policy = self._shared(policy)
         leakage = self._leakage(policy, declared) if private else None
         policy = self._coded(policy, n_rows, leakage, method)
-        if leakage is not None and self._narrows():
-            policy, leakage, pay = self._narrowed(X, n_rows, policy, leakage, pay)
-        self.policy_ = policy
-        self._encoder = PolicyEncoder(policy)
-        if not elsewhere:
-            self._encoder.fit(X)
+        self._read_by(policy, X)
         names = [feature.name for feature in policy.features]
         if not isinstance(self.policy, AllSensitive):
             self.n_features_in_ = len(names)
@@ -227,21 +224,7 @@ class PrivateLinearModel(PlansTraining, Searchable):
         self.certificate_: Certificate | None = None
         self._path, self._deviation = (), None
         if budget is not None and leakage is not None and tiles:
-            encoded = partial(self._encode_label, self._encoder)
-            batches = RowsInBatches(X, y, self._encoder, encoded, self.research)
-            sampled = self.sampling_rate is not None
-            plain = is_plain(self.loss_of(policy), self._solver())
-            with table_and_host(
-                batches,
-                compiled=plain and not sampled,
-                in_order=sampled,
-                cache_dir=self.cache_dir,
-                n_jobs=self.n_jobs,
-            ) as (table, host):
-                if self.research:
-                    self.n_clipped_rows_ = batches.n_clipped
-                rows = Rows(None, None, policy, budget, leakage, self.random_state, pay)
-                self._finish(replace(rows, tiles=table, host=host))
+            self._train_on_tiles(X, y, self._rows(policy, budget, leakage, pay))
             return
         codes = self._encoder.transform(X)
         labels = self._encode_label(self._encoder, y)
@@ -253,15 +236,69 @@ class PrivateLinearModel(PlansTraining, Searchable):
                 codes, labels, self.loss_of(policy), ridge=self.plain_ridge
             )
             return
-        self._finish(
-            Rows(codes, labels, policy, budget, leakage, self.random_state, pay)
-        )
+        rows = self._rows(policy, budget, leakage, pay)
+        self._finish(replace(rows, codes=codes, labels=labels))
+
+    def _read_by(self, policy: Policy, X: Any) -> None:
+        """Encode rows as a policy declares them."""
+        self.policy_ = policy
+        self._encoder = PolicyEncoder(policy)
+        if not is_elsewhere(X):
+            self._encoder.fit(X)
+
+    def _rows(
+        self, policy: Policy, budget: Budget, leakage: LeakageInput, pay: Charge
+    ) -> Rows:
+        """Return the promise under which rows are used, which are still to come."""
+        told = () if self._public is None else (self._public.assumption,)
+        seed = self.random_state
+        return Rows(None, None, policy, budget, leakage, seed, pay, told)
+
+    def _train_on_tiles(self, X: Any, y: Any, rows: Rows) -> None:
+        """Encode rows and train; anew, if numbers are found between narrower bounds.
+
+        All cells have been read by then, so that one which is refused costs nothing.
+        """
+        with self._tiled(X, y, rows, self.cache_dir) as tiled:
+            if self._narrows(X):
+                tiled = self._narrowed(X, tiled)
+            if tiled.policy == rows.policy:
+                self._finish(tiled)
+                return
+            n_rows = tiled.n_rows
+        self._read_by(tiled.policy, X)
+        # Nobody finds them again: the next fit will find other bounds.
+        with self._tiled(X, y, tiled, None) as again:
+            if again.n_rows != n_rows:
+                raise CorrDPError(
+                    "the table has another number of rows than when it was read first. "
+                    "Train on rows that nobody changes meanwhile; this fit is paid for."
+                )
+            self._finish(again)
+
+    @contextmanager
+    def _tiled(
+        self, X: Any, y: Any, rows: Rows, cache_dir: str | Path | None
+    ) -> Iterator[Rows]:
+        """Encode rows for as long as they are asked for sums."""
+        encoded = partial(self._encode_label, self._encoder)
+        batches = RowsInBatches(X, y, self._encoder, encoded, self.research)
+        sampled = self.sampling_rate is not None
+        plain = is_plain(self.loss_of(rows.policy), self._solver())
+        with table_and_host(
+            batches,
+            compiled=plain and not sampled,
+            in_order=sampled,
+            cache_dir=cache_dir,
+            n_jobs=self.n_jobs,
+        ) as (table, host):
+            if self.research:
+                self.n_clipped_rows_ = batches.n_clipped
+            yield replace(rows, tiles=table, host=host)
 
     def _finish(self, rows: Rows) -> None:
         """Fit on rows that are ready, and keep what was released."""
         policy = rows.policy
-        if self._public is not None:
-            rows = replace(rows, assumptions=(self._public.assumption,))
         fitted, certificate = self._fit_privately(rows)
         if self._public is not None:
             public = self._public.model(policy, self.loss_of(policy))
@@ -279,34 +316,12 @@ class PrivateLinearModel(PlansTraining, Searchable):
         return Calibration(self.calibration) is not Calibration.THEOREM
 
     def _fit_privately(self, rows: Rows) -> PrivateFit:
-        n_rows = rows.n_rows
         if Calibration(self.calibration) is Calibration.THEOREM:
             self.plan_ = self._theorem_plan(
-                rows.policy, n_rows, rows.budget, rows.leakage
+                rows.policy, rows.n_rows, rows.budget, rows.leakage
             )
             return fit_by_theorem(rows, self.plan_)
-        deviation = (
-            LABEL_DEVIATION
-            if self._planned_blind
-            else self._deviation_of(rows.label_totals, rows.policy, rows.leakage)
-        )
-        self.plan_ = plan = self._plan(
-            rows.policy, n_rows, rows.budget, rows.leakage, deviation
-        )
-        if plan.prediction.learns_little and self._public is None:
-            constant = plan.noise == CONSTANT
-            budget = rows.budget
-            needed = plan.epsilon_needed(epsilon=budget.epsilon, delta=budget.delta)
-            warnings.warn(
-                f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
-                f"risk that a model can save at all (n_rows={n_rows}, epsilon="
-                f"{budget.epsilon:g}). "
-                + ("Labels alone are learned. " if constant else "Expect little. ")
-                + f"About {plan.rows_needed()} rows, or epsilon={needed:.2g}, would "
-                "do.",
-                UtilityWarning,
-                stacklevel=5,
-            )
+        self.plan_ = plan = rows.plan or self._chosen_plan(rows)
         if self.sampling_rate is None or plan.noise == CONSTANT:
             return fit_full_batch(rows, plan)
         return fit_on_samples(
@@ -315,6 +330,30 @@ class PrivateLinearModel(PlansTraining, Searchable):
             rate=self.sampling_rate,
             n_steps=self.n_steps,
         )
+
+    def _chosen_plan(self, rows: Rows) -> TrainingPlan:
+        """Return the plan of a fit; somebody hears of it if it will learn little."""
+        deviation = (
+            LABEL_DEVIATION
+            if self._planned_blind
+            else self._deviation_of(rows.label_totals, rows.policy, rows.leakage)
+        )
+        budget = rows.budget
+        plan = self._plan(rows.policy, rows.n_rows, budget, rows.leakage, deviation)
+        if plan.prediction.learns_little and self._public is None:
+            constant = plan.noise == CONSTANT
+            needed = plan.epsilon_needed(epsilon=budget.epsilon, delta=budget.delta)
+            warnings.warn(
+                f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
+                f"risk that a model can save at all (n_rows={rows.n_rows}, epsilon="
+                f"{budget.epsilon:g}). "
+                + ("Labels alone are learned. " if constant else "Expect little. ")
+                + f"About {plan.rows_needed()} rows, or epsilon={needed:.2g}, would "
+                "do.",
+                UtilityWarning,
+                stacklevel=8,
+            )
+        return plan
 
     def spend_with(self, family: Family) -> None:
         """Share the record of spending of the network whose place it takes.
@@ -402,6 +441,8 @@ class PrivateLinearModel(PlansTraining, Searchable):
         content, policy, certificate = read_model_of(cls.__name__, directory)
         check_shape(content, _SAVED, "model")
         parameters = dict(content["parameters"])
+        if "bounds" in cls._get_param_names():  # written unless they are declared
+            parameters.setdefault("bounds", DECLARED)
         if not isinstance(parameters["solver"], str):
             parameters["solver"] = Solver.from_json(parameters["solver"])
         model = cls(policy, **parameters)

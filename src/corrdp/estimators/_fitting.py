@@ -68,6 +68,8 @@ class Rows:
         The same rows in segments; in order, if there will be samples.
     host : SegmentHost, optional
         Who asks the segments; this process by default.
+    plan : TrainingPlan, optional
+        Where it was chosen, and paid for, before.
     """
 
     codes: FloatArray | None
@@ -80,6 +82,7 @@ class Rows:
     assumptions: tuple[str, ...] = ()
     tiles: TiledTable | HostedTable | None = None
     host: SegmentHost | None = None
+    plan: TrainingPlan | None = None
 
     @property
     def n_rows(self) -> int:

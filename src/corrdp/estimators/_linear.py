@@ -12,7 +12,7 @@ from corrdp._validate import check_choice, check_real
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._labels import number_label
-from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._narrowing import AUTO
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder
@@ -94,7 +94,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         research: bool = False,
         n_jobs: int | None = None,
         cache_dir: str | Path | None = None,
-        bounds: str = DECLARED,
+        bounds: str = AUTO,
     ) -> None:
         self._keep(locals())
 

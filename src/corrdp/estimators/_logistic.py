@@ -62,9 +62,10 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         (`docs/large_tables.md`).
     cache_dir : path, optional
         Private directory that keeps the encoded rows of a file for later fits.
-    bounds : {"declared", "released"}
+    bounds : {"auto", "declared", "released"}
         Between which bounds numbers are read: those of the policy, or narrower ones
-        that a small part of the budget finds (`docs/defaults.md`).
+        that a small part of the budget finds. By default the latter, wherever it is
+        proved and counts can be told from noise (`docs/training.md`).
 
     Attributes
     ----------

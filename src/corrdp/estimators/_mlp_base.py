@@ -19,6 +19,7 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import check_one_label_per_row
+from corrdp.estimators._narrowing import DECLARED
 from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import check_outputs, read_model_of, write_model
 from corrdp.exceptions import CorrDPError, UtilityWarning
@@ -186,7 +187,9 @@ class PrivateNetwork(PrivateEstimator):
         linear = self._linear_kind()
         given = self.get_params(deep=False)
         names = set(given) & set(linear.get_params(deep=False)) - {"n_steps"}
-        linear.set_params(**{name: given[name] for name in names})
+        # A layer reads codes of the network, whose numbers lie between declared bounds.
+        taken = {name: given[name] for name in names} | {"bounds": DECLARED}
+        linear.set_params(**taken)
         linear.spend_with(self._family_record())
         return linear
 

@@ -1,9 +1,10 @@
-"""``bounds="released"``: numbers are read between narrower bounds, which are paid for.
+"""``bounds="auto"``: numbers are read between narrower bounds, which are paid for.
 
 Declared bounds must hold for every record there could be, so that most numbers fill a
 small part of them; noise is in proportion to the whole. A small share of the budget
 counts where numbers lie, and rows are read as if the policy had declared the interval
 that holds nearly all of them: whatever is proved for declared bounds holds for these.
+``bounds="released"`` insists on it, ``bounds="declared"`` leaves it.
 Theory: ``docs/theory/default_rule.md``, section 7.
 """
 
@@ -11,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,9 +36,10 @@ from corrdp.policy import (
     Slot,
     neighbor_classes,
 )
-from corrdp.training import CONSTANT, plan_spending
+from corrdp.tables import reads_once
+from corrdp.training import CONSTANT, TrainingPlan, plan_spending
 
-DECLARED, RELEASED = "declared", "released"
+AUTO, DECLARED, RELEASED = "auto", "declared", "released"
 
 SHARE = 0.03
 """Part of every class's squared budget that tells where numbers lie."""
@@ -64,7 +67,7 @@ class NarrowingPlan:
     Parameters
     ----------
     noise_scale : mapping of str to float
-        Of every number that is counted.
+        Of every number that is counted; 0 for public ones, which no class moves.
     n_bins : mapping of str to int
         Bins of every number.
     cost : mapping of str to float
@@ -107,29 +110,34 @@ def plan_narrowing(
     A function of the policy, the budget and the public number of rows. The release
     costs every class at most `SHARE` of what it may spend, in squares
     (``docs/theory/default_rule.md``, Proposition 5), and no class more than is proved
-    of the noise (``docs/theory/discrete_noise.md``, Claim 5).
+    of the noise (``docs/theory/discrete_noise.md``, Claim 5). Public numbers are
+    counted without noise: no class moves them.
     """
     classes = neighbor_classes(policy, leakage.distances)
     split = plan_spending(policy, classes, budget=budget, spent=leakage.spent)
     allowed = np.array([math.sqrt(SHARE) * split.total_mu[c.name] for c in classes])
 
     def noise_on(names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
+        if not names:
+            return np.zeros(0), np.zeros(len(classes))
         table = number_count_sensitivity(names, classes)
         noise = allocate_noise(table.bounds, budget_mu=allowed, sizes=table.sizes)
         return noise.noise_scale, step_mu(table.bounds, noise.noise_scale)
 
-    names = [feature.name for feature in policy.features if _may_be_narrowed(feature)]
-    if names:  # those whose counts would be mere noise are not paid for
-        scales, _ = noise_on(names)
-        names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
-    if not names:
-        return None
+    counted = [feature for feature in policy.features if _may_be_narrowed(feature)]
+    free = [f.name for f in counted if f.role is ColumnRole.PUBLIC]
+    names = [f.name for f in counted if f.role is not ColumnRole.PUBLIC]
+    scales, _ = noise_on(names)  # those whose counts would be mere noise are left out
+    names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
     scales, cost = noise_on(names)
     if not cost.max() <= LARGEST_MU:  # nothing is proved of so little noise
+        names, (scales, cost) = [], noise_on([])
+    noise = dict(zip(names, scales.tolist(), strict=True)) | dict.fromkeys(free, 0.0)
+    if not noise:
         return None
     return NarrowingPlan(
-        dict(zip(names, scales.tolist(), strict=True)),
-        {n: _n_bins(s / n_rows) for n, s in zip(names, scales.tolist(), strict=True)},
+        noise,
+        {name: _n_bins(scale / n_rows) for name, scale in noise.items()},
         dict(zip((c.name for c in classes), cost.tolist(), strict=True)),
     )
 
@@ -218,40 +226,44 @@ class NarrowsBounds(BuysLeakage):
 
     bounds: str = DECLARED  # of models without the parameter
     sampling_rate: float | None
+    cache_dir: str | Path | None
 
-    def _narrows(self) -> bool:
-        """Return whether bounds of numbers are to be released; raise if they cannot."""
-        if self.bounds not in (DECLARED, RELEASED):
+    def _narrows(self, X: Any = None) -> bool:
+        """Return whether bounds of numbers are to be released; raise if they cannot.
+
+        By default wherever that is proved, but for rows that can be read once: bounds
+        are found in a pass of its own.
+        """
+        if self.bounds not in (AUTO, DECLARED, RELEASED):
             raise CorrDPError(
-                f"bounds must be {DECLARED!r} or {RELEASED!r}, got bounds="
+                f"bounds must be {AUTO!r}, {DECLARED!r} or {RELEASED!r}, got bounds="
                 f"{self.bounds!r}. Choose one."
             )
         if self.bounds == DECLARED:
             return False
-        refused = {
+        hindered = {
             "a policy that declares no bounds": not isinstance(self.policy, Policy),
             f"method={self.method!r}": not self._method().is_private,
             f"calibration={self.calibration!r}": (
                 self.calibration != Calibration.CERTIFIED
             ),
             f"sampling_rate={self.sampling_rate!r}": self.sampling_rate is not None,
-            f"leakage={self.leakage!r}": self._is_to_buy(),
+            f"a {type(X).__name__}, which can be read once": reads_once(X),
         }
-        if any(refused.values()):
-            what = ", ".join(name for name, is_so in refused.items() if is_so)
+        what = [name for name, is_so in hindered.items() if is_so]
+        if what and self.bounds == RELEASED:
             raise CorrDPError(
-                f"bounds={RELEASED!r} is for certified training on all rows with a "
-                f"leakage that is known before, got {what}. Leave bounds at "
-                f"{DECLARED!r}, or that out."
+                f"bounds={RELEASED!r} is for certified training on all rows, which are "
+                f"read more than once, got {', '.join(what)}. Leave bounds at {AUTO!r}."
             )
-        return True
+        return not what
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train; what released bounds do not go with is refused before a row is read.
 
         Every way to fit comes by here, that of a search included.
         """
-        self._narrows()
+        self._narrows(X)
         super()._fit(X, y, charge)
 
     def _after_counts(
@@ -262,10 +274,13 @@ class NarrowsBounds(BuysLeakage):
         counted = plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows)
         return leakage if counted is None else counted.after(leakage)
 
-    def _narrowed(
-        self, X: Any, n_rows: int, policy: Policy, leakage: LeakageInput, pay: Charge
-    ) -> tuple[Policy, LeakageInput, Charge]:
-        """Release where numbers lie; return how rows are read, and what is left to pay.
+    def _chosen_plan(self, rows: Rows) -> TrainingPlan:
+        raise NotImplementedError
+
+    def _narrowed(self, X: Any, rows: Rows) -> Rows:
+        """Release where numbers lie; return rows to be read anew, or as they were.
+
+        What is left to pay, and the plan, go with them.
 
         Guarantee
         ---------
@@ -275,23 +290,27 @@ class NarrowsBounds(BuysLeakage):
         costs, and a fit that would cost more than was paid is refused
         (`docs/theory/default_rule.md`, Proposition 5).
         """
-        budget = self._budget()
-        counted = plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows)
+        policy, n_rows = rows.policy, rows.n_rows
+        counted = plan_narrowing(
+            policy, rows.leakage, budget=rows.budget, n_rows=n_rows
+        )
         if counted is None:
-            return policy, leakage, pay
-        spent = counted.after(leakage)
-        plan = self._plan(policy, n_rows, budget, spent)
-        if plan.noise == CONSTANT:  # labels alone are learned: nothing is counted
-            return policy, spent, pay
-        self.policy_ = policy  # by which a ledger is charged
-        rows = Rows(None, None, policy, budget, spent, self.random_state, pay)
-        paid = promised(rows, plan)
+            return rows
+        rows = replace(rows, leakage=counted.after(rows.leakage))
+        rows = replace(rows, plan=self._chosen_plan(rows))
+        if rows.plan is None or rows.plan.noise == CONSTANT:
+            return rows  # labels alone are learned: nothing is counted
+        paid = promised(rows, rows.plan)
         read = narrowed_policy(
             X, policy, counted, n_rows=n_rows, seed=self.random_state
         )
-        told = _narrowed_text(policy, read)
-        spent = replace(spent, assumptions=(*spent.assumptions, *told))
-        return read, spent, partial(_require_paid, paid)
+        told = (*rows.leakage.assumptions, *_narrowed_text(policy, read))
+        return replace(
+            rows,
+            policy=read,
+            leakage=replace(rows.leakage, assumptions=told),
+            charge=partial(_require_paid, paid),
+        )
 
 
 def _require_paid(paid: Certificate, certificate: Certificate) -> None:
@@ -325,8 +344,5 @@ def _may_be_narrowed(feature: Feature) -> bool:
     """Return whether a number is read between its bounds and by nothing else."""
     domain = feature.domain
     return (
-        feature.role is not ColumnRole.PUBLIC
-        and isinstance(domain, NumberDomain)
-        and domain.knots is None
-        and not domain.joined
+        isinstance(domain, NumberDomain) and domain.knots is None and not domain.joined
     )

@@ -114,6 +114,8 @@ class PlansTraining(NarrowsBounds):
             kept, None, declared=kept, calibration=Calibration.CERTIFIED
         )
         coded = self._coded(kept, n_rows, leakage, method)
+        if self._narrows():
+            leakage = self._after_counts(coded, leakage, n_rows)
         facts = self._plan_inputs(
             coded, n_rows, budget, leakage, checked_deviation(label_deviation)
         )

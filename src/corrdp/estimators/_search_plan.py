@@ -17,6 +17,7 @@ from corrdp.accounting import (
 )
 from corrdp.certificate import Certificate, Component, certify
 from corrdp.estimators._base import PrivateLinearModel
+from corrdp.estimators._narrowing import DECLARED
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
     Budget,
@@ -336,6 +337,8 @@ def candidate_of(
         "ledger": None,
         "fits": 1,
     }
+    if "bounds" in parameters:  # a search does not pay for others
+        parameters["bounds"] = DECLARED
     return type(template)(**parameters)
 
 

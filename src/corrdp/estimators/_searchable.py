@@ -10,7 +10,7 @@ from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import check_one_label_per_row
-from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._narrowing import AUTO, DECLARED, RELEASED
 from corrdp.exceptions import BudgetError, CorrDPError, CorrDPWarning, PolicyError
 from corrdp.leakage import policy_read
 from corrdp.policy import Budget, Policy, protected_policy, without_knots
@@ -47,11 +47,11 @@ class Searchable(BuysLeakage):
                 f"leakage={self.leakage!r} would be bought in every run. Declare the "
                 "leakage, or estimate it from public rows."
             )
-        if self.bounds != DECLARED:
+        if self.bounds == RELEASED:
             raise BudgetError(
                 f"bounds={self.bounds!r} would be released in every run, which the "
-                f"search does not pay for. Leave bounds at {DECLARED!r}, or declare "
-                "narrower ones."
+                f"search does not pay for. Leave bounds at {AUTO!r}, which stands for "
+                f"{DECLARED!r} in a search, or declare narrower ones."
             )
         certified = self.calibration == Calibration.CERTIFIED
         full = certified and self.sampling_rate is None
@@ -104,7 +104,7 @@ class Searchable(BuysLeakage):
         ---------
         None by itself: the search pays (``docs/theory/selection.md``).
         """
-        if self.bounds != DECLARED:  # an estimator that no search has asked for
+        if self.bounds == RELEASED:  # an estimator that no search has asked for
             self.require_searchable()
         self._family, self._planned_blind = Family(), True
         with warnings.catch_warnings():

@@ -22,6 +22,7 @@ from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
+from corrdp.estimators._narrowing import DECLARED
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.leakage import policy_read
 from corrdp.policy import (
@@ -153,8 +154,8 @@ def sweep(
     Guarantee
     ---------
     None: many models of the same rows and their exact scores are released together.
-    Each model by itself is trained as by the estimator (`docs/theory/solvers.md`).
-    Refused without `research`.
+    Each model by itself is trained as by the estimator, between declared bounds
+    (`docs/theory/solvers.md`). Refused without `research`.
     """
     if not research:
         raise GuaranteeVoidError(
@@ -166,6 +167,8 @@ def sweep(
     estimator = _estimator(model, policy)
     policy = policy_read(policy, leakage)
     common = {"delta": delta, "leakage": leakage, "n_steps": n_steps, "research": True}
+    if "bounds" in estimator().get_params():  # all models share the rows as coded
+        common["bounds"] = DECLARED
     tables = _Tables(estimator(policy, method="nonprivate", **common), frame, y)
     wanted = list(_cases(methods, epsilons, seeds))
     key = digest([policy.fingerprint(), delta, model, n_steps, repr(leakage)])

@@ -10,7 +10,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from corrdp.engines import Answer, hosted_parts, mark_of
+from corrdp.engines import Answer, hosted_parts, is_hosted, mark_of
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._counts import (
     CodeColumns,
@@ -131,6 +131,16 @@ class CountsOfPart:
     def answer(self, part: CountedPart) -> Answer:
         """Return what one partition adds."""
         return part.counts.tables
+
+
+def counts_of(
+    data: Any, policy: Policy, layout: CountLayout, *, n_threads: int = 2
+) -> ContingencyCounts:
+    """Return the exact counts of a table, here or where an engine holds it."""
+    if is_hosted(data):
+        return hosted_counts(data, policy, layout)
+    chunks = iter_codes(data, policy, layout.features)
+    return count_codes(chunks, layout, n_threads=n_threads)
 
 
 def hosted_counts(data: Any, policy: Policy, layout: CountLayout) -> ContingencyCounts:

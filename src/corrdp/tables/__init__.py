@@ -28,6 +28,7 @@ from corrdp.tables._files import (
     is_source,
     iter_batches,
     read_table,
+    reads_once,
     require_pyarrow,
     watching_rows,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "read_distinct",
     "read_series",
     "read_table",
+    "reads_once",
     "require_pyarrow",
     "table_fingerprint",
     "take_rows",

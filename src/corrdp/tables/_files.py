@@ -38,6 +38,11 @@ def is_source(data: Any) -> bool:
     return isinstance(data, str | Path) or is_foreign_source(data)
 
 
+def reads_once(data: Any) -> bool:
+    """Return whether the rows of a source are gone when they have been read."""
+    return type(data).__name__ == "RecordBatchReader"
+
+
 def files_of(data: Any) -> list[Path] | None:
     """Return the files whose bytes are all that a source holds; None if none are.
 

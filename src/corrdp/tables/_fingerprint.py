@@ -13,7 +13,7 @@ import numpy as np
 
 from corrdp._typing import JSONObject
 from corrdp.exceptions import BudgetError, CorrDPWarning
-from corrdp.tables._files import is_source, iter_batches
+from corrdp.tables._files import is_source, iter_batches, reads_once
 from corrdp.tables._frames import DistinctColumn, read_distinct
 
 _MISSING = struct.pack("<d", math.nan)
@@ -89,7 +89,7 @@ def _of_source(
 
     The number of rows comes first in every hash, so it is found first.
     """
-    if type(source).__name__ == "RecordBatchReader":
+    if reads_once(source):
         raise BudgetError(
             "a ledger reads the rows once more than training, and a RecordBatchReader "
             "can be read once. Pass the file, or a Dataset."

@@ -88,7 +88,6 @@ def test_every_source_gives_the_model_of_the_table(tmp_path):
         "file": tmp_path / "rows.parquet",
         "text": str(tmp_path / "rows.csv"),
         "dataset": ds.dataset(tmp_path / "rows.parquet"),
-        "reader": table.to_reader(max_chunksize=77),
         "lazy": polars.scan_parquet(tmp_path / "rows.parquet"),
         "table": table,
         "frame": polars.from_arrow(table),
@@ -97,6 +96,16 @@ def test_every_source_gives_the_model_of_the_table(tmp_path):
         sources["relation"] = duckdb.connect().from_arrow(table)
     found = {name: _bits(_fitted(source)) for name, source in sources.items()}
     assert found == dict.fromkeys(sources, _expected())
+    assert _left(tmp_path) == []
+
+
+def test_a_reader_is_read_once_and_keeps_declared_bounds(tmp_path):
+    table = pa.Table.from_pandas(FRAME)
+    declared = _bits(_fitted(FRAME, bounds="declared"))
+    assert _bits(_fitted(table.to_reader(max_chunksize=77))) == declared
+    assert declared != _expected()  # some budget tells where numbers lie
+    with pytest.raises(CorrDPError, match="can be read once"):
+        _fitted(table.to_reader(), bounds="released")
     assert _left(tmp_path) == []
 
 
@@ -258,7 +267,8 @@ class TestCache:
     def test_what_cannot_be_named_is_not_kept(self, tmp_path, made):
         kept = tmp_path / "cache"
         reader = pa.Table.from_pandas(FRAME).to_reader(max_chunksize=100)
-        assert _bits(_fitted(reader, cache_dir=kept)) == _expected()
+        declared = _bits(_fitted(FRAME, bounds="declared"))
+        assert _bits(_fitted(reader, cache_dir=kept)) == declared
         assert [p.name for p in kept.iterdir()] == [".key"]
 
 

@@ -9,10 +9,21 @@ import pytest
 
 from command_runner import run
 from corrdp.accounting import gaussian_mu
-from corrdp.estimators import LinearRegression, LogisticRegression, PrivateSearchCV
+from corrdp.estimators import (
+    LinearRegression,
+    LogisticRegression,
+    MLPClassifier,
+    PrivateSearchCV,
+)
 from corrdp.estimators import _narrowing as narrowing
 from corrdp.estimators._narrowing import SHARE, interval, plan_narrowing
-from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+    UtilityWarning,
+)
 from corrdp.leakage import estimate_leakage, release_number_counts, resolve_leakage
 from corrdp.ledger import Ledger
 from corrdp.mechanisms.noise import LARGEST_MU
@@ -117,7 +128,7 @@ def test_wide_bounds_are_narrowed_and_full_ones_stay():
     assert any("were released" in told for told in model.certificate_.assumptions)
     assert read["u"][1] - read["u"][0] < 200
     assert read["full"] == (0, 1)
-    assert read["known"] == (0, 1000)  # public columns are no private release
+    assert read["known"] == (0, 500)  # public columns are counted without noise
 
 
 def test_a_model_learns_more_between_narrower_bounds():
@@ -173,11 +184,12 @@ def test_the_plan_is_that_of_the_fit_and_a_saved_model_reads_rows_alike(tmp_path
 
 def test_mere_noise_is_not_paid_for():
     plan, leakage = planned(wide_policy(), n_rows=100)
-    assert plan is None
-    model = LogisticRegression(
-        wide_policy(), epsilon=1.0, delta=1e-6, bounds="released"
-    )
-    declared = LogisticRegression(wide_policy(), epsilon=1.0, delta=1e-6)
+    assert plan.noise_scale == {"known": 0.0}
+    assert set(plan.cost.values()) == {0.0}
+    private = without("known")
+    assert planned(private, n_rows=100)[0] is None
+    model = LogisticRegression(private, epsilon=1.0, delta=1e-6)
+    declared = LogisticRegression(private, epsilon=1.0, delta=1e-6, bounds="declared")
     assert model.plan(100).spending.total_mu == declared.plan(100).spending.total_mu
     assert leakage.spent == ()
 
@@ -185,8 +197,8 @@ def test_mere_noise_is_not_paid_for():
 def test_so_little_noise_that_nothing_is_proved_of_it_is_not_drawn():
     proved, _ = planned(wide_policy(), budget=Budget(epsilon=1e5, delta=1e-6))
     assert max(proved.cost.values()) <= LARGEST_MU
-    nothing, _ = planned(wide_policy(), budget=Budget(epsilon=1e6, delta=1e-6))
-    assert nothing is None
+    free, _ = planned(wide_policy(), budget=Budget(epsilon=1e6, delta=1e-6))
+    assert list(free.noise_scale) == ["known"]
 
 
 @pytest.mark.parametrize(
@@ -213,7 +225,6 @@ def test_an_interval_that_noise_could_have_made_is_not_taken():
     [
         {"sampling_rate": 0.1},
         {"calibration": "theorem"},
-        {"leakage": "auto"},
         {"method": "nonprivate", "research": True},
     ],
 )
@@ -223,6 +234,92 @@ def test_what_is_not_covered_is_refused_before_a_row_is_read(options):
     )
     with pytest.raises(CorrDPError, match="bounds='released'"):
         model.fit(None, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampling_rate": 0.1, "n_steps": 2},
+        {"calibration": "theorem", "n_steps": 2},
+        {"method": "nonprivate", "research": True},
+    ],
+)
+def test_by_default_bounds_stay_where_nothing_else_is_proved(options):
+    model = fitted("auto", wide_rows(2000), **options)
+    assert bounds_of(model.policy_)["u"] == (0, 1000)
+
+
+def test_bounds_are_released_by_default():
+    assert LogisticRegression().bounds == LinearRegression().bounds == "auto"
+    same = fitted("auto"), fitted("released")
+    assert same[0].policy_ == same[1].policy_
+    assert np.array_equal(same[0].coef_, same[1].coef_)
+
+
+def test_weaker_promises_count_what_they_leave_unprotected_without_noise():
+    semi, corr = fitted("auto", method="semi"), fitted("auto")
+    assert bounds_of(semi.policy_)["u"] != (0, 1000)
+    assert bounds_of(corr.policy_)["u"] != (0, 1000)
+    assert semi.certificate_.components[0].name == "where numbers lie"
+
+
+def test_what_a_class_moves_is_not_counted_without_noise():
+    with pytest.raises(GuaranteeVoidError, match="not public"):
+        release_number_counts(
+            wide_rows(50), wide_policy(), {"u": 0.0}, n_bins={"u": 16}
+        )
+
+
+def test_a_cell_that_is_refused_costs_nothing(monkeypatch):
+    seen = []
+    counting(monkeypatch, seen)
+    rows = wide_rows()
+    rows.loc[7, "c"] = "neither"
+    model = released()
+    with pytest.raises(PolicyError):
+        model.fit(rows, charge=seen.append)
+    assert seen == []
+    model.fit(wide_rows())  # its own budget is there, too
+
+
+def test_rows_that_came_or_went_meanwhile_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "rows.csv"
+    wide_rows().to_csv(path, index=False)
+    count = narrowing.release_number_counts
+
+    def meanwhile(*arguments, **options):
+        found = count(*arguments, **options)
+        wide_rows(N_ROWS - 1).to_csv(path, index=False)
+        return found
+
+    monkeypatch.setattr(narrowing, "release_number_counts", meanwhile)
+    with pytest.raises(CorrDPError, match="another number of rows"):
+        released().fit(path)
+
+
+def test_files_and_bought_distances_go_with_it(tmp_path):
+    wide_rows().to_csv(tmp_path / "rows.csv", index=False)
+    model = fitted("auto", tmp_path / "rows.csv")
+    assert np.array_equal(model.coef_, fitted("auto").coef_)
+    features = [
+        replace(f, leakage=None, domain=replace(f.domain, bins=4))
+        if isinstance(f.domain, NumberDomain)
+        else replace(f, leakage=None)
+        for f in without("known").features
+    ]
+    policy = replace(wide_policy(), features=tuple(features))
+    bought = LogisticRegression(
+        policy, epsilon=4.0, delta=1e-6, random_state=0, leakage="auto"
+    ).fit(wide_rows())
+    assert bounds_of(bought.policy_)["u"] != (0, 1000)
+    assert bought.certificate_.epsilon <= 4.0
+    bought.certificate_.verify()
+
+
+def without(name):
+    """Return the policy without one of its features."""
+    features = wide_policy().features
+    return replace(wide_policy(), features=tuple(f for f in features if f.name != name))
 
 
 def released(**options):
@@ -283,16 +380,20 @@ def test_a_ledger_is_charged_before_a_row_is_counted(monkeypatch, tmp_path):
 
 
 def test_training_that_costs_more_than_was_paid_is_refused(monkeypatch):
-    plan = LogisticRegression._plan
+    plan = LogisticRegression._chosen_plan
 
-    def dearer(self, policy, n_rows, budget, leakage, *rest):
-        chosen = plan(self, policy, n_rows, budget, leakage, *rest)
-        if policy == wide_policy():
-            small = {n: mu / 2 for n, mu in chosen.spending.total_mu.items()}
-            return replace(chosen, spending=replace(chosen.spending, total_mu=small))
-        return chosen
+    def cheaper(self, rows):
+        chosen = plan(self, rows)
+        small = {n: mu / 2 for n, mu in chosen.spending.total_mu.items()}
+        return replace(chosen, spending=replace(chosen.spending, total_mu=small))
 
-    monkeypatch.setattr(LogisticRegression, "_plan", dearer)
+    finish = LogisticRegression._finish
+
+    def replanned(self, rows):
+        finish(self, replace(rows, plan=plan(self, rows)))
+
+    monkeypatch.setattr(LogisticRegression, "_chosen_plan", cheaper)
+    monkeypatch.setattr(LogisticRegression, "_finish", replanned)
     with pytest.raises(GuaranteeVoidError, match="more than was charged"):
         released().fit(wide_rows())
 
@@ -312,6 +413,28 @@ def test_a_search_does_not_release_bounds_that_its_price_leaves_out(bounds, grid
         search.plan(N_ROWS)
     with pytest.raises(CorrDPError, match=said):
         search.fit(wide_rows())
+
+
+def test_runs_of_a_search_read_numbers_between_declared_bounds():
+    search = PrivateSearchCV(
+        LogisticRegression(wide_policy(), random_state=0),
+        {"n_steps": [5]},
+        epsilon=1.0,
+        delta=1e-6,
+    ).fit(wide_rows())
+    model = search.best_estimator_
+    assert bounds_of(model.policy_) == bounds_of(wide_policy())
+    assert [part.name for part in model.certificate_.components] == ["selection"]
+
+
+@pytest.mark.torch
+def test_a_line_in_the_place_of_a_network_reads_what_the_network_reads():
+    model = MLPClassifier(wide_policy(), epsilon=0.3, delta=1e-6, random_state=0)
+    rows = wide_rows()
+    with pytest.warns(UtilityWarning, match="A linear model is trained instead"):
+        model.fit(rows)
+    assert model.policy_ == model.linear_.policy_
+    assert np.allclose(model.predict_proba(rows), model.linear_.predict_proba(rows))
 
 
 def test_a_fit_that_a_search_pays_for_counts_nothing():
@@ -390,7 +513,7 @@ def test_rows_per_level_between_declared_bounds_give_no_means_between_others():
     )
     model = LogisticRegression(
         policy, epsilon=4.0, delta=1e-6, leakage=table, random_state=0
-    )
+    ).set_params(bounds="declared")
     assert "u" in model.plan(20_000).spending.known_means
     model.set_params(bounds="released")
     known = model.plan(20_000).spending.known_means

@@ -13,10 +13,18 @@ import numpy as np
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp.accounting import Group, SensitivityTable
-from corrdp.leakage._coding import iter_codes
-from corrdp.leakage._counts import CountLayout, count_codes
+from corrdp.exceptions import GuaranteeVoidError
+from corrdp.leakage._coding import counts_of
+from corrdp.leakage._counts import CountLayout
 from corrdp.leakage.release._noise import noisy_counts
-from corrdp.policy import Feature, NeighborClass, NumberDomain, Policy, PolicyEncoder
+from corrdp.policy import (
+    ColumnRole,
+    Feature,
+    NeighborClass,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+)
 
 
 def number_count_sensitivity(
@@ -61,12 +69,13 @@ def release_number_counts(
 
     Parameters
     ----------
-    data : table, or path of a file
+    data : table, source of rows, or partitions of an engine
         Private rows.
     policy : Policy
         Declares the bounds.
     noise_scale : mapping of str to float
-        Standard deviation of the noise on the counts of every number.
+        Standard deviation of the noise on the counts of every number; 0 for numbers
+        that are public, which no class moves.
     n_bins : mapping of str to int
         Bins of every number; missing values, if they have a slot, are not counted.
     random_state : int, optional
@@ -76,7 +85,8 @@ def release_number_counts(
     ---------
     That of the noise scales: an allocation for `number_count_sensitivity` keeps every
     class within its mu (``docs/theory/default_rule.md``, Proposition 5); noise is
-    drawn by an exact sampler (``docs/theory/discrete_noise.md``, Claim 5).
+    drawn by an exact sampler (``docs/theory/discrete_noise.md``, Claim 5). Public
+    numbers are equal on neighbors of every class, and so are their counts.
     """
 
     def counted(feature: Feature) -> Feature:
@@ -92,11 +102,27 @@ def release_number_counts(
         sensitive=(),
         targets={name: (name,) for name in noise_scale},
     )
-    exact = count_codes(iter_codes(data, view, layout.features), layout)
+    _refuse_exact_counts(policy, noise_scale)
+    exact = counts_of(data, view, layout)
     generator = noise_generator(random_state, purpose="bounds of numbers")
-    return {
-        shape.name: noisy_counts(
-            table[: n_bins[shape.name], 0], noise_scale[shape.name], generator
-        )[0]
-        for shape, table in zip(layout.shapes, exact.tables, strict=True)
-    }
+    released = {}
+    for shape, table in zip(layout.shapes, exact.tables, strict=True):
+        counts, scale = table[: n_bins[shape.name], 0], noise_scale[shape.name]
+        released[shape.name] = (
+            noisy_counts(counts, scale, generator)[0]
+            if scale > 0.0
+            else counts.astype(np.float64)
+        )
+    return released
+
+
+def _refuse_exact_counts(policy: Policy, noise_scale: Mapping[str, float]) -> None:
+    """Raise if a number that some class moves would be counted without noise."""
+    exact = [name for name, scale in noise_scale.items() if not scale > 0.0]
+    moved = [n for n in exact if policy.feature(n).role is not ColumnRole.PUBLIC]
+    if moved:
+        raise GuaranteeVoidError(
+            f"counts of {moved[0]!r} have no noise (noise_scale="
+            f"{noise_scale[moved[0]]!r}), and the column is not public. Plan some "
+            "noise."
+        )

@@ -6,14 +6,8 @@ from typing import Any
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.engines import is_hosted
-from corrdp.leakage._coding import hosted_counts, iter_codes
-from corrdp.leakage._counts import (
-    ContingencyCounts,
-    CountLayout,
-    TableShape,
-    count_codes,
-)
+from corrdp.leakage._coding import counts_of
+from corrdp.leakage._counts import ContingencyCounts, CountLayout, TableShape
 from corrdp.leakage._joining import (
     Groups,
     choose_groups,
@@ -128,10 +122,8 @@ class JoinedTable:
 
 
 def counted_tables(request: LeakageRequest, layout: CountLayout) -> ContingencyCounts:
-    if is_hosted(request.data):
-        return hosted_counts(request.data, request.policy, layout)
-    chunks = iter_codes(request.data, request.policy, layout.features)
-    return count_codes(chunks, layout, n_threads=request.n_threads)
+    rows = request.data, request.policy
+    return counts_of(*rows, layout, n_threads=request.n_threads)
 
 
 def shares_of_cells(tables: dict[str, tuple[FloatArray, float]]) -> dict[str, Any]:
