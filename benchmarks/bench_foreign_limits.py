@@ -5,6 +5,10 @@ tables and rows of ``bench_foreign.py``, corr and standard at the best of a grid
 their free numbers (distance, part of the iterates that is averaged, bound on influence
 or norm; picked on the measured excess, which no rule could know), and the model of
 the public fifth alone. Excess is as there; ``bench_foreign_rivals.py`` has the others.
+
+Besides, what noise alone permits: the excess of one gradient, released with the budget
+of all steps at the optimum itself, that a quadratic of the exact curvature turns into
+a model with the best ridge. Nothing of that is private.
 """
 
 import argparse
@@ -19,10 +23,18 @@ from typing import Any
 import numpy as np
 from bench_foreign import EPSILONS, Measured, trained
 from rule_tables import FOREIGN_BINARY, load_table
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
+from corrdp.accounting import allocate_noise
 from corrdp.estimators import LogisticRegression
-from corrdp.training import CONSTANT, GradientGroup, GradientLayout, TrainingPlan
+from corrdp.training import (
+    CONSTANT,
+    GradientGroup,
+    GradientLayout,
+    GradientSensitivity,
+    TrainingPlan,
+)
 
 DISTANCES = (0.5, 1.0, 2.0)  # in units of the rule's
 AVERAGED = (0.5, 1.0)  # parts of the iterates; the rule's are always among them
@@ -99,6 +111,55 @@ def public_only(measured: Measured) -> dict[str, float]:
     return measured.scores(coef, intercept - float(center @ coef))
 
 
+def noise_alone(measured: Measured, epsilon: float) -> dict[str, float]:
+    """Return what the noise of corr permits, as planned, and at the optimum.
+
+    Features are projected in the gradient and not in the score, as in training.
+    """
+    plan = replace(measured.plan("corr", epsilon), noise="corr")
+    scale, center = plan.layout.column_scale, measured.codes.mean(axis=0)
+    rows = np.column_stack(
+        [(measured.codes - center) * scale, np.ones(len(measured.codes))]
+    )
+    coef, intercept = measured.best
+    best = np.append(coef / scale, intercept + center @ coef)
+    layout = replace(plan.layout, column_offset=center * scale)
+    weight = expit(rows @ best) * expit(-(rows @ best))
+    curvature = rows.T @ (rows * weight[:, None]) / len(rows)
+    seen = _projected(rows, layout).T @ (rows * weight[:, None]) / len(rows)
+    sensitivity = GradientSensitivity(
+        plan.loss, layout, plan.spending.classes, reference=center
+    )
+    allowed = plan.spending.gradient_mu
+    noise = allocate_noise(
+        sensitivity.bounds(best),
+        budget_mu=np.array([allowed[name] for name in sensitivity.row_classes]),
+        sizes=np.array([float(group.size) for group in sensitivity.groups]),
+    ).noise_scale[layout.column_groups] / len(rows)
+
+    def excess(deviation: Any, ridge: float) -> float:
+        inverse = np.linalg.pinv(seen + ridge * np.eye(len(seen)), rcond=1e-9)
+        moved = inverse @ (ridge * best)
+        spread = inverse.T @ curvature @ inverse
+        return float(np.diag(spread) @ deviation**2 + moved @ curvature @ moved) / 2
+
+    return {
+        name: min(excess(deviation, ridge) for ridge in (0.0, *np.logspace(-5, 0, 21)))
+        for name, deviation in (("planned", plan.column_noise), ("optimum", noise))
+    }
+
+
+def _projected(rows: Any, layout: GradientLayout) -> Any:
+    """Return rows with the features of every group on its ball."""
+    found = rows.copy()
+    for place, group in enumerate(layout.groups):
+        columns = np.flatnonzero(layout.column_groups == place)
+        norms = np.linalg.norm(rows[:, columns], axis=1)
+        shorter = np.minimum(1.0, group.feature_radius / np.maximum(norms, 1e-12))
+        found[:, columns] *= shorter[:, None]
+    return found
+
+
 def measure(name: str, seeds: Sequence[int]) -> dict[str, Any]:
     """Return everything measured on one table."""
     measured = Measured(load_table(name))
@@ -107,6 +168,7 @@ def measure(name: str, seeds: Sequence[int]) -> dict[str, Any]:
         cell: dict[str, Any] = {"epsilon": epsilon}
         for method in ("corr", "standard"):
             cell[method] = best_plan(measured, method, epsilon, seeds)
+        cell["noise alone"] = noise_alone(measured, epsilon)
         cells.append(cell)
     return {"public_only": public_only(measured), "cells": cells}
 

@@ -51,6 +51,14 @@ def page(now: dict[str, Any], rivals: dict[str, Any], limits: dict[str, Any]) ->
             public = f"{limits[name]['public_only']['excess']:.3g}"
             rows.append([name, f"{cell['epsilon']:g}", *shown, public])
     lines += ["### Plans picked on the answer", "", markdown_table(header, rows)]
+    header = ["table", "epsilon", "corr", "noise alone, as planned", "at the optimum"]
+    rows = [
+        [name, f"{cell['epsilon']:g}", f"{cell['corr']['rule']:.3g}"]
+        + [f"{cell['noise alone'][where]:.3g}" for where in ("planned", "optimum")]
+        for name in BINARY
+        for cell in limits.get(name, {"cells": ()})["cells"]
+    ]
+    lines += ["### What noise alone permits", "", markdown_table(header, rows)]
     return "\n".join(lines)
 
 

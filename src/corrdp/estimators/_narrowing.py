@@ -125,21 +125,25 @@ def plan_narrowing(
         return noise.noise_scale, step_mu(table.bounds, noise.noise_scale)
 
     counted = [feature for feature in policy.features if _may_be_narrowed(feature)]
-    free = [f.name for f in counted if f.role is ColumnRole.PUBLIC]
     names = [f.name for f in counted if f.role is not ColumnRole.PUBLIC]
     scales, _ = noise_on(names)  # those whose counts would be mere noise are left out
     names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
     scales, cost = noise_on(names)
     if not cost.max() <= LARGEST_MU:  # nothing is proved of so little noise
         names, (scales, cost) = [], noise_on([])
-    noise = dict(zip(names, scales.tolist(), strict=True)) | dict.fromkeys(free, 0.0)
+    noise = dict(zip(names, scales.tolist(), strict=True))
+    n_bins = {name: _n_bins(scale / n_rows) for name, scale in noise.items()}
+    # Public ones are read as if they were sensitive: where training is noisy, narrower
+    # bounds bring more noise than they tell, and no promise may gain by being stronger.
+    usual = math.sqrt(2.0 / SHARE) / split.smallest_mu
+    if usual <= LEGIBLE * n_rows:
+        free = [f.name for f in counted if f.role is ColumnRole.PUBLIC]
+        noise |= dict.fromkeys(free, 0.0)
+        n_bins |= dict.fromkeys(free, _n_bins(usual / n_rows))
     if not noise:
         return None
-    return NarrowingPlan(
-        noise,
-        {name: _n_bins(scale / n_rows) for name, scale in noise.items()},
-        dict(zip((c.name for c in classes), cost.tolist(), strict=True)),
-    )
+    costs = dict(zip((c.name for c in classes), cost.tolist(), strict=True))
+    return NarrowingPlan(noise, n_bins, costs)
 
 
 def narrowed_policy(
