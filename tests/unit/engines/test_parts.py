@@ -68,7 +68,9 @@ def _held(cuts=(0, 400, 400, 1100, 1500), frame=FRAME, **options):
 
 
 def _fitted(rows, **options):
-    return model_of(n_steps=STEPS, **options).fit(rows)
+    """Fit with the bounds of the policy: rows are made into tiles once, and asked."""
+    options = {"n_steps": STEPS, "bounds": "declared"} | options
+    return model_of(**options).fit(rows)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +91,22 @@ def test_no_cut_and_no_order_of_the_rows_changes_the_model(order, expected):
     for cuts in ((0, 1500), (0, 1, 1499, 1500), (0, 400, 400, 1100, 1500)):
         assert bits(_fitted(_held(cuts, frame))) == expected
     assert HereEngine.closed == closed + 3
+
+
+def test_bounds_of_numbers_are_found_in_parts():
+    features = tuple(
+        replace(feature, domain=replace(feature.domain, lower=-2000, upper=2000))
+        if isinstance(feature.domain, NumberDomain)
+        else feature
+        for feature in example_policy().features
+    )
+    policy = replace(example_policy(), features=features)
+    here, held = (
+        model_of(policy=policy, n_steps=STEPS, epsilon=5.0).fit(rows)
+        for rows in (FRAME, _held())
+    )
+    assert held.policy_ == here.policy_ != policy
+    assert bits(held) == bits(here)
 
 
 @pytest.mark.parametrize(
