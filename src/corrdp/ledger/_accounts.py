@@ -36,8 +36,8 @@ class PricedClass:
     name : str
         Name of the class in the policy of the release.
     columns : tuple of str
-        Sorted columns that may change, the label among them if it may; they, not the
-        name, identify the class.
+        Sorted columns that may change, the label among them if it may, and the number
+        of rows of a unit; they, not the name, identify the class.
     events : tuple of PrivacyEvent
         The cost.
     """
@@ -107,7 +107,7 @@ def price_release(
 
     A class that the events do not name is charged the whole-record cost.
     """
-    known = class_columns(policy)
+    known = _what_changes(policy)
     unknown = sorted(set(events) - set(known))
     if unknown:
         raise UnsupportedEventError(
@@ -294,7 +294,7 @@ def _account(
     )
     return Account(
         name=neighbor.name,
-        columns=tuple(sorted(neighbor.columns(policy))),
+        columns=tuple(sorted(_what_changes(policy)[neighbor.name])),
         epsilon=allowed,
         delta=budget.delta,
         rule=rule,
@@ -302,6 +302,21 @@ def _account(
         limit=limit,
         unit=policy.unit,
     )
+
+
+def _what_changes(policy: Policy) -> dict[str, frozenset[str]]:
+    """Return the columns of each class, and the number of rows of a unit among them.
+
+    It changes along with sensitive features alone (`docs/theory/queries.md`).
+    """
+    columns = class_columns(policy)
+    if policy.unit is None:
+        return columns
+    rows = frozenset({f"(rows of {policy.unit})"})
+    return {
+        name: own | rows if own.intersection(policy.sensitive) else own
+        for name, own in columns.items()
+    }
 
 
 def _if_any(unit: str | None) -> JSONObject:

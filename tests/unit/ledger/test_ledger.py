@@ -206,6 +206,28 @@ def test_a_single_row_pays_what_all_rows_of_its_person_pay(pure):
     assert spent[:3] == spent[3:] == [UNIT // 4, UNIT // 2, UNIT]
 
 
+def test_a_class_that_keeps_the_number_of_rows_does_not_cover_one_that_does_not(
+    tmp_path,
+):
+    """Where `s` is insensitive a person has equally many rows on both sides."""
+    budget = Budget(epsilon=1.0, delta=0.0)
+    ledger = Ledger.create(tmp_path / "people.ledger", PEOPLE, budget=budget)
+    swapped = Policy(
+        (feature("s", "insensitive", leakage=0.5), feature("u")),
+        unit="person",
+        max_rows=3,
+    )
+    ledger.add_policy(swapped)
+    events = {
+        "sensitive": [LaplaceEvent(0.5)],
+        "insensitive:s": [LaplaceEvent(0.25)],
+        WHOLE_RECORD: [LaplaceEvent(0.75)],
+    }
+    ledger.charge(events, policy=swapped, purpose="people")
+    first, *_ = ledger.remaining().balances
+    assert (first.account.name, first.spent) == ("sensitive", 3 * UNIT // 4)
+
+
 def test_whose_row_it_is_may_not_change_under_a_release_about_units(pure):
     moving = Policy((*POLICY.features, feature("person")))
     pure.add_policy(moving)
