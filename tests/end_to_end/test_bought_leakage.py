@@ -85,3 +85,17 @@ def test_what_is_not_worth_its_price_is_not_bought(files):
     assert not (files / "m" / "leakage.json").exists()
     names = [part["name"] for part in document["certificate"]["components"]]
     assert "leakage" not in names
+
+
+def test_what_was_bought_is_kept_if_the_ledger_cannot_pay_for_the_training(files):
+    ledger = ("--ledger", "l.db")
+    first = train(files, "data.csv", "--out", "m", *ledger, "--ledger-epsilon", 0.9)
+    assert first.code != 0
+    assert "--leakage 'm/leakage.json'" in first.stderr
+    table = LeakageTable.from_dict(json.loads((files / "m/leakage.json").read_text()))
+    opened = Ledger.open(files / "l.db")
+    assert opened.has_paid(table.digest)
+    # it is neither bought once more nor replaced
+    again = train(files, "data.csv", "--out", "m", *ledger)
+    assert "already" in again.stderr
+    assert [e["kind"] for e in opened.entries()].count("charge") == 1

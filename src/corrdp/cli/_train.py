@@ -2,13 +2,15 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corrdp._files import write_text
+from corrdp._files import require_room, write_text
 from corrdp.cli._models import BoundsChoice, CalibrationChoice, MethodChoice, Model
 from corrdp.cli._options import (
     AcceptNewDataOption,
@@ -144,6 +146,9 @@ def train(
         _refuse_unpriced(method)
         refuse_unrecorded(choice, table)
     refuse_second_model(out)
+    bought = out / "leakage.json"
+    if buys:
+        require_room(bought)
 
     large: dict[str, Any] = {}
     if model is not Model.MLP:
@@ -202,7 +207,8 @@ def train(
             if isinstance(given, LeakageTable):
                 table = given
                 declared = policy_with(table, declared)
-                write_text(staging / "leakage.json", json.dumps(table.to_dict()))
+                # At once: it is paid for, whatever becomes of the training.
+                write_text(bought, json.dumps(table.to_dict()), private=research)
             estimator = estimator_for(declared, given)
         payment, charge = None, None
         if choice is not None:
@@ -216,7 +222,7 @@ def train(
                 accept_new_data=choice.accept_new_data,
             )
             charge = partial(_charge, payment, estimator)
-        with working("Training"):
+        with working("Training"), _naming(bought if buys and table else None):
             labels = rows[target] if whole else None
             fitted = estimator.fit(rows, labels, charge=charge, **options)
         document: dict[str, Any] = {"certificate": None}
@@ -263,6 +269,20 @@ def train(
             write_summary(staging, summary)
     document["out"] = str(out)
     show(document, as_json=as_json, text=_text(document, fitted, out))
+
+
+@contextmanager
+def _naming(bought: Path | None) -> Iterator[None]:
+    """Say in a refusal of the training where the leakage is that was bought for it."""
+    try:
+        yield
+    except CorrDPError as error:
+        if bought is None:
+            raise
+        raise type(error)(
+            f"{error} The leakage that was bought is kept: train with --leakage "
+            f"{str(bought)!r} instead of buying another."
+        ) from None
 
 
 def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> None:

@@ -36,8 +36,8 @@ class PricedClass:
     name : str
         Name of the class in the policy of the release.
     columns : tuple of str
-        Sorted columns that may change, the label among them if it may; they, not the
-        name, identify the class.
+        Sorted columns that may change, the label among them if it may, and the number
+        of rows of a unit; they, not the name, identify the class.
     events : tuple of PrivacyEvent
         The cost.
     """
@@ -74,16 +74,20 @@ class Price:
         The whole record among them.
     unprotected : tuple of str
         Sorted columns that the release may read and that its policy does not protect.
+    unit : str, optional
+        Column that says whose row it is, if all rows of a unit are one record.
     """
 
     classes: tuple[PricedClass, ...]
     unprotected: tuple[str, ...]
+    unit: str | None = None
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
         return {
             "classes": [priced.to_json() for priced in self.classes],
             "unprotected": list(self.unprotected),
+            **_if_any(self.unit),
         }
 
     @classmethod
@@ -92,6 +96,7 @@ class Price:
         return cls(
             tuple(PricedClass.from_json(c) for c in document["classes"]),
             tuple(document["unprotected"]),
+            document.get("unit"),
         )
 
 
@@ -102,7 +107,7 @@ def price_release(
 
     A class that the events do not name is charged the whole-record cost.
     """
-    known = class_columns(policy)
+    known = _what_changes(policy)
     unknown = sorted(set(events) - set(known))
     if unknown:
         raise UnsupportedEventError(
@@ -127,6 +132,7 @@ def price_release(
             for name, columns in known.items()
         ),
         tuple(sorted(unprotected)),
+        policy.unit,
     )
 
 
@@ -150,6 +156,8 @@ class Account:
         Units the class can pay; None if only tracked.
     carried : int, optional
         Units of releases before the account was opened; None if unbounded.
+    unit : str, optional
+        Column that says whose row it is, if all rows of a unit are one record.
     """
 
     name: str
@@ -160,11 +168,12 @@ class Account:
     order: float | None
     limit: int | None
     carried: int | None = 0
+    unit: str | None = None
 
     @property
-    def identity(self) -> tuple[tuple[str, ...], bool]:
+    def identity(self) -> tuple[tuple[str, ...], bool, str | None]:
         """What two policies must share to speak of the same account."""
-        return self.columns, self.limit is not None
+        return self.columns, self.limit is not None, self.unit
 
     def cost(self, price: Price) -> int | None:
         """Return the cost of a release: that of its cheapest class that covers this.
@@ -173,12 +182,16 @@ class Account:
         the same columns, so the cost of such a class bounds theirs; the whole record
         covers every protected column. Columns that the policy of the release does not
         declare are not read by it and do not count. A column that it reads without
-        protecting it has no bound: None.
+        protecting it has no bound: None. Neither has a record of several rows under a
+        policy whose records are other ones; a single row is a part of any unit, unless
+        it may change whose it is.
 
         Guarantee
         ---------
         Never below the cost of the release to this class (`docs/theory/ledger.md`).
         """
+        if self.unit not in (None, price.unit) or price.unit in self.columns:
+            return None
         if set(self.columns) & set(price.unprotected):
             return None
         declared = {name for priced in price.classes for name in priced.columns}
@@ -210,6 +223,7 @@ class Account:
             "order": self.order,
             "limit": self.limit,
             "carried": self.carried,
+            **_if_any(self.unit),
         }
 
     @classmethod
@@ -224,6 +238,7 @@ class Account:
             order=document["order"],
             limit=document["limit"],
             carried=document["carried"],
+            unit=document.get("unit"),
         )
 
 
@@ -249,7 +264,7 @@ def open_accounts(
         allowed = allowed_epsilon(
             neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
-        account = _account(neighbor, neighbor.columns(policy), allowed, budget, rule)
+        account = _account(neighbor, policy, allowed, budget, rule)
         present = known.get(account.identity)
         if present is None:
             opened.append(account)
@@ -264,7 +279,7 @@ def open_accounts(
 
 def _account(
     neighbor: NeighborClass,
-    columns: frozenset[str],
+    policy: Policy,
     allowed: float,
     budget: Budget,
     rule: Rule,
@@ -279,10 +294,31 @@ def _account(
     )
     return Account(
         name=neighbor.name,
-        columns=tuple(sorted(columns)),
+        columns=tuple(sorted(_what_changes(policy)[neighbor.name])),
         epsilon=allowed,
         delta=budget.delta,
         rule=rule,
         order=order,
         limit=limit,
+        unit=policy.unit,
     )
+
+
+def _what_changes(policy: Policy) -> dict[str, frozenset[str]]:
+    """Return the columns of each class, and the number of rows of a unit among them.
+
+    It changes along with sensitive features alone (`docs/theory/queries.md`).
+    """
+    columns = class_columns(policy)
+    if policy.unit is None:
+        return columns
+    rows = frozenset({f"(rows of {policy.unit})"})
+    return {
+        name: own | rows if own.intersection(policy.sensitive) else own
+        for name, own in columns.items()
+    }
+
+
+def _if_any(unit: str | None) -> JSONObject:
+    """Return a unit as a field; most policies have none, and old files no field."""
+    return {} if unit is None else {"unit": unit}

@@ -395,10 +395,11 @@ def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> 
     if account.limit is None:
         return
     if cost is None:
+        rows = "" if account.unit is None else f" in all rows of one {account.unit!r}"
         raise GuaranteeVoidError(
             f"class {account.name!r} has no bound for a release: it changes "
-            f"{', '.join(account.columns)}, and the release does not protect all of "
-            "it. Price the class, or add noise."
+            f"{', '.join(account.columns)}{rows}, and the release does not protect all "
+            "of it. Price the class, or add noise."
         )
     left = account.limit - (spent or 0)
     if cost > left:

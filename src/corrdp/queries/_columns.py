@@ -22,6 +22,8 @@ from corrdp.policy import (
 
 MISSING = "(missing)"
 OTHER = "(other)"
+LARGEST_BOUND = 1e150
+"""Of a number in a question: squares of it, and sums over rows, are still numbers."""
 
 
 class Numbers(NamedTuple):
@@ -39,9 +41,19 @@ def column(policy: Policy, name: str) -> Feature:
 
 
 def number_bounds(policy: Policy, name: str) -> tuple[float, float]:
-    """Return the declared bounds of a number; a boolean is 0 or 1."""
+    """Return the declared bounds of a number; a boolean is 0 or 1.
+
+    Bounds of which answers could not be computed are refused here: a plan asks for them
+    before a ledger is charged.
+    """
     domain = column(policy, name).domain
     if isinstance(domain, NumberDomain):
+        if max(abs(domain.lower), abs(domain.upper)) > LARGEST_BOUND:
+            raise PolicyError(
+                f"the bounds of {name!r} are beyond {LARGEST_BOUND:g}, where sums and "
+                f"squares are no numbers any more. Declare features.{name}.bounds "
+                "within it."
+            )
         return domain.lower, domain.upper
     if isinstance(domain, BooleanDomain):
         return 0.0, 1.0

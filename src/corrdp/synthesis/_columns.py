@@ -177,10 +177,15 @@ class TableColumns:
             # Groups and the slot of other values have names, which are texts.
             as_listed = domain.levels == domain.categories and not domain.other
             kind = (as_listed and domain.value_type) or str
+            if kind is int and not _are_held(domain.values):
+                kind = str
         elif isinstance(domain, BooleanDomain):
             kind = int if domain.digits else bool
         else:
-            kind = int if self._shape(feature) is Shape.WHOLE else float
+            is_whole = self._shape(feature) is Shape.WHOLE
+            kind = (
+                int if is_whole and _are_held((domain.lower, domain.upper)) else float
+            )
         # A column with gaps cannot be boolean in every kind of table.
         return str if kind is bool and isinstance(domain.missing, Slot) else kind
 
@@ -202,7 +207,7 @@ class TableColumns:
             shape = self._shape(feature)
             numbers = _inside_bins(domain, codes, shape, generator)
             found: list[Any] = numbers.tolist()
-            if shape is Shape.WHOLE:
+            if self._type(feature) is int:
                 found = [int(number) for number in found]
         else:
             kind = self._type(feature)
@@ -220,6 +225,11 @@ class TableColumns:
             for row in np.flatnonzero(missing):
                 found[row] = None
         return found
+
+
+def _are_held(numbers: Iterable[Any]) -> bool:
+    """Return whether tables of every kind hold such whole numbers."""
+    return all(-(2**63) <= number < 2**63 for number in numbers)
 
 
 def _is_number(feature: Feature) -> bool:

@@ -233,7 +233,18 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
     with pa.input_stream(str(path), compression="detect") as stream:
         for line in io.TextIOWrapper(stream, encoding="utf-8-sig", newline="\n"):
             if line.strip():
-                row = json.loads(line)
+                row = json.loads(line, parse_int=_whole_number)
                 if not isinstance(row, dict):
                     raise TypeError("a line of JSON is not an object")
                 yield row
+
+
+def _whole_number(digits: str) -> Any:
+    """Return a number, or its text where Python reads no number of so many digits.
+
+    Cells of other files say the same by that text, and one of them ends nothing.
+    """
+    try:
+        return int(digits)
+    except ValueError:
+        return digits

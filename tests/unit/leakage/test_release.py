@@ -30,6 +30,7 @@ from corrdp.policy import (
     Budget,
     CategoryDomain,
     Feature,
+    Label,
     NumberDomain,
     Policy,
     Slot,
@@ -625,3 +626,14 @@ def test_a_digest_over_something_else_than_a_table_is_a_clear_refusal():
         nested = [nested]
     with pytest.raises(GuaranteeVoidError, match="digest"):
         LeakageTable.from_dict(fields | {"features": nested, "digest": ""})
+
+
+def test_where_nothing_is_insensitive_there_is_nothing_to_release():
+    policy = Policy(
+        (Feature("p", "public", NumberDomain(0, 1, bins=2)),),
+        Label("y", CategoryDomain(("no", "yes")), score=0.5),
+    )
+    rows = pd.DataFrame({"p": [0.5] * 20, "y": ["no"] * 20})
+    found = estimate_leakage(rows, policy, epsilon=1.0, delta=1e-6)
+    assert found.features == {}
+    assert found.components == ()

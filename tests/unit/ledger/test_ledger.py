@@ -20,6 +20,7 @@ from corrdp.exceptions import (
     UnsupportedEventError,
 )
 from corrdp.ledger import Ledger, Receipt
+from corrdp.ledger._rules import UNITS as UNIT
 from corrdp.mechanisms import VectorPlan, answer_queries
 from corrdp.policy import Budget, Feature, Label, NumberDomain, Policy
 from corrdp.queries._moments import Moment
@@ -178,6 +179,61 @@ def test_what_an_earlier_release_read_unprotected_cannot_be_promised(pure, earli
     later = Policy(POLICY.features, Label("y", NumberDomain(0, 1), 1.0))
     with pytest.raises(GuaranteeVoidError, match="does not protect all of it"):
         pure.add_policy(later)
+
+
+PEOPLE = Policy(POLICY.features, unit="person", max_rows=3)
+
+
+def test_a_release_about_single_rows_has_no_bound_for_all_rows_of_a_person(tmp_path):
+    budget = Budget(epsilon=1.0, delta=0.0)
+    ledger = Ledger.create(tmp_path / "people.ledger", PEOPLE, budget=budget)
+    for other in (POLICY, Policy(POLICY.features, unit="household", max_rows=3)):
+        ledger.add_policy(other)
+        with pytest.raises(GuaranteeVoidError, match="in all rows of one 'person'"):
+            ledger.charge(cost(0.1, 0.1, 0.1), policy=other, purpose="others")
+
+
+def test_all_rows_of_a_person_are_not_promised_what_single_rows_have_spent(pure):
+    pure.charge(cost(0.1, 0.1, 0.1), policy=POLICY, purpose="rows")
+    with pytest.raises(GuaranteeVoidError, match="no bound"):
+        pure.add_policy(PEOPLE)
+
+
+def test_a_single_row_pays_what_all_rows_of_its_person_pay(pure):
+    pure.add_policy(PEOPLE)
+    pure.charge(cost(0.25, 0.5, 1.0), policy=PEOPLE, purpose="people")
+    spent = [balance.spent for balance in pure.remaining().balances]
+    assert spent[:3] == spent[3:] == [UNIT // 4, UNIT // 2, UNIT]
+
+
+def test_a_class_that_keeps_the_number_of_rows_does_not_cover_one_that_does_not(
+    tmp_path,
+):
+    """Where `s` is insensitive a person has equally many rows on both sides."""
+    budget = Budget(epsilon=1.0, delta=0.0)
+    ledger = Ledger.create(tmp_path / "people.ledger", PEOPLE, budget=budget)
+    swapped = Policy(
+        (feature("s", "insensitive", leakage=0.5), feature("u")),
+        unit="person",
+        max_rows=3,
+    )
+    ledger.add_policy(swapped)
+    events = {
+        "sensitive": [LaplaceEvent(0.5)],
+        "insensitive:s": [LaplaceEvent(0.25)],
+        WHOLE_RECORD: [LaplaceEvent(0.75)],
+    }
+    ledger.charge(events, policy=swapped, purpose="people")
+    first, *_ = ledger.remaining().balances
+    assert (first.account.name, first.spent) == ("sensitive", 3 * UNIT // 4)
+
+
+def test_whose_row_it_is_may_not_change_under_a_release_about_units(pure):
+    moving = Policy((*POLICY.features, feature("person")))
+    pure.add_policy(moving)
+    pure.add_policy(PEOPLE)
+    with pytest.raises(GuaranteeVoidError, match="it changes person"):
+        pure.charge(cost(0.1, 0.1, 0.1), policy=PEOPLE, purpose="people")
 
 
 def test_a_policy_that_promises_less_is_refused(pure):

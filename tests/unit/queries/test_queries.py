@@ -16,6 +16,7 @@ from corrdp.exceptions import (
     PolicyError,
 )
 from corrdp.leakage import declared_table
+from corrdp.ledger import Ledger
 from corrdp.mechanisms import (
     Mean,
     Quantiles,
@@ -362,3 +363,22 @@ def test_questions_are_read_as_written():
     assert parse_ask("mean(age)") == Mean("age")
     assert parse_ask(' mean( "hours per week" ) ') == Mean("hours per week")
     assert parse_ask("quantiles(age, .5)") == Quantiles("age", (0.5,))
+
+
+@pytest.mark.parametrize("ask", ["sum(x)", "mean(x)", "variance(x)", "median(x)"])
+def test_numbers_whose_squares_are_none_are_refused_before_a_ledger_pays(ask, tmp_path):
+    policy = Policy((Feature("x", "sensitive", NumberDomain(0, 1e200)),))
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    ledger = Ledger.create(tmp_path / "l.ledger", policy, budget=budget)
+    table = pd.DataFrame({"x": [1e200] * 50})
+    with pytest.raises(PolicyError, match="beyond 1e\\+150"):
+        answer_queries(table, policy, [ask], epsilon=0.5, delta=1e-7, ledger=ledger)
+    assert len(ledger.entries()) == 2
+
+
+@pytest.mark.parametrize("ask", ["sum(x)", "mean(x)", "variance(x)", "median(x)"])
+def test_the_largest_bounds_have_finite_answers(ask):
+    policy = Policy((Feature("x", "sensitive", NumberDomain(-1e150, 1e150)),))
+    table = pd.DataFrame({"x": [1e150, -1e150] * 25})
+    (answer,) = answer_queries(table, policy, [ask], epsilon=1.0).answers
+    assert np.isfinite([answer.value, answer.radius]).all()

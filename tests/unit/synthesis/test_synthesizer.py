@@ -136,6 +136,21 @@ def test_values_are_written_as_the_policy_declares_them(output):
     assert all(v == int(v) and 0 <= v <= 90 for v in values["age"])
 
 
+@pytest.mark.parametrize("output", ["pandas", "polars", "pyarrow"])
+def test_whole_numbers_that_no_table_holds_can_be_drawn_all_the_same(output):
+    """A model that was paid for and of which no row can be drawn is lost."""
+    features = (
+        Feature("sum", "sensitive", NumberDomain(0, 2.0**63, 2, whole=True)),
+        Feature("key", "sensitive", CategoryDomain((10**30, 7))),
+    )
+    table = pd.DataFrame({"sum": [0.0, 2.0**63] * 50, "key": [10**30, 7] * 50})
+    policy = Policy(features)
+    rows = maker(policy=policy, epsilon=9.0).fit(table).sample(100, output=output)
+    frame = rows if output == "pandas" else rows.to_pandas()
+    assert frame["sum"].dtype == np.float64
+    assert set(frame["key"]) == {str(10**30), "7"}
+
+
 def test_no_whole_number_lies_beyond_the_bounds():
     """Bins above the last whole number, and below the first, keep the nearest one."""
     stages = Policy((Feature("stage", "sensitive", NumberDomain(0.8, 2.2, 8)),))

@@ -45,6 +45,14 @@ def test_a_text_that_is_no_unicode_is_a_cell_like_others(tmp_path):
     assert read[2] is None
 
 
+def test_a_number_of_more_digits_than_python_reads_ends_nothing(tmp_path):
+    long = "9" * 5000
+    path = written(tmp_path, '{"a": 1}', f'{{"a": {long}}}', f'{{"a": -{long}}}')
+    numbers = read_table(path, ["a"], number_columns=["a"])["a"].to_pylist()
+    assert numbers == [1.0, float("inf"), -float("inf")]
+    assert read_table(path, ["a"], number_columns=[])["a"].to_pylist()[0] == "1"
+
+
 @pytest.mark.parametrize("line", ['{"a": secret}', '["secret"]', "17"])
 def test_what_is_no_object_is_refused_without_a_word_of_it(tmp_path, line):
     path = written(tmp_path, '{"a": 1}', line)

@@ -279,6 +279,8 @@ def _private(
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     layout = count_layout(policy, release_targets(policy), max_cells=request.max_cells)
     plan = _plan_tables(policy, layout, epsilon=epsilon, delta=delta)
+    if not targets:  # no row is read where nothing is asked
+        return {}, plan, {}
     if charge is not None and plan is not None:
         charge(plan)
     counts = counted_tables(request, layout)
