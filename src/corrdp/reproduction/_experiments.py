@@ -8,8 +8,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
-from corrdp._json import digest
+from corrdp._json import decode_number, digest, encode_number
 from corrdp._typing import JSONObject
 from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
@@ -187,6 +188,27 @@ class CellResult:
     provable_epsilon: float = math.inf
     lipschitz: float | None = None
     constant: float | None = None
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description that `from_json` reads back equal."""
+        return {
+            "scores": list(self.scores),
+            "provable": {k: encode_number(v) for k, v in self.provable.items()},
+            "provable_epsilon": encode_number(self.provable_epsilon),
+            "lipschitz": self.lipschitz,
+            "constant": self.constant,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "CellResult":
+        """Read what `to_json` wrote, among other fields."""
+        return cls(
+            scores=tuple(document["scores"]),
+            provable={k: decode_number(v) for k, v in document["provable"].items()},
+            provable_epsilon=decode_number(document["provable_epsilon"]),
+            lipschitz=document["lipschitz"],
+            constant=document["constant"],
+        )
 
 
 def _synthetic(n_sensitive: int) -> Experiment:

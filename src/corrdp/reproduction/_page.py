@@ -11,7 +11,7 @@ from corrdp.reproduction._experiments import (
     Model,
 )
 from corrdp.reproduction._findings import Finding, Verdict, available
-from corrdp.reproduction._results import Results
+from corrdp.reproduction._results import Results, deviation
 from corrdp.reproduction._sentences import EQUAL_PROOF, FINDINGS
 
 _BOUNDS = {
@@ -158,8 +158,7 @@ def _number(
     results: Results, name: str, calibration: Calibration, method: str, epsilon: float
 ) -> str:
     scores = results.scores(name, calibration, method, epsilon)
-    deviation = float(scores.std(ddof=1)) if scores.size > 1 else 0.0
-    return f"{float(scores.mean()):.4f} ± {deviation:.4f}"
+    return f"{float(scores.mean()):.4f} ± {deviation(scores):.4f}"
 
 
 def _epsilon(value: float) -> str:
