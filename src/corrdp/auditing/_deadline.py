@@ -5,14 +5,9 @@ import time
 
 
 class Deadline:
-    """A moment after which no further work begins.
+    """A moment so many seconds from now, after which no further work begins.
 
-    Parameters
-    ----------
-    seconds : float, optional
-        From now; None for no limit.
-    whole : Deadline, optional
-        The deadline that this one is a share of.
+    None for no limit; `whole` is the deadline that this one is a share of.
     """
 
     def __init__(

@@ -35,16 +35,8 @@ N_RUNS = 2000
 class SampledSteps(NoisySteps):
     """Noisy sums of the sampled descent, at parameters fixed in advance.
 
-    Parameters
-    ----------
-    plan : TrainingPlan
-        Groups and norms; its number of rows is that of the tables.
-    budget : SampledBudget
-        What is priced; as many steps as the path is long.
-    path : array of float, shape (n_steps, n_columns) or (n_steps, n_columns, n_outputs)
-        Parameters.
-    sums : type
-        What releases; another one in tests that plant a bug.
+    The budget is priced for as many steps as the path is long. `sums` is what releases;
+    another one in tests that plant a bug.
 
     Guarantee
     ---------
@@ -168,10 +160,8 @@ def sampled_challenges(
         Runs on each neighbor: every one draws samples and noise of all steps.
     sums : type
         What releases; another one in tests that plant a bug.
-    random_state : int, optional
-        Seed of the search.
-    deadline : Deadline, optional
-        Ends the search early.
+    random_state, deadline
+        As in `descent_challenges`.
 
     Guarantee
     ---------
