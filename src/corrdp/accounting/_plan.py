@@ -79,6 +79,12 @@ class NoisePlan:
         check_count("n_steps", self.n_steps)
         check_rate(self.table, self.rate)
 
+    @property
+    def scale_of_group(self) -> dict[str, float]:
+        """Noise scale of every group, by its name."""
+        names = (group.name for group in self.table.groups)
+        return dict(zip(names, self.noise_scale.tolist(), strict=True))
+
     @cached_property
     def _step_mu(self) -> dict[str, float]:
         per_row = step_mu(self.table.bounds, self.noise_scale)

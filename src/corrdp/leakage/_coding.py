@@ -100,15 +100,7 @@ class CountedPart:
 
 @dataclass(frozen=True, eq=False)
 class PartCounter:
-    """Codes and counts the rows of a partition on its worker.
-
-    Parameters
-    ----------
-    policy : Policy
-        Domains and resolution.
-    layout : CountLayout
-        Which tables to count.
-    """
+    """Codes and counts the rows of a partition on its worker."""
 
     policy: Policy
     layout: CountLayout

@@ -20,10 +20,7 @@ QUADRATURE_DRAWS = 2**16
 def mahalanobis_total_variation(distance: float) -> float:
     """Return the total variation of Gaussians with one covariance.
 
-    Parameters
-    ----------
-    distance : float
-        Mahalanobis distance of the means.
+    `distance` is the Mahalanobis distance of the means.
 
     Examples
     --------

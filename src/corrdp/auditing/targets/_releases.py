@@ -160,9 +160,7 @@ def leakage_challenges(
     """
     layout = count_layout(policy, leakage_targets(policy))
     n_codes = PolicyEncoder(policy).n_codes
-    scales = dict(
-        zip((g.name for g in plan.table.groups), plan.noise_scale, strict=True)
-    )
+    scales = plan.scale_of_group
     noise_scale = np.concatenate(
         [
             np.repeat(

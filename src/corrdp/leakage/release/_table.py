@@ -480,12 +480,9 @@ def _cost(part: Component, class_name: str) -> tuple[PrivacyEvent, ...]:
 
 def declared_table(policy: Policy) -> LeakageTable:
     """Return the leakage that a policy declares itself."""
-    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        values = {BLOCK: policy.block_leakage} if policy.insensitive else {}
-    else:
-        features = [policy.feature(name) for name in policy.insensitive]
-        values = {feature.name: feature.known_leakage for feature in features}
-    absent = [name for name, value in values.items() if value is None]
+    known = LeakageClaim.declared(policy).values
+    asked = leakage_targets(policy)
+    absent = [name for name in asked if name not in known]
     if absent:
         raise MissingBoundError(
             f"The policy declares no leakage of {', '.join(absent)}. Declare it "
@@ -494,12 +491,12 @@ def declared_table(policy: Policy) -> LeakageTable:
     return LeakageTable(
         features={
             name: FeatureLeakage(
-                estimate=float(value or 0.0),
-                upper=float(value or 0.0),
+                estimate=float(known[name]),
+                upper=float(known[name]),
                 method="declared",
                 reason="declared by the policy",
             )
-            for name, value in values.items()
+            for name in asked
         },
         source="declared",
         relation=str(policy.relation),
