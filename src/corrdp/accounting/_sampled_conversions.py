@@ -186,15 +186,9 @@ def sampled_noise_multiplier(
 
     @cache
     def cost(contribution: float) -> float:
-        return sampled_epsilon(
-            rate=rate,
-            contribution=contribution,
-            change=relative_change * contribution,
-            n_steps=n_steps,
-            delta=delta,
-            grid=grid,
-            sampling=sampling,
-        )
+        change = relative_change * contribution
+        event = SampledGaussianEvent(rate, contribution, change, n_steps, sampling)
+        return compose_epsilon([event], delta=delta, grid=grid)
 
     cost(1.0)  # refuses what is out of range
     if (1.0 - rate) ** n_steps >= 1.0 - delta:
@@ -238,16 +232,8 @@ def sampled_steps(
         )
 
     def fits(n_steps: int) -> bool:
-        cost = sampled_epsilon(
-            rate=rate,
-            contribution=contribution,
-            change=change,
-            n_steps=n_steps,
-            delta=delta,
-            grid=grid,
-            sampling=sampling,
-        )
-        return cost <= epsilon
+        steps = replace(event, n_steps=n_steps)
+        return compose_epsilon([steps], delta=delta, grid=grid) <= epsilon
 
     lower, upper = 0, 1
     while fits(upper):
