@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
 from corrdp.datasets._paper import PaperTable
+from corrdp.datasets._store import pandas_for
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import ColumnRole, Feature, Label, NumberDomain, Policy
 
@@ -135,12 +136,6 @@ def _policy(
 
 
 def _frame(X: FloatArray, y: FloatArray) -> Any:
-    try:
-        import pandas as pd
-    except ImportError:
-        raise CorrDPError(
-            "the synthetic table is a pandas frame and pandas is not installed. "
-            "Install pandas."
-        ) from None
-    frame = pd.DataFrame(X, columns=[f"x{column}" for column in range(X.shape[1])])
+    pandas = pandas_for("the synthetic table is made")
+    frame = pandas.DataFrame(X, columns=[f"x{column}" for column in range(X.shape[1])])
     return frame.assign(y=y)
