@@ -92,10 +92,8 @@ def laplace_error_upper(
 
     Parameters
     ----------
-    correlated_sensitivity : float
-        :math:`\Delta_C f`.
-    epsilon : float
-        Budget of the release.
+    correlated_sensitivity, epsilon : float
+        :math:`\Delta_C f`, and the budget of the release.
     n_coordinates : int
         Number K of released numbers.
     failure_probability : float

@@ -44,10 +44,8 @@ def dimension_upper(leakage: ArrayLike, *, n_sensitive: int) -> float:
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    n_sensitive : int
-        m_s.
+    leakage, n_sensitive
+        As in `noise_dimension`.
 
     Returns
     -------
@@ -65,10 +63,8 @@ def printed_dimension(leakage: ArrayLike, *, n_sensitive: int) -> float:
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    n_sensitive : int
-        m_s.
+    leakage, n_sensitive
+        As in `noise_dimension`.
 
     Returns
     -------
@@ -87,10 +83,8 @@ def improvement_factor(leakage: ArrayLike, *, n_sensitive: int) -> float:
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    n_sensitive : int
-        m_s.
+    leakage, n_sensitive
+        As in `noise_dimension`.
 
     Returns
     -------
@@ -112,12 +106,8 @@ def network_dimension(
 
     Parameters
     ----------
-    n_parameters : int
-        m_theta, first layer included.
-    n_columns, n_sensitive : int
-        m and m_s.
-    first_layer_width : int
-        d_0.
+    n_parameters, n_columns, n_sensitive, first_layer_width : int
+        m_theta, first layer included, m, m_s and d_0.
 
     Returns
     -------
@@ -184,10 +174,8 @@ def utility_lower_rate(
     ----------
     leakage : array of float, shape (n_insensitive,)
         TV(i) of the insensitive columns only, in any order.
-    epsilon : float
-        Budget.
-    n_rows, n_sensitive : int
-        n and m_s.
+    epsilon, n_rows, n_sensitive
+        Budget, n and m_s.
 
     Returns
     -------

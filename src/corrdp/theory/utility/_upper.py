@@ -133,16 +133,12 @@ def pl_utility_upper(
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    epsilon, delta : float
-        Nominal budget of Eq. (4).
-    lipschitz, smoothness, pl_constant : float
-        L, G and mu, with mu at most G.
+    leakage, epsilon, delta, lipschitz, n_rows, n_sensitive
+        As in `convex_utility_upper`.
+    smoothness, pl_constant : float
+        G and mu, with mu at most G.
     initial_gap : float
         Bound on R(theta_1).
-    n_rows, n_sensitive : int
-        n and m_s.
 
     Returns
     -------
@@ -202,16 +198,8 @@ def nonconvex_utility_upper(
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    epsilon, delta : float
-        Nominal budget of Eq. (4).
-    lipschitz, smoothness : float
-        L and G.
-    initial_gap : float
-        Bound on R(theta_1).
-    n_rows, n_sensitive : int
-        n and m_s.
+    leakage, epsilon, delta, lipschitz, smoothness, initial_gap, n_rows, n_sensitive
+        As in `pl_utility_upper`.
 
     Returns
     -------
