@@ -7,8 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim
 from corrdp.auditing.targets._releases import plan_claim
 from corrdp.auditing.targets._steps import NoisySteps, central_rows, step_challenges

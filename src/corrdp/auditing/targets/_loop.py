@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Attack, LikelihoodAttack, LinearAttack, claims_of
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._loop_search import candidate_pairs, worst_steps

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Deadline
 from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._networks import nearby, random_weights, seeded
 from corrdp.policy import Block, BlockKind, NeighborClass

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, LinearAttack
 from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.auditing.targets._steps import EncodedRows, craft, table_with

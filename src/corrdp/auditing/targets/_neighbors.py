@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Deadline
 from corrdp.policy import Block, BlockKind, NeighborClass
 
 Movement = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, claims_of
 from corrdp.auditing.targets._descent import both_claims, runs_to_refute
 from corrdp.auditing.targets._neighbors import RecordPair

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, FittedScore
 from corrdp.auditing.targets._descent import (
     as_labels,

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import (
     Claim,
     FittedScore,
