@@ -146,10 +146,16 @@ class LeakageTable:
                 part.events if part.plan is None else part.plan.table.class_names
             )
         }
-        return {
-            name: tuple(e for part in self.components for e in _cost(part, name))
-            for name in sorted(names)
-        }
+        spent = {}
+        for name in sorted(names):
+            events = Component.joint_events(self.components, name)
+            if events is None:
+                raise GuaranteeVoidError(
+                    f"the leakage table has no noise where class {name!r} moves, so "
+                    "its cost is unbounded. Release the leakage again."
+                )
+            spent[name] = events
+        return spent
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -327,7 +333,7 @@ class LeakageTable:
         return document | {"digest": digest(document)}
 
     def _document(self) -> JSONObject:
-        return {
+        document: JSONObject = {
             "schema": JOINED_SCHEMA if self.joined else SCHEMA,
             "features": {name: v.to_dict() for name, v in self.features.items()},
             "source": self.source,
@@ -345,11 +351,8 @@ class LeakageTable:
             "research": self.research,
             "replayable_noise": self.replayable_noise,
             "policy_fingerprint": self.policy_fingerprint,
-        } | self._by_need()
-
-    def _by_need(self) -> JSONObject:
-        """Return the fields that only some tables have."""
-        document: JSONObject = {}
+        }
+        # Fields that only some tables have.
         if self.joined:
             document["declared_fingerprint"] = self.declared_fingerprint
         if self.margins:
@@ -466,16 +469,6 @@ def _unpaid(names: Sequence[str]) -> GuaranteeVoidError:
         f"a leakage table with source='private' states no cost, and tells something of "
         f"{', '.join(names)}. Use the table that was released, or estimate again."
     )
-
-
-def _cost(part: Component, class_name: str) -> tuple[PrivacyEvent, ...]:
-    events = part.events_of(class_name)
-    if events is None:
-        raise GuaranteeVoidError(
-            f"{part.name!r} has no noise where class {class_name!r} moves, so its cost "
-            "is unbounded. Release the leakage again."
-        )
-    return events
 
 
 def declared_table(policy: Policy) -> LeakageTable:
