@@ -46,16 +46,8 @@ def plan_noise(
 
     Parameters
     ----------
-    table : SensitivityTable
-        How far each group moves under each class.
-    allowed_epsilon : mapping of str to float
-        Largest epsilon per class; infinite where a class is only priced.
-    delta : float
-        Failure probability.
-    n_steps : int
-        Number of releases of such a vector.
-    rate : float, optional
-        Poisson sampling rate; None for full batches.
+    table, allowed_epsilon, delta, n_steps, rate
+        Those of `NoisePlan`: what it must hold for, and how often.
 
     Returns
     -------

@@ -36,22 +36,12 @@ def sampled_epsilon(
 
     Parameters
     ----------
-    rate : float
-        Probability that a record takes part in a step.
-    contribution : float
-        Largest norm of one record's contribution, in units of the noise.
-    change : float
-        Largest norm by which the contribution changes, in units of the noise; at most
-        twice `contribution` can occur.
-    n_steps : int
-        Number of steps, fixed in advance.
-    delta : float
-        In (0, 1).
-    grid : float
-        Largest spacing of privacy losses; refined where the losses are narrower.
-    sampling : {"poisson", "fixed_size"}
-        Each record by its own coin, or a batch of fixed size without replacement, which
-        costs as much as twice the contribution.
+    rate, contribution, change, n_steps, sampling
+        Of the steps, fixed in advance, as in `SampledGaussianEvent`. At most twice
+        `contribution` can change. A batch of fixed size costs as much as twice the
+        contribution.
+    delta, grid
+        As in `compose_epsilon`.
 
     Returns
     -------

@@ -56,19 +56,15 @@ class Payment:
 
     Parameters
     ----------
-    path : Path
-        Ledger file; created if `budget` is given.
+    path, budget, accept_new_data
+        As in `LedgerChoice`.
     table : table
         Private rows, for the fingerprint.
     leakage : LeakageTable or None
         What training was given; not charged again if the ledger knows its digest, and
         refused if it is private and the ledger does not.
-    budget : Budget or None
-        Of a ledger that does not exist yet.
     purpose : str
         What is released, in words.
-    accept_new_data : bool
-        Whether the table may be another than that of earlier charges.
 
     Guarantee
     ---------
@@ -141,12 +137,8 @@ class LeakagePayment:
 
     Parameters
     ----------
-    ledger : Ledger
-        Where it was charged.
-    receipt : Receipt
-        Of the charge.
-    plan : NoisePlan
-        What was charged.
+    ledger, receipt, plan
+        Where it was charged, the number of the charge, and what was charged.
     """
 
     ledger: Ledger

@@ -39,10 +39,8 @@ class Experiment:
 
     Parameters
     ----------
-    name : str
-        Name of the experiment.
-    title : str
-        Title of the figure.
+    name, title : str
+        Of the experiment, and of its figure.
     data : str
         ``synthetic``, ``adult``, ``credit_card``, ``medical_cost`` or ``sepsis``.
     model : Model
@@ -61,10 +59,8 @@ class Experiment:
         Of networks: rows per step, norm of one record's gradient, first layer.
     partial : bool
         Whether the figure has the method that leaves sensitive features out.
-    epsilons : tuple of float
-        Budgets of the ``theorem`` runs.
-    certified_epsilons : tuple of float
-        Budgets of the ``certified`` runs.
+    epsilons, certified_epsilons : tuple of float
+        Budgets of the ``theorem`` and of the ``certified`` runs.
     """
 
     name: str
@@ -177,10 +173,8 @@ class CellResult:
     provable_epsilon : float
         The CorrDP epsilon they imply, the largest distance times epsilon; infinite
         if some promised class has none.
-    lipschitz : float, optional
-        Gradient bound L behind the constant (``theorem``).
-    constant : float, optional
-        The paper's C (``theorem``).
+    lipschitz, constant : float, optional
+        Under ``theorem`` the paper's C, and the gradient bound L behind it.
     """
 
     scores: tuple[float, ...]

@@ -37,10 +37,8 @@ def model_challenges(
 
     Parameters
     ----------
-    plan : TrainingPlan
-        As an estimator's ``plan`` gives it.
-    delta : float
-        Where epsilons are read.
+    plan, delta, random_state, deadline
+        As in `descent_challenges`.
     claims : mapping of str to Claim, optional
         What is stated per class, for example `claims_of` a certificate; what the plan
         states by default.
@@ -51,8 +49,6 @@ def model_challenges(
     white_box : bool
         Whether the adversary sees every iterate, hence every noisy gradient, or the
         final model alone.
-    random_state, deadline
-        As in `descent_challenges`.
 
     Guarantee
     ---------

@@ -147,20 +147,16 @@ def sampled_challenges(
 
     Parameters
     ----------
-    plan : TrainingPlan
-        As an estimator's ``plan`` gives it.
+    plan, delta, random_state, deadline
+        As in `descent_challenges`.
     budget : SampledBudget
         As `corrdp.estimators.sampled_budget` gives it, for a few steps.
-    delta : float
-        Where epsilons are read.
     class_names : sequence of str, optional
         Classes to attack; all by default.
     n_runs : int
         Runs on each neighbor: every one draws samples and noise of all steps.
     sums : type
         What releases; another one in tests that plant a bug.
-    random_state, deadline
-        As in `descent_challenges`.
 
     Guarantee
     ---------

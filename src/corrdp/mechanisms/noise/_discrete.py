@@ -108,10 +108,8 @@ def discrete_gaussian(
     ----------
     scale : Fraction
         As returned by `grid_scale`; the standard deviation is at most this.
-    size : int
-        How many.
-    generator : numpy Generator
-        Source of uniform whole numbers.
+    size, generator
+        As in `discrete_laplace`.
 
     Guarantee
     ---------

@@ -144,7 +144,12 @@ class BoxModel:
     def gradient(self, coef: FloatArray, rows: FloatArray, y: FloatArray) -> FloatArray:
         """Return the gradient of each record at a coefficient vector of its own.
 
-        `coef`, `rows` and gradients have shape (n_candidates, n_columns).
+        Parameters
+        ----------
+        coef, rows : array of float, shape (n_candidates, n_columns)
+            Coefficients and rows, paired; gradients have the same shape.
+        y : array of float, shape (n_candidates,)
+            Labels.
         """
         predictor = np.einsum("ij,ij->i", coef, rows)
         if self.loss == "logistic":
