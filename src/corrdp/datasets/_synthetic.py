@@ -1,7 +1,6 @@
 """The paper's synthetic regression data, with leakage from the true covariance."""
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -62,9 +61,11 @@ def paper_synthetic(
     rng = np.random.default_rng(random_state)
     X = rng.multivariate_normal(sign, covariance, size=n_rows, method="cholesky")
     y = X @ coef + rng.normal(0.0, math.sqrt(_NOISE_VARIANCE), size=n_rows)
-    return PaperTable(
-        _frame(X, y), _policy(sign, covariance, coef, n_sensitive=n_sensitive)
+    frame = pandas_for("the synthetic table is made").DataFrame(
+        X, columns=[f"x{column}" for column in range(n_columns)]
     )
+    policy = _policy(sign, covariance, coef, n_sensitive=n_sensitive)
+    return PaperTable(frame.assign(y=y), policy)
 
 
 def synthetic_covariance(n_columns: int, n_sensitive: int) -> FloatArray:
@@ -133,9 +134,3 @@ def _policy(
     spread = DEVIATIONS * math.sqrt(float(coef @ covariance @ coef) + _NOISE_VARIANCE)
     label = Label("y", NumberDomain(center - spread, center + spread), score=0.0)
     return Policy(features, label)
-
-
-def _frame(X: FloatArray, y: FloatArray) -> Any:
-    pandas = pandas_for("the synthetic table is made")
-    frame = pandas.DataFrame(X, columns=[f"x{column}" for column in range(X.shape[1])])
-    return frame.assign(y=y)

@@ -301,12 +301,3 @@ def experiments(name: str, *, quick: bool = False) -> tuple[Experiment, ...]:
         )
     chosen = tuple(EXPERIMENTS[one] for one in GROUPS[name])
     return tuple(one.quick() for one in chosen) if quick else chosen
-
-
-def describe(experiment: Experiment) -> JSONObject:
-    """Return the settings as a JSON object."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(experiment).items()
-        if value not in (None, math.inf)
-    }

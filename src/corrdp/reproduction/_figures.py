@@ -62,7 +62,10 @@ def draw_figure(results: Results, experiment: str, directory: Path) -> list[Path
         figure, panels = plt.subplots(1, 2, figsize=(8.0, 3.3), sharey=True)
         for panel, calibration in zip(panels, CALIBRATIONS, strict=True):
             _draw_panel(panel, results, experiment, calibration)
-        panels[0].set_ylabel(_axis_title(results, experiment))
+        accuracy = results.experiments[experiment].metric == "accuracy"
+        panels[0].set_ylabel(
+            "accuracy gap (points)" if accuracy else "gap in R squared"
+        )
         figure.suptitle(results.experiments[experiment].title, fontsize=10)
         handles = {
             label: handle
@@ -122,12 +125,6 @@ def _draw_panel(
     panel.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     panel.set_xlabel("nominal epsilon" if calibration == "theorem" else "epsilon")
     panel.set_title(_TITLES[calibration], fontsize=9)
-
-
-def _axis_title(results: Results, experiment: str) -> str:
-    if results.experiments[experiment].metric == "accuracy":
-        return "accuracy gap (points)"
-    return "gap in R squared"
 
 
 def pyplot() -> Any:

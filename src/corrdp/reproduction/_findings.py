@@ -15,7 +15,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.certificate import Calibration
-from corrdp.reproduction._experiments import Model
+from corrdp.reproduction._experiments import CALIBRATIONS, Model
 from corrdp.reproduction._results import Results, deviation, standard_error
 
 CLOSE = 0.01
@@ -50,6 +50,11 @@ class Finding:
     check: Check  # of the curves of one calibration
     reason: str = ""  # why it fails where it fails, as far as is known
     printed_only: bool = False  # is it about the paper's own noise alone?
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """Whose curves it is checked on."""
+        return (Calibration.THEOREM,) if self.printed_only else CALIBRATIONS
 
 
 def outranks(experiments: Sequence[str], of: str, to: str, *, by: float = 0.0) -> Check:

@@ -60,7 +60,7 @@ def correlated_sensitivity(
     """
     own = check_nonnegative_array("sensitive", sensitive, ndim=1)
     others = check_nonnegative_array("insensitive", insensitive, ndim=1)
-    distances = check_distances("leakage", leakage)
+    distances = check_distances(leakage)
     if others.shape != distances.shape:
         raise CorrDPError(
             f"leakage must have one entry per insensitive column, got {distances.size} "

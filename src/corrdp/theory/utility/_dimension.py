@@ -157,7 +157,7 @@ def network_improvement_factor(
 
 def _checked(leakage: ArrayLike, n_sensitive: int) -> tuple[FloatArray, int]:
     """Return the distances and the number of columns."""
-    distances = check_distances("leakage", leakage)
+    distances = check_distances(leakage)
     return distances, check_count("n_sensitive", n_sensitive) + distances.size
 
 
@@ -183,7 +183,7 @@ def utility_lower_rate(
         :math:`\min\{1, \sqrt{m_s + \max_k k (TV^{(k)})^2} / (n \epsilon)\}`, with
         TV sorted in descending order.
     """
-    descending = np.sort(check_distances("leakage", leakage))[::-1]
+    descending = np.sort(check_distances(leakage))[::-1]
     ranks = np.arange(1, descending.size + 1)
     hardest = float((ranks * descending**2).max(initial=0.0))
     sensitive = check_count("n_sensitive", n_sensitive)
