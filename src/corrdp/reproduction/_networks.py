@@ -229,7 +229,7 @@ def _library_schedule(n_rows: int, kind: str) -> Schedule:
 @lru_cache(maxsize=16)
 def _policy(experiment: Experiment) -> Policy:
     """Return the declared policy, which is the same for all seeds."""
-    return load_table(experiment).policy
+    return load_table(experiment, 0).policy
 
 
 def _encoded(experiment: Experiment, seed: int) -> tuple[FloatArray, NDArray[Any]]:
