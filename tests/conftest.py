@@ -64,4 +64,4 @@ def stepping_clock(monkeypatch):
     """
     looks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 0.01 * next(looks))
-    monkeypatch.setattr("corrdp.auditing._deadline.time", clock)
+    monkeypatch.setattr("corrdp.auditing._challenge.time", clock)

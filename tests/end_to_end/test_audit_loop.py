@@ -3,7 +3,7 @@
 import pytest
 
 from corrdp.auditing import audit, loop_challenges
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Deadline
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from loop_bugs import LOOP_BUGS, SAMPLED, a_training
 

@@ -127,7 +127,7 @@ def printed(folder: Path) -> dict[str, object]:
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: 0.01 * next(ticks))
     values: dict[str, object] = {}
-    with mock.patch("corrdp.auditing._deadline.time", clock):
+    with mock.patch("corrdp.auditing._challenge.time", clock):
         for name, words in COMMANDS.items():
             result = run(*words, "--json", cwd=folder)
             assert result.code == 0, f"{name}: {result.stderr}"

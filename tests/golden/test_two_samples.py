@@ -12,14 +12,14 @@ import pytest
 from scipy.stats import beta as beta_law
 from scipy.stats import binom, norm
 
-from corrdp.leakage import _largest_upper as largest_upper
+from corrdp.leakage import _two_samples as two_samples
 from corrdp.leakage import definition_leakage, metric_named, plug_in_leakage
 from corrdp.leakage._bounds import largest_quantile, shared_quantile
-from corrdp.leakage._largest_upper import LargestUpper
 from corrdp.leakage._plug_in import TableWords
 from corrdp.leakage._two_samples import (
     ERROR_IN_MARGINS,
     SEARCH_ERROR,
+    LargestUpper,
     closed_margin,
     largest_share,
     likelihood_curve,
@@ -302,7 +302,7 @@ def test_pairs_that_are_not_searched_keep_their_closed_forms(monkeypatch):
     whole = bound([slice(None)])
     assert whole == pytest.approx(force, abs=1e-6)
     assert bound([slice(k, k + 1) for k in range(40)]) == whole
-    monkeypatch.setattr(largest_upper, "MOST_PAIRS", 1)
+    monkeypatch.setattr(two_samples, "MOST_PAIRS", 1)
     distances = 0.5 * np.abs(first - second).sum(axis=1) / 80
     closed = distances + closed_margin(80.0, 80.0, largest_quantile(1e-3))
     assert bound([slice(None)]) == pytest.approx(min(1.0, np.sort(closed)[-2]))

@@ -7,7 +7,7 @@ The method is primal-dual with predictor and corrector, after Mehrotra (SIAM J. 
 
 import math
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -183,7 +183,6 @@ def _minimize_cost(
 ) -> tuple[FloatArray, FloatArray, int]:
     cost = root_cost**2
     lone = _lone_rows(load)
-    system_of = partial(_NewtonSystem if lone is None else _SplitSystem, lone=lone)
     precision, slack, dual = _warm_start(load, root_cost)
     best_gap, best = math.inf, (precision, dual)
     iterations = 0
@@ -196,7 +195,7 @@ def _minimize_cost(
             best_gap, best = gap, (feasible, dual)
         if gap <= GAP_TARGET or iterations == MAX_ITERATIONS:
             break
-        system = system_of(load, cost, precision, slack, dual, pull)
+        system = _NewtonSystem(load, cost, precision, slack, dual, pull, lone)
         if not system.solvable:
             break
         precision, slack, dual = system.step()
@@ -229,17 +228,18 @@ class _LoneRows(NamedTuple):
 
     rows: IntArray
     groups: IntArray
-    others: IntArray
+    others: IntArray | slice
 
 
-def _lone_rows(load: FloatArray) -> _LoneRows | None:
-    """Return the rows that move one group alone, if there are many.
+def _lone_rows(load: FloatArray) -> _LoneRows:
+    """Return the rows that move one group alone, if there are many; else none.
 
     In a policy with many insensitive columns nearly every class is of this kind.
     """
     is_lone = np.count_nonzero(load, axis=1) == 1
     if is_lone.all() or np.count_nonzero(is_lone) < MANY_LONE_ROWS:
-        return None
+        none = np.empty(0, dtype=np.int64)
+        return _LoneRows(none, none, slice(None))
     rows = np.flatnonzero(is_lone)
     return _LoneRows(rows, load[rows].argmax(axis=1), np.flatnonzero(~is_lone))
 
@@ -247,8 +247,11 @@ def _lone_rows(load: FloatArray) -> _LoneRows | None:
 class _NewtonSystem:
     """Newton steps for log(precision**2 * pull) = log(cost), slack * dual = target.
 
-    Unknowns are relative changes of the precision. The linear system is reduced to
-    whichever is fewer, rows or groups, and is positive definite either way.
+    Unknowns are relative changes of the precision. A row that moves one group alone
+    adds to the diagonal of the system in the groups, so it is eliminated at once: a
+    thousand columns with a class each leave three rows or so. What is left is reduced
+    to whichever is fewer, rows or groups, and is positive definite either way
+    (`docs/theory/allocation.md`, 4).
     """
 
     def __init__(
@@ -259,7 +262,7 @@ class _NewtonSystem:
         slack: FloatArray,
         dual: FloatArray,
         pull: FloatArray,
-        lone: _LoneRows | None = None,
+        lone: _LoneRows,
     ) -> None:
         self.precision, self.slack, self.dual = precision, slack, dual
         self.spent = load * precision
@@ -269,7 +272,14 @@ class _NewtonSystem:
         self.curvature = 2.0 * share
         self.tightness = dual / slack
         self.lone = lone
-        matrix = self._matrix()
+        self.shared, self.diagonal = self.spent[lone.others], self.curvature
+        if lone.rows.size:
+            self.alone = self.spent[lone.rows, lone.groups]
+            weights = self.tightness[lone.rows] * self.alone**2
+            self.diagonal = self.curvature + np.bincount(
+                lone.groups, weights, self.curvature.size
+            )
+        matrix = self._matrix(self.tightness[lone.others])
         self.scaling = 1.0 / np.sqrt(matrix.diagonal())
         matrix *= self.scaling
         matrix *= self.scaling[:, None]
@@ -277,18 +287,14 @@ class _NewtonSystem:
         self.factor, info = dpotrf(matrix, lower=1, overwrite_a=1)
         self.solvable = info == 0
 
-    def _matrix(self) -> FloatArray:
-        return self._reduced(self.spent, self.curvature, self.tightness)
-
-    def _reduced(
-        self, spent: FloatArray, curvature: FloatArray, tightness: FloatArray
-    ) -> FloatArray:
-        self.by_group = curvature.size <= tightness.size
+    def _matrix(self, tightness: FloatArray) -> FloatArray:
+        shared, diagonal = self.shared, self.diagonal
+        self.by_group = diagonal.size <= tightness.size
         if self.by_group:
-            matrix = (spent.T * tightness) @ spent
-            matrix.flat[:: curvature.size + 1] += curvature
+            matrix = (shared.T * tightness) @ shared
+            matrix.flat[:: diagonal.size + 1] += diagonal
         else:
-            matrix = (spent / curvature) @ spent.T
+            matrix = (shared / diagonal) @ shared.T
             matrix.flat[:: tightness.size + 1] += 1.0 / tightness
         return np.asarray(matrix)
 
@@ -316,15 +322,23 @@ class _NewtonSystem:
     def _direction(
         self, target: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        rows, groups, others = self.lone
         push = target / self.slack - self.tightness * self.primal_residual
+        right = self.dual_residual
+        if rows.size:
+            right = right - np.bincount(groups, push[rows] * self.alone, right.size)
+        own, tightness = push[others], self.tightness[others]
         if self.by_group:
-            growth = self._solve(self.dual_residual - push @ self.spent)
-            dual_change = push + self.tightness * (self.spent @ growth)
+            growth = self._solve(right - own @ self.shared)
+            own = own + tightness * (self.shared @ growth)
         else:
-            reduced = self.spent @ (self.dual_residual / self.curvature)
-            dual_change = self._solve(push / self.tightness + reduced)
-            growth = (self.dual_residual - dual_change @ self.spent) / self.curvature
-        return growth, self.primal_residual - self.spent @ growth, dual_change
+            own = self._solve(own / tightness + self.shared @ (right / self.diagonal))
+            growth = (right - own @ self.shared) / self.diagonal
+        moved, dual_change = self.spent @ growth, own
+        if rows.size:
+            dual_change = push + self.tightness * moved
+            dual_change[others] = own
+        return growth, self.primal_residual - moved, dual_change
 
     def _solve(self, right: FloatArray) -> FloatArray:
         solution, _ = dpotrs(self.factor, self.scaling * right, lower=1)
@@ -347,42 +361,3 @@ class _NewtonSystem:
             np.abs(pull_change).max() / LARGEST_PULL_CHANGE,
         )
         return float(1.0 / max(shrinkage, 1e-3))
-
-
-class _SplitSystem(_NewtonSystem):
-    """The same steps where most rows move one group each.
-
-    Such a row adds to the diagonal of the system in the groups, so it is eliminated
-    at once; what is left is a system in the other rows (`docs/theory/allocation.md`,
-    4). A thousand columns with a class each leave three rows or so.
-    """
-
-    def _matrix(self) -> FloatArray:
-        assert self.lone is not None
-        rows, groups, others = self.lone
-        self.alone = self.spent[rows, groups]
-        self.diagonal = self.curvature + np.bincount(
-            groups, self.tightness[rows] * self.alone**2, self.curvature.size
-        )
-        self.shared = self.spent[others]
-        return self._reduced(self.shared, self.diagonal, self.tightness[others])
-
-    def _direction(
-        self, target: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        assert self.lone is not None
-        rows, groups, others = self.lone
-        push = target / self.slack - self.tightness * self.primal_residual
-        right = self.dual_residual - np.bincount(
-            groups, push[rows] * self.alone, self.diagonal.size
-        )
-        own, tightness = push[others], self.tightness[others]
-        if self.by_group:
-            growth = self._solve(right - own @ self.shared)
-            own = own + tightness * (self.shared @ growth)
-        else:
-            own = self._solve(own / tightness + self.shared @ (right / self.diagonal))
-            growth = (right - own @ self.shared) / self.diagonal
-        dual_change = push + self.tightness * (self.spent @ growth)
-        dual_change[others] = own
-        return growth, self.primal_residual - self.spent @ growth, dual_change

@@ -122,12 +122,10 @@ def compose_delta(
 
     Parameters
     ----------
-    events : iterable of PrivacyEvent
-        Releases on the same data.
     epsilon : float
         Non-negative.
-    grid : float
-        Largest spacing of privacy losses; refined where the losses are narrower.
+    events, grid
+        As in `compose_epsilon`.
 
     Returns
     -------
@@ -169,15 +167,7 @@ def compose_delta(
 def compose_curve(events: Iterable[PrivacyEvent]) -> tuple[FloatArray, FloatArray]:
     """Return epsilons, from 0 on, and deltas that hold there for all `events`.
 
-    Parameters
-    ----------
-    events : iterable of PrivacyEvent
-        Releases on the same data, not all of them Gaussian.
-
-    Returns
-    -------
-    epsilons, deltas : arrays of float, shape (n_points,)
-        Some hundred points, rounded up.
+    Some hundred points, rounded up, of releases that are not all Gaussian.
 
     Guarantee
     ---------

@@ -18,7 +18,7 @@ from scipy.special import erfcx, erfinv, log_ndtr, ndtri
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_delta, check_real
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.exceptions import BudgetError
 
 _UNIT = 2.0**-52
 _LARGEST_MU = 1e100
@@ -64,7 +64,7 @@ def gaussian_delta(epsilon: float, *, mu: float) -> float:
     0.126937
     """
     epsilon = check_real("epsilon", epsilon, allow_infinite=True, error=BudgetError)
-    mu = _check_mu("mu", mu)
+    mu = _check_mu(mu)
     if epsilon < 0.0:
         positive = gaussian_delta(-epsilon, mu=mu)
         return -math.expm1(epsilon) + math.exp(epsilon) * positive
@@ -100,7 +100,7 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     >>> round(gaussian_epsilon(mu=1.0, delta=1e-5), 4)
     4.3772
     """
-    mu = _check_mu("mu", mu)
+    mu = _check_mu(mu)
     delta = check_delta(delta)
     if mu > _LARGEST_MU:
         return math.inf
@@ -195,7 +195,7 @@ def composed_mu(mus: Iterable[float]) -> float:
     >>> composed_mu([3.0, 4.0])
     5.0
     """
-    return math.hypot(*(_check_mu("mu", mu) for mu in mus))
+    return math.hypot(*(_check_mu(mu) for mu in mus))
 
 
 def gaussian_steps(*, epsilon: float, delta: float, step_mu: float) -> int:
@@ -290,15 +290,9 @@ def noise_multiplier_mu(noise_multiplier: float, *, n_steps: int = 1) -> float:
     return math.sqrt(n_steps) / noise_multiplier
 
 
-def _check_mu(name: str, mu: float) -> float:
-    return check_real(
-        name,
-        mu,
-        lower=0.0,
-        allow_infinite=True,
-        remedy="It is the change of the release in units of its noise.",
-        error=CorrDPError,
-    )
+def _check_mu(mu: float) -> float:
+    remedy = "It is the change of the release in units of its noise."
+    return check_real("mu", mu, lower=0.0, allow_infinite=True, remedy=remedy)
 
 
 def _log_delta(epsilon: float, mu: float) -> float:

@@ -30,17 +30,8 @@ _LARGEST_WINDOW = 2**25
 class LossWindow:
     """The composed masses on part of the grid, and bounds on what they leave out.
 
-    Parameters
-    ----------
-    losses : array of float, shape (size,)
-        Ascending grid.
-    weights : array of float, shape (size,)
-        Mass at each loss, up to round-off.
-    mass_above : float
-        Bound on the mass above the last loss.
-    tilt, log_round_off : float
-        Round-off can lower delta at a loss by at most
-        ``exp(log_round_off - tilt * loss)``.
+    Round-off can lower delta at a loss by at most
+    ``exp(log_round_off - tilt * loss)``.
 
     Guarantee
     ---------
@@ -48,9 +39,9 @@ class LossWindow:
     (`docs/theory/composition.md`).
     """
 
-    losses: FloatArray
-    weights: FloatArray
-    mass_above: float
+    losses: FloatArray  # ascending grid
+    weights: FloatArray  # mass at each loss, up to round-off
+    mass_above: float  # bound on the mass above the last loss
     tilt: float
     log_round_off: float
 
@@ -69,20 +60,11 @@ class LossWindow:
         lowest: float,
         whole: bool = False,
     ) -> Self:
-        """Convolve the tilted factors on a window that suits an answer.
+        """Convolve the factors at a positive tilt, on a window that suits an answer.
 
-        Parameters
-        ----------
-        factors : tuple of (LossFactor, int)
-            The composed releases.
-        tilt : float
-            Positive.
-        log_delta : float
-            Logarithm of the delta that is looked for or expected.
-        lowest : float
-            Losses from here on are to hold a negligible share of wrapped mass.
-        whole : bool
-            Whether the window must reach down to `lowest`.
+        `log_delta` is the logarithm of the delta that is looked for or expected. Losses
+        from `lowest` on are to hold a negligible share of wrapped mass; the window must
+        reach down to it if `whole`.
         """
         spacing = factors[0][0].spacing
         support = sum(factor.n_cells * count for factor, count in factors)
@@ -189,10 +171,7 @@ def _spectrum_near_zero(
 ) -> tuple[NDArray[np.complex128], FloatArray]:
     """Take the masses next to the center out; return their sum of x (e^-iwj - 1).
 
-    Returns
-    -------
-    change, sizes : arrays, shape (size // 2 + 1,)
-        The sum, and the sum of the moduli, to which its round-off is relative.
+    With it the sum of the moduli, to which its round-off is relative.
     """
     half = np.pi / size * np.arange(size // 2 + 1)
     change = np.zeros(half.size, dtype=np.complex128)

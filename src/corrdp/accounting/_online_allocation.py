@@ -39,13 +39,11 @@ class OnlineAllocator:
 
     Parameters
     ----------
-    sizes : array of float, shape (n_groups,)
-        Number of coordinates per group.
+    sizes, weights
+        As in `allocate_noise`.
     budget_mu : array of float, shape (n_rows,)
         Largest mu each row may spend in one step, fixed for the whole training;
         infinite for no constraint.
-    weights : array of float, shape (n_groups,), optional
-        Cost of a unit of variance on one coordinate of the group. Default 1.
     n_iterations : int, default 2
         Multiplicative updates per step. More follow a fast-moving table more closely;
         the guarantee does not depend on it.

@@ -21,7 +21,7 @@ from corrdp._validate import (
 from corrdp.accounting._allocation import step_mu
 from corrdp.accounting._composition import epsilon_within
 from corrdp.accounting._events import GaussianEvent, SampledGaussianEvent
-from corrdp.accounting._sensitivity import SensitivityTable
+from corrdp.accounting._sensitivity import SensitivityTable, read_only
 from corrdp.exceptions import BudgetError, CorrDPError
 
 
@@ -67,9 +67,7 @@ class NoisePlan:
                 f"({len(self.table.groups)}), got shape {noise_scale.shape}. "
                 "Give a standard deviation for every group."
             )
-        noise_scale = noise_scale.copy()
-        noise_scale.flags.writeable = False
-        object.__setattr__(self, "noise_scale", noise_scale)
+        object.__setattr__(self, "noise_scale", read_only(noise_scale))
         object.__setattr__(
             self,
             "allowed_epsilon",
@@ -78,6 +76,12 @@ class NoisePlan:
         check_delta(self.delta)
         check_count("n_steps", self.n_steps)
         check_rate(self.table, self.rate)
+
+    @property
+    def scale_of_group(self) -> dict[str, float]:
+        """Noise scale of every group, by its name."""
+        names = (group.name for group in self.table.groups)
+        return dict(zip(names, self.noise_scale.tolist(), strict=True))
 
     @cached_property
     def _step_mu(self) -> dict[str, float]:
@@ -189,10 +193,8 @@ class NoisePlan:
             [f"{self.n_steps} releases, delta {self.delta:g}"],
             ("group", "columns", "noise scale"),
             [
-                (group.name, group.size, float(scale))
-                for group, scale in zip(
-                    self.table.groups, self.noise_scale, strict=True
-                )
+                (group.name, group.size, self.scale_of_group[group.name])
+                for group in self.table.groups
             ],
         )
 

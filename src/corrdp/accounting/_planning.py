@@ -46,16 +46,8 @@ def plan_noise(
 
     Parameters
     ----------
-    table : SensitivityTable
-        How far each group moves under each class.
-    allowed_epsilon : mapping of str to float
-        Largest epsilon per class; infinite where a class is only priced.
-    delta : float
-        Failure probability.
-    n_steps : int
-        Number of releases of such a vector.
-    rate : float, optional
-        Poisson sampling rate; None for full batches.
+    table, allowed_epsilon, delta, n_steps, rate
+        Those of `NoisePlan`: what it must hold for, and how often.
 
     Returns
     -------
@@ -82,14 +74,9 @@ def plan_noise(
         mu_of = {e: gaussian_mu(epsilon=e, delta=delta) for e in set(bounded.values())}
         changes = {n: mu_of[value] / math.sqrt(n_steps) for n, value in bounded.items()}
         allocation = _allocate(table, changes)
-    elif _is_tied(table, allowed):
-        allocation = _allocate_tied(
-            table, allowed, delta=delta, n_steps=n_steps, rate=rate
-        )
     else:
-        allocation = _allocate_sampled(
-            table, allowed, delta=delta, n_steps=n_steps, rate=rate
-        )
+        find = _allocate_tied if _is_tied(table, allowed) else _allocate_sampled
+        allocation = find(table, allowed, _SampledSteps(rate, n_steps, delta))
     return NoisePlan(table, allocation.noise_scale, allowed, delta, n_steps, rate)
 
 
@@ -121,21 +108,10 @@ def _is_tied(table: SensitivityTable, allowed: Mapping[str, float]) -> bool:
 
 
 def _allocate_tied(
-    table: SensitivityTable,
-    allowed: Mapping[str, float],
-    *,
-    delta: float,
-    n_steps: int,
-    rate: float,
+    table: SensitivityTable, allowed: Mapping[str, float], steps: "_SampledSteps"
 ) -> NoiseAllocation:
     """Return the noise if change and contribution are tied: one number to search."""
-    multiplier = sampled_noise_multiplier(
-        epsilon=min(allowed.values()),
-        delta=delta,
-        rate=rate,
-        n_steps=n_steps,
-        grid=PLANNING_GRID,
-    )
+    multiplier = steps.tied_multiplier(min(allowed.values()), PLANNING_GRID)
     change = 2.0 / multiplier
     return _allocate(
         table, {n: change for n, value in allowed.items() if math.isfinite(value)}
@@ -143,12 +119,7 @@ def _allocate_tied(
 
 
 def _allocate_sampled(
-    table: SensitivityTable,
-    allowed: Mapping[str, float],
-    *,
-    delta: float,
-    n_steps: int,
-    rate: float,
+    table: SensitivityTable, allowed: Mapping[str, float], steps: "_SampledSteps"
 ) -> NoiseAllocation:
     """Search the contribution bound that leaves the least variance.
 
@@ -159,7 +130,6 @@ def _allocate_sampled(
     cost; they are priced where it ends. If estimates turn out to be off there, they are
     corrected and the search is repeated.
     """
-    steps = _SampledSteps(rate, n_steps, delta)
     epsilons = {value for value in allowed.values() if math.isfinite(value)}
 
     def allocation(log_bound: float, changes: Mapping[float, float]) -> NoiseAllocation:
@@ -206,16 +176,19 @@ class _SampledSteps:
     delta: float
     has_rare_losses: bool = False
 
-    def log_tied_bound(self, epsilon: float) -> float:
-        """Return the largest bound at which every change is allowed."""
-        multiplier = sampled_noise_multiplier(
+    def tied_multiplier(self, epsilon: float, grid: float) -> float:
+        """Return the least noise in units of a contribution that may change freely."""
+        return sampled_noise_multiplier(
             epsilon=epsilon,
             delta=self.delta,
             rate=self.rate,
             n_steps=self.n_steps,
-            grid=_ROUGH_GRID,
+            grid=grid,
         )
-        return -math.log(multiplier)
+
+    def log_tied_bound(self, epsilon: float) -> float:
+        """Return the largest bound at which every change is allowed."""
+        return -math.log(self.tied_multiplier(epsilon, _ROUGH_GRID))
 
     def changes(
         self, log_bound: float, near: Mapping[float, float]

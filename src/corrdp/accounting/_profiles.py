@@ -69,17 +69,9 @@ def single_release(event: object) -> tuple[PrivacyEvent, int]:
 
 
 @single_release.register
-def _(event: GaussianEvent) -> tuple[PrivacyEvent, int]:
-    return replace(event, count=1), event.count
-
-
-@single_release.register
-def _(event: LaplaceEvent) -> tuple[PrivacyEvent, int]:
-    return replace(event, count=1), event.count
-
-
-@single_release.register
-def _(event: ApproximateEvent) -> tuple[PrivacyEvent, int]:
+def _(
+    event: GaussianEvent | LaplaceEvent | ApproximateEvent,
+) -> tuple[PrivacyEvent, int]:
     return replace(event, count=1), event.count
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp._validate import check_real
 from corrdp.accounting._gaussian import log_gap
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.exceptions import BudgetError
 
 _MAXIMAL_ITERATIONS = 60
 _FARTHEST_POINT = -1e150  # its square is still a number
@@ -73,16 +73,10 @@ def check_step(
     rate: float, contribution: float, change: float
 ) -> tuple[float, float, float]:
     """Return the three numbers of a sampled step, checked."""
+    chance = "It is the probability that a record takes part in a step."
     length = "It is a length in units of the noise; add noise where it is infinite."
     return (
-        check_real(
-            "rate",
-            rate,
-            lower=0.0,
-            upper=1.0,
-            remedy="It is the probability that a record takes part in a step.",
-            error=CorrDPError,
-        ),
+        check_real("rate", rate, lower=0.0, upper=1.0, remedy=chance),
         check_real("contribution", contribution, lower=0.0, remedy=length),
         check_real("change", change, lower=0.0, remedy=length),
     )

@@ -36,22 +36,12 @@ def sampled_epsilon(
 
     Parameters
     ----------
-    rate : float
-        Probability that a record takes part in a step.
-    contribution : float
-        Largest norm of one record's contribution, in units of the noise.
-    change : float
-        Largest norm by which the contribution changes, in units of the noise; at most
-        twice `contribution` can occur.
-    n_steps : int
-        Number of steps, fixed in advance.
-    delta : float
-        In (0, 1).
-    grid : float
-        Largest spacing of privacy losses; refined where the losses are narrower.
-    sampling : {"poisson", "fixed_size"}
-        Each record by its own coin, or a batch of fixed size without replacement, which
-        costs as much as twice the contribution.
+    rate, contribution, change, n_steps, sampling
+        Of the steps, fixed in advance, as in `SampledGaussianEvent`. At most twice
+        `contribution` can change. A batch of fixed size costs as much as twice the
+        contribution.
+    delta, grid
+        As in `compose_epsilon`.
 
     Returns
     -------
@@ -186,15 +176,9 @@ def sampled_noise_multiplier(
 
     @cache
     def cost(contribution: float) -> float:
-        return sampled_epsilon(
-            rate=rate,
-            contribution=contribution,
-            change=relative_change * contribution,
-            n_steps=n_steps,
-            delta=delta,
-            grid=grid,
-            sampling=sampling,
-        )
+        change = relative_change * contribution
+        event = SampledGaussianEvent(rate, contribution, change, n_steps, sampling)
+        return compose_epsilon([event], delta=delta, grid=grid)
 
     cost(1.0)  # refuses what is out of range
     if (1.0 - rate) ** n_steps >= 1.0 - delta:
@@ -238,16 +222,8 @@ def sampled_steps(
         )
 
     def fits(n_steps: int) -> bool:
-        cost = sampled_epsilon(
-            rate=rate,
-            contribution=contribution,
-            change=change,
-            n_steps=n_steps,
-            delta=delta,
-            grid=grid,
-            sampling=sampling,
-        )
-        return cost <= epsilon
+        steps = replace(event, n_steps=n_steps)
+        return compose_epsilon([steps], delta=delta, grid=grid) <= epsilon
 
     lower, upper = 0, 1
     while fits(upper):

@@ -100,17 +100,16 @@ def selected_profile(mu: float, mean_runs: float) -> tuple[FloatArray, FloatArra
         np.concatenate([[1.0], mirrored[:0:-1], deltas]),
     )
     at_or_above = kept[kept >= epsilons.size] - epsilons.size
-    if at_or_above[0] != 0:  # the hull passes below the point at epsilon 0
-        first = int(at_or_above[0])
-        # By symmetry the hull is straight between this knot and its mirror image.
-        share = 1.0 / (1.0 + ratios[first])
-        middle = share * deltas[first] + (1.0 - share) * mirrored[first]
-        epsilons = np.concatenate([[0.0], epsilons[at_or_above]])
-        log_deltas = np.concatenate(
-            [[math.log(min(middle * (1.0 + _ROUND_OFF), 1.0))], log_deltas[at_or_above]]
-        )
+    first = int(at_or_above[0])
+    epsilons, log_deltas = epsilons[at_or_above], log_deltas[at_or_above]
+    if first == 0:
         return epsilons, log_deltas
-    return epsilons[at_or_above], log_deltas[at_or_above]
+    # The hull passes below the point at epsilon 0: by symmetry it is straight between
+    # the first knot and its mirror image.
+    share = 1.0 / (1.0 + ratios[first])
+    middle = share * deltas[first] + (1.0 - share) * mirrored[first]
+    log_middle = math.log(min(middle * (1.0 + _ROUND_OFF), 1.0))
+    return np.append(0.0, epsilons), np.append(log_middle, log_deltas)
 
 
 def selected_mu(epsilon: float, *, delta: float, mean_runs: float) -> float:

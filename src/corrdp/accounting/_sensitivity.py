@@ -83,7 +83,7 @@ class SensitivityTable:
                 f"classes must contain {WHOLE_RECORD!r}, got {named}. Add a row that "
                 "bounds a change of the whole record."
             )
-        object.__setattr__(self, "bounds", _read_only(bounds))
+        object.__setattr__(self, "bounds", read_only(bounds))
         if self.contribution is not None:
             contribution = check_nonnegative_array(
                 "contribution", self.contribution, ndim=1, error=GuaranteeVoidError
@@ -93,7 +93,7 @@ class SensitivityTable:
                     f"contribution must have one entry per group ({len(self.groups)}), "
                     f"got shape {contribution.shape}. Bound every group's norm."
                 )
-            object.__setattr__(self, "contribution", _read_only(contribution))
+            object.__setattr__(self, "contribution", read_only(contribution))
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -150,7 +150,8 @@ class SensitivityTable:
         )
 
 
-def _read_only(array: FloatArray) -> FloatArray:
+def read_only(array: FloatArray) -> FloatArray:
+    """Return a copy that nobody can change."""
     frozen = array.copy()
     frozen.flags.writeable = False
     return frozen

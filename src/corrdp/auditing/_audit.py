@@ -8,9 +8,8 @@ import numpy as np
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
-from corrdp.auditing._challenge import Challenge, as_rows
+from corrdp.auditing._challenge import Challenge, Deadline, as_rows
 from corrdp.auditing._challenges_from import Neighbors, challenges_from
-from corrdp.auditing._deadline import Deadline
 from corrdp.auditing._report import AuditReport, AuditResult, Verdict
 from corrdp.auditing.statistics import (
     Claim,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import permutations
 
 import numpy as np
 
@@ -114,11 +115,10 @@ def _chosen(
     # what a difference of shares must exceed to be more than chance
     chance = 1.0 / np.sqrt(sizes)
     best, pair = -np.inf, (0, 0)
-    for first in range(values.size):
-        for second in range(values.size):
-            gain = np.maximum(shares[second] - shares[first], 0.0).sum()
-            gain -= chance[first] + chance[second]
-            if first != second and gain > best:
-                best, pair = float(gain), (first, second)
+    for first, second in permutations(range(values.size), 2):
+        gain = np.maximum(shares[second] - shares[first], 0.0).sum()
+        gain -= chance[first] + chance[second]
+        if gain > best:
+            best, pair = float(gain), (first, second)
     event = np.flatnonzero(shares[pair[1]] > shares[pair[0]])
     return (int(values[pair[0]]), int(values[pair[1]])), event

@@ -180,18 +180,10 @@ def infer_membership(
 def likelihood_ratios(scores: FloatArray, used: NDArray[np.bool_]) -> FloatArray:
     """Return how likely each record was used, each model attacked with all others.
 
-    Parameters
-    ----------
-    scores : array of float, shape (n_models, n_rows)
-        How well every model fits every record.
-    used : array of bool, same shape
-        Whether the record was used: known of the shadow models, guessed of the other.
-
-    Returns
-    -------
-    ratio : array of float, same shape
-        Logarithm of a ratio of normal densities, positive for *used*; 0 where the
-        shadow models have the record only on one side.
+    From how well every model fits every record, and whether the record was used, which
+    is known of the shadow models and guessed of the other; all of shape (n_models,
+    n_rows). Logarithms of a ratio of normal densities, positive for *used*; 0 where
+    the shadow models have the record only on one side.
     """
     n_models = len(scores)
     ratio = np.zeros_like(scores)
@@ -204,14 +196,11 @@ def likelihood_ratios(scores: FloatArray, used: NDArray[np.bool_]) -> FloatArray
             spread = ((scores[others] - mean) ** 2 * side).sum()
             # with few shadows a variance per record is chance: one for all of them
             variance = spread / max(1, int((count - 1).clip(0).sum()))
-            sides.append((count, mean, max(variance, _LEAST_VARIANCE)))
-        (n_in, mean_in, var_in), (n_out, mean_out, var_out) = sides
-        log_in = -((scores[model] - mean_in) ** 2) / (2 * var_in) - np.log(var_in) / 2
-        log_out = (
-            -((scores[model] - mean_out) ** 2) / (2 * var_out) - np.log(var_out) / 2
-        )
-        known = (n_in > 0) & (n_out > 0)
-        ratio[model] = np.where(known, log_in - log_out, 0.0)
+            variance = max(variance, _LEAST_VARIANCE)
+            square = (scores[model] - mean) ** 2
+            sides.append((count > 0, -square / (2 * variance) - np.log(variance) / 2))
+        (seen_in, log_in), (seen_out, log_out) = sides
+        ratio[model] = np.where(seen_in & seen_out, log_in - log_out, 0.0)
     return ratio
 
 

@@ -1,7 +1,7 @@
 """The parts of a certificate: what is claimed, per class, and on what grounds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -213,6 +213,19 @@ class Component:
         priced = class_name if known else WHOLE_RECORD
         return (self.plan.event(priced),) if self.plan.covers(priced) else None
 
+    @staticmethod
+    def joint_events(
+        parts: Iterable["Component"], class_name: str
+    ) -> tuple[PrivacyEvent, ...] | None:
+        """Return the cost of several parts to a class; None if one is without noise."""
+        events: list[PrivacyEvent] = []
+        for part in parts:
+            cost = part.events_of(class_name)
+            if cost is None:
+                return None
+            events.extend(cost)
+        return tuple(events)
+
     def restated(self, policy: Policy) -> "Component":
         """Return the part priced for the classes of another policy.
 
@@ -307,7 +320,7 @@ def proved_epsilons(
     found: dict[tuple[tuple[PrivacyEvent, ...] | None, float], float] = {}
     proved = {}
     for name, allowed in allowed_epsilon.items():
-        events = _events_of(components, name)
+        events = Component.joint_events(components, name)
         alike = events, allowed
         if alike not in found:
             found[alike] = (
@@ -317,16 +330,3 @@ def proved_epsilons(
             )
         proved[name] = found[alike]
     return proved
-
-
-def _events_of(
-    components: tuple[Component, ...], class_name: str
-) -> tuple[PrivacyEvent, ...] | None:
-    """Return all that a class is charged; None if nothing bounds it."""
-    events: list[PrivacyEvent] = []
-    for part in components:
-        cost = part.events_of(class_name)
-        if cost is None:
-            return None
-        events.extend(cost)
-    return tuple(events)

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from corrdp.accounting import NO_PROTECTION, PrivacyEvent, Risk, attack_risk
-from corrdp.certificate._claims import Calibration, ClassClaim
+from corrdp.accounting import NO_PROTECTION, Risk, attack_risk
+from corrdp.certificate._claims import Calibration, ClassClaim, Component
 
 if TYPE_CHECKING:
     from corrdp.certificate._certificate import Certificate
@@ -23,13 +23,8 @@ WIDTH = 80
 
 def class_risk(certificate: "Certificate", class_name: str) -> Risk:
     """Return the risk of one class, from all components together."""
-    events: list[PrivacyEvent] = []
-    for part in certificate.components:
-        cost = part.events_of(class_name)
-        if cost is None:
-            return NO_PROTECTION
-        events.extend(cost)
-    return attack_risk(events)
+    events = Component.joint_events(certificate.components, class_name)
+    return NO_PROTECTION if events is None else attack_risk(events)
 
 
 def risk_words(risk: Risk) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
-from corrdp.exceptions import CorrDPError
+from corrdp.datasets._store import pandas_for
 from corrdp.policy import Policy
 
 N_ROWS = 20_000
@@ -98,14 +98,10 @@ def hospital_columns(
 
 def hospital_table(n_rows: int = N_ROWS, *, random_state: int = 0) -> Any:
     """Draw the hospital table as a pandas frame; see `hospital_columns`."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise CorrDPError(
-            "the hospital table is a pandas frame and pandas is not installed. "
-            "Install pandas, or use hospital_columns."
-        ) from None
-    return pd.DataFrame(hospital_columns(n_rows, random_state=random_state))
+    pandas = pandas_for(
+        "the hospital table is made", "Install pandas, or use hospital_columns."
+    )
+    return pandas.DataFrame(hospital_columns(n_rows, random_state=random_state))
 
 
 def hospital_leakage() -> dict[str, float]:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from corrdp._validate import check_choice
-from corrdp.datasets._store import find_table
-from corrdp.exceptions import CorrDPError
+from corrdp.datasets._store import find_table, pandas_for
 from corrdp.policy import (
     CategoryDomain,
     ColumnRole,
@@ -263,11 +262,5 @@ def _table(frame: Any, policy: Policy) -> PaperTable:
 
 
 def _read(name: str, directory: str | Path | None) -> Any:
-    try:
-        import pandas as pd
-    except ImportError:
-        raise CorrDPError(
-            "the paper's tables are read with pandas, which is not installed. "
-            "Install pandas."
-        ) from None
-    return pd.read_csv(io.BytesIO(find_table(name, directory)))
+    pandas = pandas_for("the paper's tables are read")
+    return pandas.read_csv(io.BytesIO(find_table(name, directory)))

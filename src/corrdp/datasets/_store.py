@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from corrdp.exceptions import CorrDPError, CorrDPWarning
 
@@ -31,24 +32,12 @@ _TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class Origin:
-    """A published table.
-
-    Parameters
-    ----------
-    url : str
-        Where it is published.
-    sha256 : str
-        Of the CSV that is made from it.
-    convert : callable, optional
-        Makes the CSV of the published bytes; None if that needs other programs.
-    steps : str
-        What to do by hand.
-    """
+    """A published table, and how a CSV is made of the published bytes."""
 
     url: str
-    sha256: str
-    convert: Callable[[bytes], bytes] | None
-    steps: str
+    sha256: str  # of the CSV
+    convert: Callable[[bytes], bytes] | None  # None if that needs other programs
+    steps: str  # by hand
 
 
 def adult_csv(published: bytes) -> bytes:
@@ -113,16 +102,10 @@ ORIGINS = {
 
 
 def find_table(name: str, directory: str | Path | None = None) -> bytes:
-    """Return the CSV of a table of the paper.
+    """Return the CSV of a table of the paper, from ``<name>.csv.gz`` or ``<name>.csv``.
 
-    Parameters
-    ----------
-    name : str
-        ``adult``, ``credit_card``, ``medical_cost`` or ``sepsis``.
-    directory : path, optional
-        Where ``<name>.csv.gz`` or ``<name>.csv`` is. By default the directory that
-        ``CORRDP_DATA_DIR`` names, then the user's cache; what is in neither is
-        downloaded into the cache.
+    By default in the directory that ``CORRDP_DATA_DIR`` names, then in the user's
+    cache; what is in neither is downloaded into the cache.
     """
     origin = ORIGINS[name]
     if directory is not None:
@@ -143,6 +126,17 @@ def find_table(name: str, directory: str | Path | None = None) -> bytes:
     table = _download(name, origin)
     _keep(cache / f"{name}.csv.gz", table)
     return table
+
+
+def pandas_for(what: str, remedy: str = "Install pandas.") -> Any:
+    """Return pandas, or say what needs it."""
+    try:
+        import pandas
+    except ImportError:
+        raise CorrDPError(
+            f"{what} with pandas, which is not installed. {remedy}"
+        ) from None
+    return pandas
 
 
 def user_cache() -> Path:

@@ -1,7 +1,6 @@
 """The paper's synthetic regression data, with leakage from the true covariance."""
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -9,6 +8,7 @@ from scipy.special import ndtr
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
 from corrdp.datasets._paper import PaperTable
+from corrdp.datasets._store import pandas_for
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import ColumnRole, Feature, Label, NumberDomain, Policy
 
@@ -61,9 +61,11 @@ def paper_synthetic(
     rng = np.random.default_rng(random_state)
     X = rng.multivariate_normal(sign, covariance, size=n_rows, method="cholesky")
     y = X @ coef + rng.normal(0.0, math.sqrt(_NOISE_VARIANCE), size=n_rows)
-    return PaperTable(
-        _frame(X, y), _policy(sign, covariance, coef, n_sensitive=n_sensitive)
+    frame = pandas_for("the synthetic table is made").DataFrame(
+        X, columns=[f"x{column}" for column in range(n_columns)]
     )
+    policy = _policy(sign, covariance, coef, n_sensitive=n_sensitive)
+    return PaperTable(frame.assign(y=y), policy)
 
 
 def synthetic_covariance(n_columns: int, n_sensitive: int) -> FloatArray:
@@ -132,15 +134,3 @@ def _policy(
     spread = DEVIATIONS * math.sqrt(float(coef @ covariance @ coef) + _NOISE_VARIANCE)
     label = Label("y", NumberDomain(center - spread, center + spread), score=0.0)
     return Policy(features, label)
-
-
-def _frame(X: FloatArray, y: FloatArray) -> Any:
-    try:
-        import pandas as pd
-    except ImportError:
-        raise CorrDPError(
-            "the synthetic table is a pandas frame and pandas is not installed. "
-            "Install pandas."
-        ) from None
-    frame = pd.DataFrame(X, columns=[f"x{column}" for column in range(X.shape[1])])
-    return frame.assign(y=y)

@@ -45,12 +45,15 @@ from corrdp.leakage._metrics import (
     TotalVariation,
     Wasserstein,
     metric_named,
-    total_variation,
 )
 from corrdp.leakage._noisy import NoisyBounds, noisy_total_variation_upper
-from corrdp.leakage._parts import combine_parts
 from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
-from corrdp.leakage._result import FeatureLeakage, PaperConstants, PaperInputs
+from corrdp.leakage._result import (
+    FeatureLeakage,
+    PaperConstants,
+    PaperInputs,
+    combine_parts,
+)
 from corrdp.leakage._targets import (
     count_layout,
     joint_layout,
@@ -70,6 +73,7 @@ from corrdp.leakage.release import (
     planned_margins,
     release_number_counts,
 )
+from corrdp.theory import discrete_total_variation as total_variation
 
 __all__ = [
     "BLOCK",

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corrdp._names import BLOCK
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.leakage._margins import LevelSizes
+from corrdp.leakage._targets import leakage_targets
 from corrdp.policy import NeighborRelation, Policy
 
 _TABLE = ("assumptions", "claim", "components", "distances", "require_policy")
@@ -58,13 +58,8 @@ def policy_read(policy: Policy, leakage: Any) -> Policy:
 
 def declared_or_one(policy: Policy) -> dict[str, float]:
     """Return known leakages, and 1 where none is known."""
-    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        if not policy.insensitive:
-            return {}
-        value = policy.block_leakage
-        return {BLOCK: 1.0 if value is None else value}
-    known = {name: policy.feature(name).known_leakage for name in policy.insensitive}
-    return {name: 1.0 if v is None else v for name, v in known.items()}
+    known = LeakageClaim.declared(policy).values
+    return {name: known.get(name, 1.0) for name in leakage_targets(policy)}
 
 
 def resolve_leakage(

@@ -54,21 +54,10 @@ def shared_quantile(
 ) -> FloatArray:
     r"""Return how far two samples and their noise deviate together, in one unit.
 
-    Parameters
-    ----------
-    first, second : arrays of float
-        Positive weights of both samples' deviations, of any common unit.
-    noise : array of float
-        Weight of normal noise; not negative.
-    failure_probability : float
-        Of all three together.
-
-    Returns
-    -------
-    z : array of float
-        With :math:`Z^-` the negative part of a normal variable and weights :math:`a`,
-        :math:`\Pr\{a_1 Z_1^- + a_2 Z_2^- + a_3 Z_3 > z \lVert a \rVert_2\}` is at most
-        `failure_probability`.
+    Weights :math:`a` are those of both samples' deviations, positive and of any common
+    unit, and of normal noise. With :math:`Z^-` the negative part of a normal variable,
+    :math:`\Pr\{a_1 Z_1^- + a_2 Z_2^- + a_3 Z_3 > z \lVert a \rVert_2\}` is at most
+    `failure_probability` for the returned z.
 
     Guarantee
     ---------

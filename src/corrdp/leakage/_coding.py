@@ -10,7 +10,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from corrdp.engines import Answer, hosted_parts, is_hosted, mark_of
+from corrdp.engines import Answer, hosted_parts, is_hosted
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._counts import (
     CodeColumns,
@@ -87,28 +87,8 @@ def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class CountedPart:
-    """Counts of one partition; the rows are not kept."""
-
-    counts: ContingencyCounts
-
-    @property
-    def mark(self) -> int:
-        """Other counts have another one."""
-        return mark_of(self.counts.tables)
-
-
-@dataclass(frozen=True, eq=False)
 class PartCounter:
-    """Codes and counts the rows of a partition on its worker.
-
-    Parameters
-    ----------
-    policy : Policy
-        Domains and resolution.
-    layout : CountLayout
-        Which tables to count.
-    """
+    """Codes and counts the rows of a partition on its worker; they are not kept."""
 
     policy: Policy
     layout: CountLayout
@@ -118,19 +98,19 @@ class PartCounter:
         """Columns that are read."""
         return self.layout.features
 
-    def __call__(self, table: Any) -> CountedPart:
+    def __call__(self, table: Any) -> ContingencyCounts:
         """Return the counts of a partition."""
         chunks = iter_codes(table, self.policy, self.columns)
-        return CountedPart(count_codes(chunks, self.layout, n_threads=1))
+        return count_codes(chunks, self.layout, n_threads=1)
 
 
 @dataclass(frozen=True)
 class CountsOfPart:
     """Asks for all tables of counts."""
 
-    def answer(self, part: CountedPart) -> Answer:
+    def answer(self, part: ContingencyCounts) -> Answer:
         """Return what one partition adds."""
-        return part.counts.tables
+        return part.tables
 
 
 def counts_of(

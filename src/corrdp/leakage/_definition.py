@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp._validate import check_failure_probability
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.leakage._largest_upper import LargestUpper, plug_in_distances
+from corrdp.leakage._two_samples import LargestUpper, plug_in_distances
 from corrdp.policy import Conditioning
 
 MAX_SETS = 4096
@@ -29,24 +29,12 @@ MAX_JOINT_CELLS = 2**20
 
 @dataclass(frozen=True)
 class Extreme:
-    """The largest distance found, and where.
-
-    Parameters
-    ----------
-    estimate : float
-        Largest distance between observed conditional distributions.
-    upper : float
-        Upper bound on the largest distance; 1 if some combination has no rows.
-    known : tuple of int
-        Axes known besides the changed ones, where the estimate is attained.
-    unseen : int
-        Most combinations of values without rows, under any one set.
-    """
+    """The largest distance between observed conditional distributions, and where."""
 
     estimate: float
-    upper: float
-    known: tuple[int, ...]
-    unseen: int
+    upper: float  # 1 if some combination has no rows
+    known: tuple[int, ...]  # axes besides the changed ones, where it is attained
+    unseen: int  # most combinations of values without rows, under any one set
 
 
 def exact_leakage(

@@ -7,8 +7,7 @@ import math
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.special import erf, ndtr
-from scipy.stats import norm
+from scipy.special import erf, ndtr, ndtri
 
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
@@ -20,10 +19,7 @@ QUADRATURE_DRAWS = 2**16
 def mahalanobis_total_variation(distance: float) -> float:
     """Return the total variation of Gaussians with one covariance.
 
-    Parameters
-    ----------
-    distance : float
-        Mahalanobis distance of the means.
+    `distance` is the Mahalanobis distance of the means.
 
     Examples
     --------
@@ -142,10 +138,10 @@ def _total_variation_on_a_line(mean: float, scale: float) -> float:
 
 
 def _total_variation_by_quadrature(mean: FloatArray, scales: FloatArray) -> float:
-    from scipy.stats.qmc import Sobol
+    from scipy.stats.qmc import Sobol  # slow to import, and rarely needed
 
     rule = Sobol(mean.size, scramble=False).random(QUADRATURE_DRAWS)
-    points = norm.ppf(np.clip(rule + 0.5 / QUADRATURE_DRAWS, None, 1 - 1e-12))
+    points = ndtri(np.clip(rule + 0.5 / QUADRATURE_DRAWS, None, 1 - 1e-12))
     log_first = -0.5 * np.sum(points**2, axis=1)
     log_second = -0.5 * np.sum(((points - mean) / scales) ** 2, axis=1) - np.sum(
         np.log(scales)

@@ -73,23 +73,14 @@ class LevelSizes:
 class NoisyTable:
     """Counts of one table as they are released, and what their noise is.
 
-    Parameters
-    ----------
-    cells : array of float, shape (n_groups, n_cells)
-        Noisy counts of the joint sensitive cells, multiples of `NOISE_LATTICE`.
-    sizes : array of float, shape (n_values,)
-        Noisy row sizes, with noise of their own.
-    cell_scale, size_scale : float
-        Standard deviations of the Gaussian part of the noise on both.
-    groups : Groups
-        Values that one row of cells counts together; every value on its own if empty.
+    Scales are standard deviations of the Gaussian part of the noise.
     """
 
-    cells: FloatArray
-    sizes: FloatArray
+    cells: FloatArray  # shape (n_groups, n_cells), multiples of `NOISE_LATTICE`
+    sizes: FloatArray  # shape (n_values,), with noise of their own
     cell_scale: float
     size_scale: float
-    groups: Groups = ()
+    groups: Groups = ()  # values that one row counts together; if empty, none
 
 
 def level_sizes(
@@ -97,14 +88,8 @@ def level_sizes(
 ) -> dict[str, LevelSizes]:
     """Return the rows per level of every feature that released tables count.
 
-    Parameters
-    ----------
-    layout : CountLayout
-        Features and codes of the tables.
-    released : mapping of str to NoisyTable
-        By table; a table that was not released is left out.
-    n_rows : int
-        The number of rows, which is public: sizes are shifted to add up to it.
+    A table that was not released is left out. The number of rows is public, and sizes
+    are shifted to add up to it.
 
     Guarantee
     ---------
@@ -202,18 +187,8 @@ def level_columns(
 ) -> FloatArray:
     """Return the mean encoded columns of rows in each level of a feature.
 
-    Parameters
-    ----------
-    feature : Feature
-        As it is read.
-    block : Block
-        One of its blocks.
-    n_codes : mapping of str to int
-        Number of codes of every feature, a slot for missing values the last one.
-
-    Returns
-    -------
-    columns : array of float, shape (n_codes, block.stop - block.start)
+    The columns of one of its blocks, one row per code; a slot for missing values is the
+    last code.
     """
     columns = np.zeros((n_codes[feature.name], block.stop - block.start))
     if block.kind is BlockKind.FLAG:

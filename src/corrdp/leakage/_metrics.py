@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
 
 from corrdp._typing import FloatArray
-from corrdp._validate import check_choice, check_nonnegative_array
+from corrdp._validate import check_choice
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage._gaussians import (
     gaussian_hellinger,
@@ -173,34 +173,6 @@ def metric_named(metric: str | Metric) -> Metric:
     if not isinstance(metric, str):
         return metric
     return METRICS[check_choice("metric", metric, METRICS)]
-
-
-def total_variation(first: FloatArray, second: FloatArray) -> float:
-    """Return the total variation between two distributions on the same points.
-
-    Examples
-    --------
-    Example 2.6 of the paper:
-
-    >>> round(total_variation([2 / 3, 1 / 3], [1 / 3, 2 / 3]), 12)
-    0.333333333333
-    """
-    pair = [
-        check_nonnegative_array(name, values, ndim=1)
-        for name, values in (("first", first), ("second", second))
-    ]
-    if pair[0].shape != pair[1].shape:
-        raise CorrDPError(
-            f"first and second must list the same points, got {pair[0].size} and "
-            f"{pair[1].size} of them. Give both a probability of every point."
-        )
-    for name, mass in zip(("first", "second"), pair, strict=True):
-        if abs(float(mass.sum()) - 1.0) > 1e-9:
-            raise CorrDPError(
-                f"{name} must sum to 1, got a sum of {float(mass.sum()):.12g}. "
-                "Pass probabilities, not counts."
-            )
-    return float(TotalVariation().pairwise(np.stack(pair))[0, 1])
 
 
 def _transport_on_a_line(rows: FloatArray, place: FloatArray) -> FloatArray:

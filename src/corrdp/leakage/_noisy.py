@@ -2,8 +2,10 @@ r"""Upper bounds from noisy counts; proof in docs/theory/leakage.md, Theorem 2."
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import chdtri, ndtri
 
 from corrdp._typing import FloatArray, IntArray
@@ -156,10 +158,8 @@ class _Pairs:
     errors: FloatArray
     noise_scale: float
 
-    @property
+    @cached_property
     def distances(self) -> FloatArray:
-        from scipy.spatial.distance import cdist
-
         return np.asarray(cdist(self.rows, self.rows, "cityblock") / 2)
 
     @property
@@ -221,8 +221,6 @@ class _Pairs:
         return measured
 
     def by_squares(self, failure_probability: float) -> FloatArray:
-        from scipy.spatial.distance import cdist
-
         n_cells = self.rows.shape[1]
         log_share = math.log(1 / failure_probability)
         rounding = _pair_sum(math.sqrt(n_cells) * ROUNDING_ERROR / self.sizes)

@@ -73,10 +73,8 @@ def plug_in_leakage(
     """
     check_failure_probability(failure_probability)
     method = f"plug-in counts, {words.resolution}"
-    if counts.shape[0] < 2:
-        return _trivial(method, "the feature has a single declared value", words)
-    if counts.shape[1] < 2:
-        return _trivial(method, "there is nothing sensitive to tell apart", words)
+    if min(counts.shape) < 2:
+        return _trivial(method, counts, words)
     sizes = counts.sum(axis=1)
     present = np.flatnonzero(sizes)
     inputs = PaperInputs(
@@ -155,10 +153,8 @@ def noisy_leakage(
     the bound that total variation implies.
     """
     method = f"noisy counts, {words.resolution}, noise_scale {noise_scale:.4g}"
-    if noisy_counts.shape[0] < 2:
-        return _trivial(method, "the feature has a single declared value", words)
-    if noisy_counts.shape[1] < 2:
-        return _trivial(method, "there is nothing sensitive to tell apart", words)
+    if min(noisy_counts.shape) < 2:
+        return _trivial(method, noisy_counts, words)
     found = noisy_total_variation_upper(
         noisy_counts,
         noisy_sizes,
@@ -202,7 +198,13 @@ def noisy_leakage(
     )
 
 
-def _trivial(method: str, why: str, words: TableWords) -> FeatureLeakage:
+def _trivial(
+    method: str, counts: IntArray | FloatArray, words: TableWords
+) -> FeatureLeakage:
+    """Return the leakage of a table of a single row, or of a single column."""
+    why = "there is nothing sensitive to tell apart"
+    if counts.shape[0] < 2:
+        why = "the feature has a single declared value"
     return FeatureLeakage(
         estimate=0.0,
         upper=0.0,

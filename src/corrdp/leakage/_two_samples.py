@@ -5,14 +5,17 @@ unknown set of cells. How many rows of each sample lie in that set is (nearly) b
 and the Clopper-Pearson limits of both share one normal quantile.
 """
 
+import heapq
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.leakage._bounds import shared_quantile
+from corrdp.leakage._bounds import largest_quantile, shared_quantile
 from corrdp.leakage._metrics import TotalVariation
 
 SEARCH_ERROR = 2e-3
@@ -32,18 +35,9 @@ MOST_PAIRS = 128
 def pair_uppers(counts: IntArray, *, failure_probability: float) -> FloatArray:
     """Return upper bounds on the total variation of all pairs of rows of a table.
 
-    Parameters
-    ----------
-    counts : array of int, shape (n_values, n_cells)
-        Rows per value and cell; every value has rows.
-    failure_probability : float
-        Probability with which a bound may be too small, for one fixed pair.
-
-    Returns
-    -------
-    uppers : array of float, shape (n_values, n_values)
-        In [0, 1]; 0 on the diagonal. Pairs that cannot attain the largest have the
-        closed form, which is a little larger.
+    From rows per value and cell, shape (n_values, n_cells), where every value has rows,
+    a matrix of values in [0, 1] with a diagonal of 0. Pairs that cannot attain the
+    largest have the closed form, which is a little larger.
 
     Guarantee
     ---------
@@ -76,6 +70,62 @@ def pair_uppers(counts: IntArray, *, failure_probability: float) -> FloatArray:
     return uppers + uppers.T
 
 
+class LargestUpper:
+    """The largest bound over pairs of samples that come a few at a time.
+
+    Guarantee
+    ---------
+    Rows of a sample independent: the bound is at least the total variation of any
+    *fixed* pair that was offered, except with `failure_probability`
+    (docs/theory/leakage.md, Theorem 1). Which pairs are searched is decided by their
+    closed forms; all others keep them.
+    """
+
+    def __init__(self, failure_probability: float) -> None:
+        self._failure_probability = failure_probability
+        self._quantile = largest_quantile(failure_probability)
+        self._likely: list[tuple[float, int, IntArray, IntArray]] = []  # a heap
+        self._rest = 0.0
+        self._n_offered = 0
+
+    def offer(self, first: IntArray, second: IntArray) -> None:
+        """Take pairs of samples, counts of shape (n_pairs, n_cells); all have rows."""
+        sizes = [counts.sum(axis=1).astype(np.float64) for counts in (first, second)]
+        closed = plug_in_distances(first, second) + closed_margin(
+            sizes[0], sizes[1], np.array(self._quantile)
+        )
+        for place in np.argsort(-closed, kind="stable"):
+            if len(self._likely) == MOST_PAIRS and closed[place] <= self._likely[0][0]:
+                self._rest = max(self._rest, float(closed[place]))
+                break
+            self._n_offered += 1
+            pair = (first[place].copy(), second[place].copy())
+            heapq.heappush(self._likely, (closed[place], self._n_offered, *pair))
+            if len(self._likely) > MOST_PAIRS:
+                self._rest = max(self._rest, heapq.heappop(self._likely)[0])
+
+    def upper(self) -> float:
+        """Return the bound for everything offered so far, in [0, 1]."""
+        largest = self._rest
+        for closed, _, first, second in sorted(self._likely, reverse=True):
+            if largest >= min(1.0, closed):
+                break
+            quantile = shared_quantile(
+                np.array(1 / math.sqrt(first.sum())),
+                np.array(1 / math.sqrt(second.sum())),
+                failure_probability=self._failure_probability,
+            )
+            searched = searched_upper(first, second, float(quantile))
+            largest = max(largest, min(closed, searched))
+        return min(1.0, float(largest))
+
+
+def plug_in_distances(first: NDArray[Any], second: NDArray[Any]) -> FloatArray:
+    """Return the total variation of pairs of rows, of counts or of probabilities."""
+    shares = [rows / rows.sum(axis=1, keepdims=True) for rows in (first, second)]
+    return np.asarray(np.abs(shares[0] - shares[1]).sum(axis=1) / 2)
+
+
 def closed_margin(
     first_size: FloatArray, second_size: FloatArray, quantile: FloatArray
 ) -> FloatArray:
@@ -92,14 +142,8 @@ def closed_margin(
 def largest_share(count: FloatArray, size: float, deviation: FloatArray) -> FloatArray:
     r"""Return the largest probability that `count` of `size` rows do not rule out.
 
-    Parameters
-    ----------
-    count : array of float
-        Rows in the set, in [0, size].
-    size : float
-        Rows of the sample.
-    deviation : array of float
-        Not negative; the level of the limit is :math:`\Phi(-` `deviation` :math:`)`.
+    The level of the limit is :math:`\Phi(-` `deviation` :math:`)`, with a deviation
+    that is not negative.
 
     Guarantee
     ---------
@@ -118,18 +162,9 @@ def largest_share(count: FloatArray, size: float, deviation: FloatArray) -> Floa
 def searched_upper(first: IntArray, second: IntArray, quantile: float) -> float:
     """Return the largest difference of probabilities of a set that two samples allow.
 
-    Parameters
-    ----------
-    first, second : arrays of int, shape (n_cells,)
-        Rows of both samples in every cell.
-    quantile : float
-        From `shared_quantile`.
-
-    Returns
-    -------
-    upper : float
-        A little above the largest value over all points of the empirical curve of
-        Neyman and Pearson and all ways of sharing the quantile.
+    From the rows of both samples in every cell, and a `shared_quantile`: a little above
+    the largest value over all points of the empirical curve of Neyman and Pearson and
+    all ways of sharing the quantile.
 
     Guarantee
     ---------

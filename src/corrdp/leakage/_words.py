@@ -79,24 +79,12 @@ def predicted_excess(
 
 @dataclass(frozen=True, eq=False)
 class Circumstances:
-    """What a bound was computed from, besides the counts.
+    """What a bound was computed from, besides the counts."""
 
-    Parameters
-    ----------
-    sizes : array of float, shape (n_groups,)
-        Rows per group, released or public.
-    n_cells : int
-        Joint sensitive cells.
-    noise_scale : float
-        Noise on every cell; 0 for exact counts.
-    failure_probability : float
-        Of the bound.
-    """
-
-    sizes: FloatArray
+    sizes: FloatArray  # rows per group, released or public
     n_cells: int
-    noise_scale: float
-    failure_probability: float
+    noise_scale: float  # on every cell; 0 for exact counts
+    failure_probability: float  # of the bound
 
     def excess(self, *, rows: float = 1.0, noise: float = 1.0) -> float:
         """Return the predicted excess with more rows or less noise."""
@@ -118,16 +106,8 @@ def bound_in_words(
 ) -> str:
     """Return which values differ most, what drives the bound, what would lower it.
 
-    Parameters
-    ----------
-    distances, bounds : arrays of float, shape (n_present, n_present)
-        Of the groups that have rows enough.
-    present, absent : arrays of int
-        Groups that have rows enough, and that have not.
-    value : callable
-        Text of a group.
-    circumstances : Circumstances
-        Rows and noise.
+    Distances and bounds are those of all pairs of groups that have rows enough
+    (`present`); `value` gives the text of a group.
 
     Guarantee
     ---------

@@ -29,21 +29,14 @@ from corrdp.policy import (
 
 @dataclass(frozen=True)
 class PricedClass:
-    """What a release costs one neighbor class.
+    """What a release costs one neighbor class of its policy.
 
-    Parameters
-    ----------
-    name : str
-        Name of the class in the policy of the release.
-    columns : tuple of str
-        Sorted columns that may change, the label among them if it may, and the number
-        of rows of a unit; they, not the name, identify the class.
-    events : tuple of PrivacyEvent
-        The cost.
+    The columns that may change, the label among them if it may and the number of rows
+    of a unit, identify the class; its name does not.
     """
 
     name: str
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # sorted
     events: tuple[PrivacyEvent, ...]
 
     def to_json(self) -> JSONObject:
@@ -66,21 +59,11 @@ class PricedClass:
 
 @dataclass(frozen=True)
 class Price:
-    """What a release costs every class of its policy.
+    """What a release costs every class of its policy."""
 
-    Parameters
-    ----------
-    classes : tuple of PricedClass
-        The whole record among them.
-    unprotected : tuple of str
-        Sorted columns that the release may read and that its policy does not protect.
-    unit : str, optional
-        Column that says whose row it is, if all rows of a unit are one record.
-    """
-
-    classes: tuple[PricedClass, ...]
-    unprotected: tuple[str, ...]
-    unit: str | None = None
+    classes: tuple[PricedClass, ...]  # the whole record among them
+    unprotected: tuple[str, ...]  # sorted columns that it may read, without protection
+    unit: str | None = None  # column that says whose row it is, if rows of one are one
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""

@@ -33,9 +33,8 @@ class Balance:
     @property
     def share_left(self) -> float:
         """Share of the budget that is left; 1 if the class is only tracked."""
-        if self.account.limit is None or self.spent is None:
-            return 1.0
-        return (self.account.limit - self.spent) / self.account.limit
+        left, limit = self.units_left, self.account.limit
+        return 1.0 if left is None or limit is None else left / limit
 
     @property
     def units_left(self) -> int | None:
@@ -47,6 +46,7 @@ class Balance:
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
         account, left = self.account, self.units_left
+        known = None if left is None else (account.rule, account.order, left)
         return {
             "class": account.name,
             "columns": list(account.columns),
@@ -59,16 +59,8 @@ class Balance:
             "cost_spent": None if self.spent is None else self.spent / UNITS,
             "cost_limit": None if account.limit is None else account.limit / UNITS,
             "share_left": self.share_left,
-            "largest_pure_epsilon": (
-                None
-                if left is None
-                else largest_pure_epsilon(account.rule, account.order, left)
-            ),
-            "largest_gaussian_mu": (
-                None
-                if left is None
-                else largest_gaussian_mu(account.rule, account.order, left)
-            ),
+            "largest_pure_epsilon": known and largest_pure_epsilon(*known),
+            "largest_gaussian_mu": known and largest_gaussian_mu(*known),
         }
 
 

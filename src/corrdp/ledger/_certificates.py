@@ -5,7 +5,7 @@ from typing import Any
 
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
-from corrdp.certificate import Certificate
+from corrdp.certificate import Certificate, Component
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.ledger._ledger import Ledger, Receipt
 from corrdp.policy import Policy
@@ -123,13 +123,13 @@ def unpaid_events(
             parts.append(part)
     events: dict[str, list[PrivacyEvent]] = {}
     for name in certificate.classes:
-        costs = [part.events_of(name) for part in parts]
-        if any(cost is None for cost in costs):
+        cost = Component.joint_events(parts, name)
+        if cost is None:
             raise GuaranteeVoidError(
                 f"class {name!r} has no bound, so the release cannot be charged to a "
                 "ledger. Use method corr or standard with the certified calibration."
             )
-        events[name] = [event for cost in costs for event in cost or ()]
+        events[name] = list(cost)
     return events
 
 

@@ -361,7 +361,7 @@ class Ledger:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """Open the file for one look, and check all of it first."""
-        with _store.reading(self._path) as connection:
+        with _store.transaction(self._path, alone=False) as connection:
             self._verify(connection)
             yield connection
 
@@ -372,7 +372,7 @@ class Ledger:
         The check belongs to the transaction: what was verified when the ledger was
         opened may have been changed since.
         """
-        with _store.writing(self._path) as connection:
+        with _store.transaction(self._path, alone=True) as connection:
             self._verify(connection)
             yield connection
             last = _store.last_entry(connection)

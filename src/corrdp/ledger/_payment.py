@@ -34,20 +34,25 @@ class LedgerChoice:
     accept_new_data: bool
 
 
-def check_ledger(path: Path, budget: Budget | None) -> None:
-    """Raise, before any work, what a payment would raise about the ledger itself."""
+def check_ledger(path: Path, budget: Budget | None) -> Ledger | None:
+    """Raise, before any work, what a payment would raise about the ledger itself.
+
+    Return the ledger, or None if it is yet to be created with the budget.
+    """
     if path.exists():
-        Ledger.open(path)
+        ledger = Ledger.open(path)
         if budget is not None:
             raise BudgetError(
                 f"the ledger {str(path)!r} exists and has its budget, got "
                 f"--ledger-epsilon={budget.epsilon!r}. Leave the option out."
             )
-    elif budget is None:
+        return ledger
+    if budget is None:
         raise BudgetError(
             f"there is no ledger {str(path)!r} yet. Give the total budget for the life "
             "of the data with --ledger-epsilon and --ledger-delta."
         )
+    return None
 
 
 @dataclass(eq=False)
@@ -56,19 +61,15 @@ class Payment:
 
     Parameters
     ----------
-    path : Path
-        Ledger file; created if `budget` is given.
+    path, budget, accept_new_data
+        As in `LedgerChoice`.
     table : table
         Private rows, for the fingerprint.
     leakage : LeakageTable or None
         What training was given; not charged again if the ledger knows its digest, and
         refused if it is private and the ledger does not.
-    budget : Budget or None
-        Of a ledger that does not exist yet.
     purpose : str
         What is released, in words.
-    accept_new_data : bool
-        Whether the table may be another than that of earlier charges.
 
     Guarantee
     ---------
@@ -94,12 +95,9 @@ class Payment:
             If the budget does not allow it; nothing may be computed then.
         """
         leakage = certificate.leakage.distances(policy)
-        check_ledger(self.path, self.budget)
+        known = check_ledger(self.path, self.budget)
         events = unpaid_events(
-            certificate,
-            policy=policy,
-            ledger=Ledger.open(self.path) if self.budget is None else None,
-            leakage=self.leakage,
+            certificate, policy=policy, ledger=known, leakage=self.leakage
         )
         ledger = open_ledger(
             self.path, policy, budget=self.budget, leakage=leakage, events=events
@@ -141,12 +139,8 @@ class LeakagePayment:
 
     Parameters
     ----------
-    ledger : Ledger
-        Where it was charged.
-    receipt : Receipt
-        Of the charge.
-    plan : NoisePlan
-        What was charged.
+    ledger, receipt, plan
+        Where it was charged, the number of the charge, and what was charged.
     """
 
     ledger: Ledger
@@ -248,12 +242,12 @@ def open_ledger(
     A ledger is created for a release that it can pay, or not at all: what would refuse
     `events` refuses before there is a file.
     """
-    check_ledger(path, budget)
-    if budget is None:
-        ledger = Ledger.open(path)
+    ledger = check_ledger(path, budget)
+    if ledger is not None:
         if promises or not ledger.knows(policy):
             ledger.add_policy(policy, leakage=leakage)
         return ledger
+    assert budget is not None  # as was checked
     with tempfile.TemporaryDirectory() as folder:
         rehearsal = Path(folder) / "rehearsal.ledger"
         Ledger.create(rehearsal, policy, budget=budget, leakage=leakage).require(

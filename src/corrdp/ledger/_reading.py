@@ -24,32 +24,29 @@ def read_header(connection: sqlite3.Connection) -> JSONObject:
     return header
 
 
-def read_policy_entries(connection: sqlite3.Connection) -> list[JSONObject]:
-    """Return the entries that open accounts, oldest first."""
-    rows = connection.execute(
-        "SELECT document FROM entries WHERE kind = 'policy' ORDER BY id"
-    )
-    return [json.loads(text) for (text,) in rows]
-
-
 def known_policies(connection: sqlite3.Connection) -> set[str]:
     """Return the fingerprints of the policies that releases may use."""
-    return {document["policy"] for document in read_policy_entries(connection)}
+    return {document["policy"] for _, document in _read(connection, "policy")}
 
 
 def read_accounts(connection: sqlite3.Connection) -> list[Account]:
     """Return all accounts, in the order in which they were opened."""
     return [
         Account.from_json(account)
-        for document in read_policy_entries(connection)
+        for _, document in _read(connection, "policy")
         for account in document["accounts"]
     ]
 
 
 def read_charges(connection: sqlite3.Connection) -> list[tuple[int, JSONObject]]:
     """Return number and document of every charge, oldest first."""
+    return _read(connection, "charge")
+
+
+def _read(connection: sqlite3.Connection, kind: str) -> list[tuple[int, JSONObject]]:
+    # Said in full: SQLite uses the index of one kind for queries that name the kind.
     rows = connection.execute(
-        "SELECT id, document FROM entries WHERE kind = 'charge' ORDER BY id"
+        f"SELECT id, document FROM entries WHERE kind = '{kind}' ORDER BY id"
     )
     return [(number, json.loads(text)) for number, text in rows]
 
@@ -72,10 +69,7 @@ def read_balances(connection: sqlite3.Connection) -> list[Balance]:
 
 def read_releases(connection: sqlite3.Connection) -> list[JSONObject]:
     """Return charge and digest of every release that was recorded."""
-    rows = connection.execute(
-        "SELECT document FROM entries WHERE kind = ? ORDER BY id", (RELEASE,)
-    )
-    return [json.loads(text) for (text,) in rows]
+    return [document for _, document in _read(connection, RELEASE)]
 
 
 def check_new_release(
@@ -99,23 +93,14 @@ def check_new_release(
 class Verified:
     """What was verified: the entries up to a number, and what they add up to.
 
-    Parameters
-    ----------
-    number : int
-        Last entry.
-    digest : str
-        Its digest, which continues the chain.
-    texts : bytes
-        SHA-256 of the texts of all entries as they were read: whoever has verified
-        them once compares them by it, several times faster than by their chain.
-    totals : tuple of int or None
-        What every account has paid.
+    Whoever has verified entries once compares their texts as they were read, several
+    times faster than by their chain.
     """
 
-    number: int = 0
-    digest: str = ""
-    texts: bytes = hashlib.sha256().digest()
-    totals: tuple[int | None, ...] = ()
+    number: int = 0  # of the last entry
+    digest: str = ""  # its own, which continues the chain
+    texts: bytes = hashlib.sha256().digest()  # of all entries
+    totals: tuple[int | None, ...] = ()  # what every account has paid
 
 
 def verify_entries(
@@ -123,14 +108,7 @@ def verify_entries(
 ) -> Verified:
     """Return what is verified now, or raise if an entry was changed or removed.
 
-    Parameters
-    ----------
-    path : Path
-        Of the ledger, for messages.
-    connection : sqlite3.Connection
-        In a transaction.
-    before : Verified
-        Of an earlier look; entries after it are checked by their chain.
+    Entries after those of an earlier look are checked by their chain.
     """
     if before.number == 0:
         check_structure(path, connection)

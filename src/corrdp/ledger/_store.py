@@ -115,20 +115,6 @@ def check_header(path: Path) -> None:
         )
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a ledger for one consistent look."""
-    with _transaction(path, "BEGIN") as connection:
-        yield connection
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a ledger alone; what is written is on disk when the block ends."""
-    with _transaction(path, "BEGIN IMMEDIATE") as connection:
-        yield connection
-
-
 def append(
     connection: sqlite3.Connection,
     kind: str,
@@ -229,12 +215,16 @@ def _told(path: Path, error: sqlite3.Error) -> CorrDPError:
 
 
 @contextmanager
-def _transaction(path: Path, begin: str) -> Iterator[sqlite3.Connection]:
+def transaction(path: Path, *, alone: bool) -> Iterator[sqlite3.Connection]:
+    """Open a ledger for one consistent look, or alone, to write.
+
+    What is written is on disk when the block ends.
+    """
     check_header(path)
     connection = None
     try:
         connection = _connect(path)
-        connection.execute(begin)
+        connection.execute("BEGIN IMMEDIATE" if alone else "BEGIN")
         yield connection
         connection.execute("COMMIT")
     except sqlite3.Error as error:

@@ -130,18 +130,18 @@ class MeanPlan:
         """Total variance relative to ordinary DP at the same epsilon."""
         return self.noise.weighted_variance / self.ordinary.weighted_variance
 
+    def _scales(self) -> list[tuple[Group, float, float]]:
+        """Return every group, with the noise of its mean under both plans."""
+        own = self.mean_noise_scale.tolist()
+        ordinary = (self.ordinary.noise_scale / self.n_rows).tolist()
+        return list(zip(self.noise.table.groups, own, ordinary, strict=True))
+
     def _repr_html_(self) -> str:
-        scales = zip(
-            self.noise.table.groups,
-            self.mean_noise_scale,
-            self.ordinary.noise_scale / self.n_rows,
-            strict=True,
-        )
         return html_card(
             "Plan of column means",
             [f"{self.n_rows} rows"],
             ("column", "noise", "ordinary DP"),
-            [(group.name, float(own), float(plain)) for group, own, plain in scales],
+            [(group.name, own, ordinary) for group, own, ordinary in self._scales()],
         )
 
     def to_json(self) -> JSONObject:
@@ -152,15 +152,10 @@ class MeanPlan:
                 {
                     "name": group.name,
                     "columns": group.size,
-                    "noise_scale": float(scale),
-                    "ordinary_noise_scale": float(ordinary),
+                    "noise_scale": own,
+                    "ordinary_noise_scale": ordinary,
                 }
-                for group, scale, ordinary in zip(
-                    self.noise.table.groups,
-                    self.mean_noise_scale,
-                    self.ordinary.noise_scale / self.n_rows,
-                    strict=True,
-                )
+                for group, own, ordinary in self._scales()
             ],
             "variance_ratio": self.variance_ratio,
             "certificate": self.certificate.to_dict(),

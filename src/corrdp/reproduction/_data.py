@@ -26,8 +26,8 @@ from corrdp.policy import BlockKind, ColumnRole, NumberDomain, PolicyEncoder
 from corrdp.reproduction._experiments import Experiment, Model
 from corrdp.training import GradientGroup, GradientLayout
 
-_FULL_SEPSIS = 10_000  # fewer rows are wanted by small versions only
 N_BALANCED = 10_000
+_QUICK_SOURCE = 20_000  # admissions that a small balanced table starts from
 AGE, SEX, EPISODE = range(3)
 
 
@@ -35,31 +35,17 @@ AGE, SEX, EPISODE = range(3)
 class PaperRows:
     """Rows in the paper's units, distinct ones with the number of their copies.
 
-    Parameters
-    ----------
-    features : array of float, shape (n_distinct, n_columns)
-        Columns in the order of the layout.
-    labels : array of float, shape (n_distinct,)
-        0 or 1, or a number.
-    counts : array of float, shape (n_distinct,)
-        How many rows are equal.
-    layout : GradientLayout
-        One group per raw feature; no intercept, as the paper's formulas have none.
-    leakage : array of float, shape (n_groups,)
-        The paper's TV(i) per raw feature, 1 on sensitive ones.
-    sensitive : array of bool, shape (n_groups,)
-        True on sensitive features.
-    label_bounds : pair of float
-        Declared smallest and largest label, in the paper's units.
+    The layout has one group per raw feature, and no intercept, as the paper's formulas
+    have none.
     """
 
-    features: FloatArray
-    labels: FloatArray
-    counts: FloatArray
+    features: FloatArray  # shape (n_distinct, n_columns), in the order of the layout
+    labels: FloatArray  # shape (n_distinct,): 0 or 1, or a number
+    counts: FloatArray  # shape (n_distinct,): how many rows are equal
     layout: GradientLayout
-    leakage: FloatArray
-    sensitive: NDArray[np.bool_]
-    label_bounds: tuple[float, float]
+    leakage: FloatArray  # shape (n_groups,): the paper's TV(i), 1 on sensitive ones
+    sensitive: NDArray[np.bool_]  # shape (n_groups,)
+    label_bounds: tuple[float, float]  # declared, in the paper's units
 
     @property
     def n_rows(self) -> int:
@@ -80,14 +66,9 @@ class PaperRows:
         return mask
 
     def scores(self, coefs: FloatArray, *, model: Model) -> FloatArray:
-        """Return the accuracy or R squared of models, shape (n_models,).
+        """Return the accuracy of logistic models, or R squared of linear ones.
 
-        Parameters
-        ----------
-        coefs : array of float, shape (n_columns, n_models)
-            Parameters.
-        model : Model
-            Logistic models classify; linear ones predict a number.
+        One per column of `coefs`, shape (n_columns, n_models).
         """
         weights = self.counts / self.counts.sum()
         predicted = self.features @ coefs
@@ -100,22 +81,23 @@ class PaperRows:
         return np.asarray(1.0 - error / variance)
 
 
-@lru_cache(maxsize=2)
-def load_table(experiment: Experiment) -> PaperTable:
+@lru_cache(maxsize=4)
+def load_table(experiment: Experiment, seed: int = 0) -> PaperTable:
     """Return the table of an experiment with the paper's roles and leakage.
 
-    Where the paper draws some rows, the draw has seed 0 and is the same for all
-    methods, epsilons and seeds of the noise.
+    Where the paper draws some rows, the draw of linear models has seed 0 and is the
+    same for all methods, epsilons and seeds of the noise; networks of a seed have a
+    draw of their own.
     """
     n_rows = experiment.n_rows
     if experiment.data == "synthetic":
         return paper_synthetic(
-            n_rows=n_rows or 2000, n_sensitive=experiment.n_sensitive, random_state=0
+            n_rows=n_rows or 2000, n_sensitive=experiment.n_sensitive, random_state=seed
         )
     if experiment.data == "sepsis":
-        wanted = n_rows or _FULL_SEPSIS
-        source = None if wanted >= _FULL_SEPSIS else 5 * wanted
-        return load_sepsis_balanced(n_rows=wanted, n_source=source)
+        wanted = n_rows or N_BALANCED
+        source = None if wanted >= N_BALANCED else _QUICK_SOURCE
+        return load_sepsis_balanced(seed, n_rows=wanted, n_source=source)
     table = {
         "adult": load_adult,
         "credit_card": load_credit_card,
@@ -123,7 +105,7 @@ def load_table(experiment: Experiment) -> PaperTable:
     }[experiment.data]()
     if n_rows is None or n_rows >= len(table.frame):
         return table
-    drawn = table.frame.sample(n_rows, random_state=0).reset_index(drop=True)
+    drawn = table.frame.sample(n_rows, random_state=seed).reset_index(drop=True)
     return PaperTable(drawn, table.policy)
 
 
@@ -165,11 +147,12 @@ def paper_rows(experiment: Experiment) -> PaperRows:
     leaks = _printed_leakage(experiment) if as_drawn else None
     leakage = np.array([leaks or f.leakage or 1.0 for f in declared])
     leakage[sensitive] = 1.0
-    distinct, counts = _distinct(np.column_stack([layout.features(codes), labels]))
+    rows = np.column_stack([layout.features(codes), labels])
+    distinct, counts = np.unique(rows, axis=0, return_counts=True)
     return PaperRows(
         features=np.ascontiguousarray(distinct[:, :-1]),
         labels=np.ascontiguousarray(distinct[:, -1]),
-        counts=counts,
+        counts=counts.astype(float),
         layout=layout,
         leakage=leakage,
         sensitive=sensitive,
@@ -205,12 +188,6 @@ def _printed_leakage(experiment: Experiment) -> float:
 def _bounds(domain: Any, as_drawn: bool) -> tuple[float, float]:
     assert isinstance(domain, NumberDomain)
     return (float(domain.lower), float(domain.upper)) if as_drawn else (0.0, 1.0)
-
-
-def _distinct(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return distinct rows and the number of copies of each."""
-    distinct, counts = np.unique(rows, axis=0, return_counts=True)
-    return distinct, counts.astype(float)
 
 
 def sepsis_balanced(

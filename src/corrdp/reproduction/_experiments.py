@@ -8,8 +8,9 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
-from corrdp._json import digest
+from corrdp._json import decode_number, digest, encode_number
 from corrdp._typing import JSONObject
 from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
@@ -38,10 +39,8 @@ class Experiment:
 
     Parameters
     ----------
-    name : str
-        Name of the experiment.
-    title : str
-        Title of the figure.
+    name, title : str
+        Of the experiment, and of its figure.
     data : str
         ``synthetic``, ``adult``, ``credit_card``, ``medical_cost`` or ``sepsis``.
     model : Model
@@ -60,10 +59,8 @@ class Experiment:
         Of networks: rows per step, norm of one record's gradient, first layer.
     partial : bool
         Whether the figure has the method that leaves sensitive features out.
-    epsilons : tuple of float
-        Budgets of the ``theorem`` runs.
-    certified_epsilons : tuple of float
-        Budgets of the ``certified`` runs.
+    epsilons, certified_epsilons : tuple of float
+        Budgets of the ``theorem`` and of the ``certified`` runs.
     """
 
     name: str
@@ -176,10 +173,8 @@ class CellResult:
     provable_epsilon : float
         The CorrDP epsilon they imply, the largest distance times epsilon; infinite
         if some promised class has none.
-    lipschitz : float, optional
-        Gradient bound L behind the constant (``theorem``).
-    constant : float, optional
-        The paper's C (``theorem``).
+    lipschitz, constant : float, optional
+        Under ``theorem`` the paper's C, and the gradient bound L behind it.
     """
 
     scores: tuple[float, ...]
@@ -187,6 +182,27 @@ class CellResult:
     provable_epsilon: float = math.inf
     lipschitz: float | None = None
     constant: float | None = None
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description that `from_json` reads back equal."""
+        return {
+            "scores": list(self.scores),
+            "provable": {k: encode_number(v) for k, v in self.provable.items()},
+            "provable_epsilon": encode_number(self.provable_epsilon),
+            "lipschitz": self.lipschitz,
+            "constant": self.constant,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "CellResult":
+        """Read what `to_json` wrote, among other fields."""
+        return cls(
+            scores=tuple(document["scores"]),
+            provable={k: decode_number(v) for k, v in document["provable"].items()},
+            provable_epsilon=decode_number(document["provable_epsilon"]),
+            lipschitz=document["lipschitz"],
+            constant=document["constant"],
+        )
 
 
 def _synthetic(n_sensitive: int) -> Experiment:
@@ -285,12 +301,3 @@ def experiments(name: str, *, quick: bool = False) -> tuple[Experiment, ...]:
         )
     chosen = tuple(EXPERIMENTS[one] for one in GROUPS[name])
     return tuple(one.quick() for one in chosen) if quick else chosen
-
-
-def describe(experiment: Experiment) -> JSONObject:
-    """Return the settings as a JSON object."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(experiment).items()
-        if value not in (None, math.inf)
-    }

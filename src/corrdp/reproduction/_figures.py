@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from corrdp._typing import FloatArray
 from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
 from corrdp.reproduction._experiments import CALIBRATIONS, Model
-from corrdp.reproduction._results import Results
+from corrdp.reproduction._results import Results, deviation
 
 # Okabe and Ito's colors; line and marker differ too, for print and for every eye.
 # Hollow and larger below, filled and small on top: curves that coincide stay visible.
@@ -56,14 +55,17 @@ _SMALLEST = 1e-6  # what a logarithmic axis shows for a gap of 0
 
 def draw_figure(results: Results, experiment: str, directory: Path) -> list[Path]:
     """Draw one experiment as SVG and PNG; return the files."""
-    plt = _pyplot()
+    plt = pyplot()
     settings = {"svg.hashsalt": "corrdp", "font.size": 9, "axes.grid": True}
     settings |= {"grid.color": "#DDDDDD", "grid.linewidth": 0.6}
     with plt.rc_context(settings):
         figure, panels = plt.subplots(1, 2, figsize=(8.0, 3.3), sharey=True)
         for panel, calibration in zip(panels, CALIBRATIONS, strict=True):
             _draw_panel(panel, results, experiment, calibration)
-        panels[0].set_ylabel(_axis_title(results, experiment))
+        accuracy = results.experiments[experiment].metric == "accuracy"
+        panels[0].set_ylabel(
+            "accuracy gap (points)" if accuracy else "gap in R squared"
+        )
         figure.suptitle(results.experiments[experiment].title, fontsize=10)
         handles = {
             label: handle
@@ -99,8 +101,8 @@ def _draw_panel(
             for epsilon in epsilons
         ]
         mean = unit * np.array([baseline - score.mean() for score in scores])
-        deviation = unit * np.array([_deviation(score) for score in scores])
-        low, high = mean - deviation, mean + deviation
+        band = unit * np.array([deviation(score) for score in scores])
+        low, high = mean - band, mean + band
         if described.model is Model.LINEAR:
             mean, low, high = (np.maximum(v, _SMALLEST) for v in (mean, low, high))
             low = np.maximum(low, mean / 10)  # a band of a logarithm has no bottom
@@ -125,17 +127,8 @@ def _draw_panel(
     panel.set_title(_TITLES[calibration], fontsize=9)
 
 
-def _axis_title(results: Results, experiment: str) -> str:
-    if results.experiments[experiment].metric == "accuracy":
-        return "accuracy gap (points)"
-    return "gap in R squared"
-
-
-def _deviation(scores: FloatArray) -> float:
-    return float(scores.std(ddof=1)) if scores.size > 1 else 0.0
-
-
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """Return matplotlib without a screen, or raise if it is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -147,8 +140,3 @@ def _pyplot() -> Any:
     import matplotlib.pyplot as plt
 
     return plt
-
-
-def require_matplotlib() -> None:
-    """Raise now, not after hours of training, if figures cannot be drawn."""
-    _pyplot()

@@ -15,8 +15,8 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.certificate import Calibration
-from corrdp.reproduction._experiments import Model
-from corrdp.reproduction._results import Results
+from corrdp.reproduction._experiments import CALIBRATIONS, Model
+from corrdp.reproduction._results import Results, deviation, standard_error
 
 CLOSE = 0.01
 _BASELINE_TOLERANCE = 0.01
@@ -43,27 +43,18 @@ Check = Callable[[Results, Calibration], Outcome]
 
 @dataclass(frozen=True)
 class Finding:
-    """A sentence of the paper and how it is checked.
-
-    Parameters
-    ----------
-    quote : str
-        The sentence.
-    experiments : tuple of str
-        What must have been run.
-    check : callable
-        Returns the outcome on the curves of one calibration.
-    reason : str
-        Why it fails where it fails, as far as is known.
-    printed_only : bool
-        Whether the sentence is about the paper's own noise alone.
-    """
+    """A sentence of the paper and how it is checked."""
 
     quote: str
-    experiments: tuple[str, ...]
-    check: Check
-    reason: str = ""
-    printed_only: bool = False
+    experiments: tuple[str, ...]  # that must have been run
+    check: Check  # of the curves of one calibration
+    reason: str = ""  # why it fails where it fails, as far as is known
+    printed_only: bool = False  # is it about the paper's own noise alone?
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """Whose curves it is checked on."""
+        return (Calibration.THEOREM,) if self.printed_only else CALIBRATIONS
 
 
 def outranks(experiments: Sequence[str], of: str, to: str, *, by: float = 0.0) -> Check:
@@ -124,10 +115,7 @@ def outranks_partial(experiment: str, methods: Sequence[str]) -> Check:
         for method in methods:
             for epsilon in results.epsilons(experiment, calibration):
                 scores = results.scores(experiment, calibration, method, epsilon)
-                error = 0.0
-                if scores.size > 1:
-                    error = float(scores.std(ddof=1)) / math.sqrt(scores.size)
-                won += float(scores.mean()) - partial > 2 * error
+                won += float(scores.mean()) - partial > 2 * standard_error(scores)
                 total += 1
         return Outcome(
             _verdict(won, total),
@@ -220,7 +208,7 @@ def outranks_at_equal_proof(experiments: Sequence[str]) -> Check:
                 scores = np.array(cell.scores)
                 rival = _interpolated(results, name, calibration, proof)
                 lead = float(scores.mean()) - rival
-                error = _deviation(scores) * math.sqrt(2.0 / scores.size)
+                error = deviation(scores) * math.sqrt(2.0 / scores.size)
                 better += lead > 2 * error
                 total += 1
                 leads.append(lead)
@@ -259,10 +247,6 @@ def _proved_curve(
     finite = [cell for cell in cells if math.isfinite(cell.provable_epsilon)]
     proved = np.array([cell.provable_epsilon for cell in finite])
     return proved, np.array([float(np.mean(cell.scores)) for cell in finite])
-
-
-def _deviation(scores: FloatArray) -> float:
-    return float(scores.std(ddof=1)) if scores.size > 1 else 0.0
 
 
 def _verdict(won: int, total: int) -> Verdict:

@@ -31,26 +31,16 @@ _MODELS_PER_SWEEP = 96  # their parameters, scores and sums fit the first cache
 class LogisticRows:
     """Rows in the order that the kernel wants.
 
-    Parameters
-    ----------
-    numbers : array of float, shape (n_rows, n_numbers)
-        Number columns, filled up with zeros to a multiple of four.
-    number_columns : array of int
-        Where they stand among all columns.
-    combinations : array of float, shape (n_combinations, n_columns)
-        The other columns, one row per combination that occurs; numbers are 0.
-    starts : array of int, shape (n_combinations + 1,)
-        First row of each combination.
-    labels, share : array of float, shape (n_rows,)
-        Labels, and the share of each row in the mean.
+    `combinations` holds the columns that are not numbers, one row per combination that
+    occurs.
     """
 
-    numbers: Singles
-    number_columns: NDArray[np.intp]
-    combinations: Singles
-    starts: NDArray[np.intp]
+    numbers: Singles  # shape (n_rows, n_numbers), with zeros to a multiple of four
+    number_columns: NDArray[np.intp]  # where they stand among all columns
+    combinations: Singles  # shape (n_combinations, n_columns); numbers are 0
+    starts: NDArray[np.intp]  # first row of each combination, and the end
     labels: Singles
-    share: Singles
+    share: Singles  # of each row in the mean
     dtype: ClassVar[type[np.float32]] = np.float32
 
     @classmethod

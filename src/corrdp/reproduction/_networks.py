@@ -15,7 +15,6 @@ from torch import Tensor
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.certificate import Calibration
-from corrdp.datasets import PaperTable, load_medical_cost, paper_synthetic
 from corrdp.estimators import MLPRegressor, scaled_codes
 from corrdp.policy import (
     Budget,
@@ -26,7 +25,7 @@ from corrdp.policy import (
     policy_blocks,
     protected_policy,
 )
-from corrdp.reproduction._data import load_sepsis_balanced
+from corrdp.reproduction._data import load_table
 from corrdp.reproduction._experiments import Cell, CellResult, Experiment
 from corrdp.reproduction._networks_clipping import NetworkShape, Rows
 from corrdp.reproduction._networks_ensemble import (
@@ -52,8 +51,6 @@ from corrdp.torch.networks import (
 )
 from corrdp.training import standardizing_scale
 
-_QUICK_SOURCE = 20_000  # admissions that a small balanced table starts from
-
 
 def train_network_cells(
     cells: Sequence[Cell], *, first_seed: int = 0
@@ -61,14 +58,8 @@ def train_network_cells(
     """Train all seeds of cells that share experiment, calibration and seeds.
 
     Models of one seed are trained together: same rows, start, batches and standard
-    normal noise, so that cells differ in their plan only.
-
-    Parameters
-    ----------
-    cells : sequence of Cell
-        Methods and budgets of one experiment and calibration.
-    first_seed : int
-        Seeds are `first_seed`, `first_seed` + 1, ...
+    normal noise, so that cells differ in their plan only. Seeds count from
+    `first_seed` on.
 
     Guarantee
     ---------
@@ -238,26 +229,11 @@ def _library_schedule(n_rows: int, kind: str) -> Schedule:
 @lru_cache(maxsize=16)
 def _policy(experiment: Experiment) -> Policy:
     """Return the declared policy, which is the same for all seeds."""
-    return _table(experiment, 0).policy
-
-
-@lru_cache(maxsize=4)
-def _table(experiment: Experiment, seed: int) -> PaperTable:
-    """Return the rows of a seed with the declared policy."""
-    n_rows = _n_rows(experiment)
-    if experiment.data == "sepsis":
-        source = _QUICK_SOURCE if n_rows < 10_000 else None
-        return load_sepsis_balanced(seed, n_rows=n_rows, n_source=source)
-    if experiment.data == "synthetic":
-        return paper_synthetic(
-            n_rows=n_rows, n_sensitive=experiment.n_sensitive, random_state=seed
-        )
-    table = load_medical_cost(roles=experiment.roles)
-    return PaperTable(table.frame.sample(n_rows, random_state=seed), table.policy)
+    return load_table(experiment, 0).policy
 
 
 def _encoded(experiment: Experiment, seed: int) -> tuple[FloatArray, NDArray[Any]]:
-    table = _table(experiment, seed)
+    table = load_table(experiment, seed)
     assert table.policy.label is not None  # all tables have a target
     encoder = PolicyEncoder(table.policy).fit(table.frame)
     labels = encoder.encode_label(table.frame[table.policy.label.name])
@@ -277,5 +253,4 @@ def _kind(experiment: Experiment) -> str:
 
 def _n_rows(experiment: Experiment) -> int:
     assert experiment.n_rows is not None  # experiments with networks draw rows
-    most = {"medical_cost": 1000}.get(experiment.data, experiment.n_rows)
-    return min(experiment.n_rows, most)
+    return experiment.n_rows

@@ -16,37 +16,22 @@ from corrdp.torch.networks import Layer, NetworkLayout, NetworkPlan, trained_lay
 
 
 class Views(NamedTuple):
-    """Parameters of many models, seen as matrices.
+    """Parameters of many models, seen as matrices."""
 
-    Parameters
-    ----------
-    first_weight, first_bias, last_weight, last_bias : Tensor
-        Shapes (n_models, n_hidden, n_inputs), (n_models, n_hidden),
-        (n_models, n_outputs, n_hidden), (n_models, n_outputs).
-    """
-
-    first_weight: Tensor
-    first_bias: Tensor
-    last_weight: Tensor
-    last_bias: Tensor
+    first_weight: Tensor  # shape (n_models, n_hidden, n_inputs)
+    first_bias: Tensor  # shape (n_models, n_hidden)
+    last_weight: Tensor  # shape (n_models, n_outputs, n_hidden)
+    last_bias: Tensor  # shape (n_models, n_outputs)
 
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """Widths of a network with one hidden layer of softplus units.
-
-    Parameters
-    ----------
-    n_inputs, n_hidden, n_outputs : int
-        Widths; one output means regression.
-    centered : bool
-        Whether units are trained with softplus that maps zero to zero.
-    """
+    """Widths of a network with one hidden layer of softplus units."""
 
     n_inputs: int
     n_hidden: int
-    n_outputs: int
-    centered: bool = False
+    n_outputs: int  # one means regression
+    centered: bool = False  # trained with softplus that maps zero to zero
 
     def build(self, random_state: int | None) -> nn.Sequential:
         """Return a network with the initial parameters of torch."""
@@ -117,21 +102,11 @@ class NetworkShape:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table, each standing for one record or for several.
+    """Rows of a table, each standing for one record or for several."""
 
-    Parameters
-    ----------
-    codes : Tensor, shape (n, n_columns)
-        Encoded features.
-    labels : Tensor, shape (n,)
-        Numbers, or indices of classes.
-    counts : Tensor, shape (n,), optional
-        How many records each row stands for; one by default.
-    """
-
-    codes: Tensor
-    labels: Tensor
-    counts: Tensor | None = None
+    codes: Tensor  # shape (n, n_columns)
+    labels: Tensor  # shape (n,): numbers, or indices of classes
+    counts: Tensor | None = None  # records that each row stands for; one by default
 
     @classmethod
     def of(cls, codes: FloatArray, labels: NDArray[np.generic]) -> Self:
@@ -145,10 +120,9 @@ class Rows:
     def distinct(cls, codes: FloatArray, labels: NDArray[np.generic]) -> Self:
         """Return every different row once, with its count."""
         whole = np.column_stack([codes, labels])
-        different, first, counts = np.unique(
+        _, first, counts = np.unique(
             whole, axis=0, return_index=True, return_counts=True
         )
-        del different
         rows = cls.of(codes[first], labels[first])
         return cls(rows.codes, rows.labels, torch.tensor(counts).to(rows.codes))
 
@@ -185,15 +159,9 @@ class _Pass(NamedTuple):
 class Clipper:
     r"""Sum per-example gradients of many models, clipped as their layouts say.
 
-    Parameters
-    ----------
-    layouts : sequence of NetworkLayout
-        One per model, with the same groups and their own norms: flat clipping, one
-        group per layer, or groups of input columns whose influence may be bounded.
-    shape : NetworkShape
-        Widths of the layers.
-    example : Tensor
-        Gives the type of all numbers.
+    Layouts, one per model, have the same groups and their own norms: flat clipping, one
+    group per layer, or groups of input columns whose influence may be bounded. All
+    numbers have the type of `example`.
 
     Guarantee
     ---------
@@ -238,8 +206,8 @@ class Clipper:
         """Return sums of whole layers, clipped together or each by itself."""
         seen = self._run(parameters, self._codes)
         square = [
-            _square(self._with_ones, 1) * _square(seen.first, 1),
-            (1.0 + _square(seen.hidden, 1)) * _square(seen.last, 1),
+            _square(self._with_ones) * _square(seen.first),
+            (1.0 + _square(seen.hidden)) * _square(seen.last),
         ]
         if self._norms.shape[1] == 1:
             square = [square[0] + square[1]] * 2
@@ -271,13 +239,13 @@ class Clipper:
             codes = self._codes[:, columns]
             is_bounded = bool(torch.isfinite(self._influence[0, group]))
             norm = self._norm(group, masked.room if is_bounded else seen.room)
-            signal = self._signal(reference, difference, _square(codes, 1), group, norm)
+            signal = self._signal(reference, difference, _square(codes), group, norm)
             if self._counts is not None:
                 signal *= self._counts
             weight[:, :, columns] = signal @ codes
-        factor = _factor(_square(seen.first, 1), self._norm(bias, seen.room))
+        factor = _factor(_square(seen.first), self._norm(bias, seen.room))
         first_bias = (seen.first * self._weighed(factor)[:, None]).sum(2)
-        square = (1.0 + _square(seen.hidden, 1)) * _square(seen.last, 1)
+        square = (1.0 + _square(seen.hidden)) * _square(seen.last)
         factor = _factor(square, self._norm(last_layer, seen.room))
         last = seen.last * self._weighed(factor)[:, None]
         return self._flatten(weight, first_bias, last @ seen.hidden.mT, last.sum(2))
@@ -298,12 +266,12 @@ class Clipper:
         """Return the backprop signal that a group of input columns is given."""
         # Anchor, influence, then the norm: docs/theory/networks.md, section 3.
         bound = self._influence[:, group, None]
-        cut = _factor(code_square * _square(reference, 1), bound)
+        cut = _factor(code_square * _square(reference), bound)
         apart = torch.addcmul(difference, cut[:, None], reference)
-        share = _factor(code_square * _square(apart, 1), bound)
+        share = _factor(code_square * _square(apart), bound)
         anchor = reference * (1.0 - cut)[:, None]
         signal = anchor.addcmul_(share[:, None], apart)
-        factor = _factor(code_square * _square(signal, 1), norm)
+        factor = _factor(code_square * _square(signal), norm)
         return signal.mul_(factor[:, None])
 
     def _run(
@@ -348,9 +316,9 @@ class Clipper:
         return torch.cat([part.flatten(1) for part in parts], dim=1)
 
 
-def _square(values: Tensor, axis: int) -> Tensor:
-    """Return the squared norm along an axis."""
-    return values.square().sum(axis)
+def _square(values: Tensor) -> Tensor:
+    """Return the squared norm along the second axis."""
+    return values.square().sum(1)
 
 
 def _factor(square: Tensor, norm: Tensor) -> Tensor:

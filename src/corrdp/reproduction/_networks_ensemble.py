@@ -14,27 +14,19 @@ from corrdp.reproduction._networks_clipping import Clipper, NetworkShape, Rows
 from corrdp.torch.networks import NetworkLayout, NetworkPlan
 
 StepSize: TypeAlias = Callable[[NetworkPlan, int], float]
+"""Maps a plan and the number of steps taken to the next step size."""
+
 _MODELS_PER_PASS = 10  # activations of so many models stay in the cache
 _NO_CLIPPING = 1e30
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How released gradients are used: post-processing, the same for all models.
-
-    Parameters
-    ----------
-    step_size : callable
-        Maps a plan and the number of steps taken to the next step size.
-    momentum : float
-        Share of the last direction that is kept.
-    averages : bool
-        Return the mean of the last half of the iterates instead of the last one.
-    """
+    """How released gradients are used: post-processing, the same for all models."""
 
     step_size: StepSize
-    momentum: float = 0.0
-    averages: bool = False
+    momentum: float = 0.0  # share of the last direction that is kept
+    averages: bool = False  # the mean of the last half of the iterates, not the last
 
 
 def train_together(
@@ -50,28 +42,9 @@ def train_together(
 
     Batches and standard normal noise are drawn as `corrdp.torch` draws them from the
     same seed, so that every model is the one that would be trained alone, and models
-    differ in their plan only.
-
-    Parameters
-    ----------
-    rows : Rows
-        The table; repeated rows may be counted instead of repeated.
-    start : Tensor, shape (n_parameters,)
-        Initial parameters, layer by layer, weights before biases.
-    plans : sequence of NetworkPlan
-        Clipping and noise of every model; number of steps and sampling rate are one
-        and the same.
-    shape : NetworkShape
-        Widths of the layers.
-    schedule : Schedule
-        Step sizes, momentum and averaging.
-    random_state : int
-        Seed of batches and noise: for research only.
-
-    Returns
-    -------
-    parameters : Tensor, shape (n_models, n_parameters)
-        In the order of `plans`, for plain softplus.
+    differ in their plan only. All plans have the same number of steps and sampling
+    rate. Initial parameters, shape (n_parameters,), stand layer by layer, weights
+    before biases; so do those returned, one row per model, for plain softplus.
 
     Guarantee
     ---------

@@ -4,14 +4,9 @@ import math
 from collections.abc import Sequence
 
 from corrdp.certificate import Calibration
-from corrdp.reproduction._experiments import (
-    CALIBRATIONS,
-    PRIVATE_METHODS,
-    Experiment,
-    Model,
-)
+from corrdp.reproduction._experiments import PRIVATE_METHODS, Experiment, Model
 from corrdp.reproduction._findings import Finding, Verdict, available
-from corrdp.reproduction._results import Results
+from corrdp.reproduction._results import Results, deviation
 from corrdp.reproduction._sentences import EQUAL_PROOF, FINDINGS
 
 _BOUNDS = {
@@ -81,24 +76,13 @@ def findings_page(results: Results, *, figures: str = "", quick: bool = False) -
     return "\n".join(lines) + "\n"
 
 
-def verdicts(results: Results) -> dict[str, dict[str, Verdict]]:
-    """Return the verdict of every sentence by calibration."""
-    return {
-        finding.quote: {
-            calibration.value: finding.check(results, calibration).verdict
-            for calibration in _calibrations(finding)
-        }
-        for finding in available(results, (*FINDINGS, *EQUAL_PROOF))
-    }
-
-
 def _findings(results: Results, findings: Sequence[Finding]) -> list[str]:
     lines = []
     for finding in available(results, findings):
         lines.append(f"> {finding.quote}")
         lines.append("")
         failed = False
-        for calibration in _calibrations(finding):
+        for calibration in finding.calibrations:
             outcome = finding.check(results, calibration)
             failed |= outcome.verdict is not Verdict.HOLDS
             lines.append(
@@ -109,10 +93,6 @@ def _findings(results: Results, findings: Sequence[Finding]) -> list[str]:
             lines.append(f"- Why: {finding.reason}")
         lines.append("")
     return lines or ["None of the experiments behind them was run.", ""]
-
-
-def _calibrations(finding: Finding) -> tuple[Calibration, ...]:
-    return (Calibration.THEOREM,) if finding.printed_only else CALIBRATIONS
 
 
 def _section(results: Results, experiment: Experiment, figures: str) -> list[str]:
@@ -158,8 +138,7 @@ def _number(
     results: Results, name: str, calibration: Calibration, method: str, epsilon: float
 ) -> str:
     scores = results.scores(name, calibration, method, epsilon)
-    deviation = float(scores.std(ddof=1)) if scores.size > 1 else 0.0
-    return f"{float(scores.mean()):.4f} ± {deviation:.4f}"
+    return f"{float(scores.mean()):.4f} ± {deviation(scores):.4f}"
 
 
 def _epsilon(value: float) -> str:

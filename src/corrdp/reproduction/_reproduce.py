@@ -8,7 +8,7 @@ from pathlib import Path
 
 from corrdp._validate import check_count
 from corrdp.reproduction._experiments import N_SEEDS, experiments
-from corrdp.reproduction._figures import draw_figure, require_matplotlib
+from corrdp.reproduction._figures import draw_figure, pyplot
 from corrdp.reproduction._page import findings_page
 from corrdp.reproduction._results import Results
 from corrdp.reproduction._runner import CellCache, run_cells
@@ -62,7 +62,7 @@ def reproduce(
     n_seeds = check_count("seeds", seeds or (QUICK_SEEDS if quick else N_SEEDS))
     n_jobs = check_count("jobs", jobs or len(os.sched_getaffinity(0)))
     chosen = experiments(name, quick=quick)
-    require_matplotlib()
+    pyplot()  # raises now, not after hours of training, if figures cannot be drawn
     cells = [cell for one in chosen for cell in one.cells(n_seeds)]
     trained = run_cells(cells, CellCache(cache), jobs=n_jobs, progress=progress)
     results = Results(trained)

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,18 +35,11 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Difference:
-    """How much better one method is than another, seed by seed.
+class Difference(NamedTuple):
+    """How much better one method is than another, seed by seed."""
 
-    Parameters
-    ----------
-    mean, error : float
-        Mean of the paired differences of scores, and its standard error.
-    """
-
-    mean: float
-    error: float
+    mean: float  # of the paired differences of scores
+    error: float  # its standard error
 
     @property
     def is_better(self) -> bool:
@@ -122,8 +115,7 @@ class Results:
         better = self.scores(experiment, calibration, of, epsilon)
         worse = self.scores(experiment, calibration, to, epsilon)
         paired = better - worse
-        error = paired.std(ddof=1) / math.sqrt(paired.size) if paired.size > 1 else 0.0
-        return Difference(float(paired.mean()), float(error))
+        return Difference(float(paired.mean()), standard_error(paired))
 
     def to_csv(self) -> str:
         """Return one line per trained model."""
@@ -156,16 +148,8 @@ class Results:
                     "calibration": calibration.value,
                     "method": method,
                     "epsilon": encode_number(epsilon),
-                    "scores": [round(score, _DIGITS) for score in result.scores],
-                    "provable": {
-                        key: encode_number(round(value, 4))
-                        for key, value in result.provable.items()
-                        if not key.startswith("insensitive:x")  # alike by design
-                    },
-                    "provable_epsilon": encode_number(result.provable_epsilon),
-                    "lipschitz": result.lipschitz,
-                    "constant": result.constant,
                 }
+                | _shortened(result).to_json()
                 for (name, calibration, method, epsilon), result in self._cells.items()
             ]
         }
@@ -182,11 +166,28 @@ class Results:
                 decode_number(entry["epsilon"]),
                 len(entry["scores"]),
             )
-            cells[cell] = CellResult(
-                scores=tuple(entry["scores"]),
-                provable={k: decode_number(v) for k, v in entry["provable"].items()},
-                provable_epsilon=decode_number(entry["provable_epsilon"]),
-                lipschitz=entry["lipschitz"],
-                constant=entry["constant"],
-            )
+            cells[cell] = CellResult.from_json(entry)
         return cls(cells)
+
+
+def deviation(scores: FloatArray) -> float:
+    """Return the standard deviation over seeds; 0 of a single one."""
+    return float(scores.std(ddof=1)) if scores.size > 1 else 0.0
+
+
+def standard_error(scores: FloatArray) -> float:
+    """Return the standard error of the mean over seeds."""
+    return deviation(scores) / math.sqrt(scores.size)
+
+
+def _shortened(result: CellResult) -> CellResult:
+    """Return a result in few digits, without classes that are alike by design."""
+    return replace(
+        result,
+        scores=tuple(round(score, _DIGITS) for score in result.scores),
+        provable={
+            name: round(epsilon, 4)
+            for name, epsilon in result.provable.items()
+            if not name.startswith("insensitive:x")
+        },
+    )

@@ -7,16 +7,15 @@ import json
 import multiprocessing
 import os
 import signal
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from corrdp._json import decode_number, encode_number
+from corrdp._files import write_text
+from corrdp._json import encode_number
 from corrdp.certificate import Calibration
 from corrdp.estimators import sweep
 from corrdp.exceptions import CorrDPError
@@ -44,7 +43,7 @@ def train(cells: Sequence[Cell]) -> list[CellResult]:
     if first.experiment.model is Model.NETWORK:
         return _train_networks(cells)
     if first.calibration is Calibration.CERTIFIED:
-        return train_certified(cells)
+        return [train_certified(cell) for cell in cells]
     return train_by_theorem(cells)
 
 
@@ -95,8 +94,8 @@ def effort(cells: Sequence[Cell]) -> float:
     return float(rows * experiment.n_steps * n_models)
 
 
-def train_certified(cells: Sequence[Cell]) -> list[CellResult]:
-    """Train all seeds of linear or logistic cells by the estimators' default rule.
+def train_certified(cell: Cell) -> CellResult:
+    """Train all seeds of a linear or logistic cell by the estimators' default rule.
 
     Guarantee
     ---------
@@ -105,10 +104,6 @@ def train_certified(cells: Sequence[Cell]) -> list[CellResult]:
     ``semi`` that of sensitive features and nothing about the others. Their scores
     are computed without noise: research on public tables.
     """
-    return [_train(cell) for cell in cells]
-
-
-def _train(cell: Cell) -> CellResult:
     experiment = cell.experiment
     table = load_table(experiment)
     result = sweep(
@@ -130,10 +125,7 @@ def _train(cell: Cell) -> CellResult:
 class CellCache:
     """Results by cell; a changed setting is another file, so nothing goes stale.
 
-    Parameters
-    ----------
-    directory : path
-        Where the files are; created when the first result is stored.
+    The directory is created when the first result is stored.
     """
 
     def __init__(self, directory: str | Path) -> None:
@@ -145,44 +137,17 @@ class CellCache:
             text = self._path(cell).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        document = json.loads(text)
-        return CellResult(
-            scores=tuple(document["scores"]),
-            provable={k: decode_number(v) for k, v in document["provable"].items()},
-            provable_epsilon=decode_number(document["provable_epsilon"]),
-            lipschitz=document["lipschitz"],
-            constant=document["constant"],
-        )
+        return CellResult.from_json(json.loads(text))
 
     def put(self, cell: Cell, result: CellResult) -> None:
         """Store a result whole or not at all."""
-        document: dict[str, Any] = {
+        document = {
             "experiment": cell.experiment.name,
             "calibration": cell.calibration.value,
             "method": cell.method,
             "epsilon": encode_number(cell.epsilon),
-            "scores": list(result.scores),
-            "provable": {k: encode_number(v) for k, v in result.provable.items()},
-            "provable_epsilon": encode_number(result.provable_epsilon),
-            "lipschitz": result.lipschitz,
-            "constant": result.constant,
-        }
-        path = self._path(cell)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    json.dump(document, file, allow_nan=False)
-                os.replace(name, path)
-            except BaseException:
-                os.unlink(name)
-                raise
-        except OSError as error:
-            raise CorrDPError(
-                f"cannot write {str(path.parent)!r} ({error.strerror}). Choose another "
-                "directory."
-            ) from None
+        } | result.to_json()
+        write_text(self._path(cell), json.dumps(document, allow_nan=False))
 
     def _path(self, cell: Cell) -> Path:
         name = f"{cell.experiment.name}-{cell.method}-{cell.key()[:20]}.json"
@@ -200,20 +165,9 @@ def run_cells(
     """Return the result of every cell; train only those that are not stored.
 
     Every finished group of cells is stored at once, so an interrupted run goes on
-    from there.
-
-    Parameters
-    ----------
-    cells : iterable of Cell
-        What is wanted.
-    cache : CellCache
-        Where results are stored.
-    jobs : int
-        Processes, with one thread each; 1 for none but this one.
-    progress : callable, optional
-        Called with the work done and the work in all.
-    trainer : callable
-        Trains cells that go together; must be importable if `jobs` is above 1.
+    from there. With one of `jobs` there are no processes but this one, otherwise each
+    has one thread, and `trainer`, which trains cells that go together, must be
+    importable. `progress` is told the work done and the work in all.
     """
     wanted = list(cells)
     done = {cell: cache.get(cell) for cell in wanted}

@@ -122,30 +122,23 @@ def _drop(policy: Policy, names: Collection[str]) -> Policy:
     )
 
 
-def _row(data: str, feature: str, method: str, found: FeatureLeakage) -> JSONObject:
-    return {
-        "data": data,
-        "feature": feature,
-        "printed": PRINTED[data][feature],
-        "method": method,
-        "estimate": found.estimate,
-        "upper": found.upper,
-        "reason": found.reason,
-    }
-
-
-def _refused_row(
-    data: str, feature: str, method: str, error: PolicyError
+def _row(
+    data: str, feature: str, method: str, found: FeatureLeakage | PolicyError
 ) -> JSONObject:
-    """Return the row of a table too large to count; 1 is always a valid bound."""
+    """Return one row; a table too large to count is refused, and 1 bounds it."""
+    estimate, upper, reason = (
+        (None, 1.0, str(found))
+        if isinstance(found, PolicyError)
+        else (found.estimate, found.upper, found.reason)
+    )
     return {
         "data": data,
         "feature": feature,
         "printed": PRINTED[data][feature],
         "method": method,
-        "estimate": None,
-        "upper": 1.0,
-        "reason": str(error),
+        "estimate": estimate,
+        "upper": upper,
+        "reason": reason,
     }
 
 
@@ -206,7 +199,7 @@ def credit_rows() -> list[JSONObject]:
         try:
             rows += _counted(data, table, alone, "joint counts, 8 bins")
         except PolicyError as error:
-            rows.append(_refused_row(data, name, "joint counts, 8 bins", error))
+            rows.append(_row(data, name, "joint counts, 8 bins", error))
     return rows
 
 
@@ -225,10 +218,7 @@ def medical_rows() -> list[JSONObject]:
 def leakage_rows(*, quick: bool = False) -> list[JSONObject]:
     """Return what the paper prints beside what its tables give, a row per method.
 
-    Parameters
-    ----------
-    quick : bool
-        Leave out the two tables that take long, Adult and Credit Card.
+    If `quick`, without the two tables that take long, Adult and Credit Card.
     """
     small = [*sepsis_rows(), *medical_rows()]
     return small if quick else [*adult_rows(), *small, *credit_rows()]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,33 +23,10 @@ from corrdp.training import GradientSensitivity, LogisticLoss, Loss, SquaredLoss
 _RESIDUAL_BOUND = 1.0  # of Medical Cost: the range of its label
 
 
-@dataclass(frozen=True)
-class PaperNoise:
-    """Noise of one cell and what is proved for it.
+def paper_noise(cell: Cell) -> tuple[FloatArray, CellResult]:
+    """Return the noise of section 5 with C = L^2 T / n^2, and a result without scores.
 
-    Parameters
-    ----------
-    noise_scale : array of float, shape (n_columns,)
-        Deviation on the mean gradient.
-    lipschitz : float
-        The gradient bound L.
-    constant : float
-        The paper's C, L^2 T / n^2.
-    provable : dict of str to float
-        Epsilon of each promised class.
-    provable_epsilon : float
-        The CorrDP epsilon they imply.
-    """
-
-    noise_scale: FloatArray
-    lipschitz: float
-    constant: float
-    provable: dict[str, float]
-    provable_epsilon: float
-
-
-def paper_noise(cell: Cell) -> PaperNoise:
-    """Return the noise of section 5 with C = L^2 T / n^2, and its price.
+    Noise is the deviation on the mean gradient, one per column.
 
     Logistic regression: L is the largest norm of a row of the declared domain, which
     the encoder enforces. Medical Cost: residuals are clipped to the label's range,
@@ -103,7 +80,7 @@ def paper_noise(cell: Cell) -> PaperNoise:
         provable = {c.name: plan.epsilon(c.name) for c in promised}
     implied = max(c.distance * provable[c.name] for c in promised)
     scale = np.sqrt(variance)[rows.layout.column_groups]
-    return PaperNoise(scale, lipschitz, constant, provable, implied)
+    return scale, CellResult((), provable, implied, lipschitz, constant)
 
 
 def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
@@ -116,12 +93,12 @@ def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
     """
     experiment = cells[0].experiment
     rows = paper_rows(experiment)
-    plans = [paper_noise(cell) if cell.is_private else None for cell in cells]
+    still = np.zeros(rows.layout.n_columns), CellResult(())
+    plans = [paper_noise(cell) if cell.is_private else still for cell in cells]
     n_models = [cell.n_seeds if cell.is_private else 1 for cell in cells]
-    still = np.zeros(rows.layout.n_columns)
     scales = [
-        np.repeat((plan.noise_scale if plan else still)[:, None], count, axis=1)
-        for plan, count in zip(plans, n_models, strict=True)
+        np.repeat(scale[:, None], count, axis=1)
+        for (scale, _), count in zip(plans, n_models, strict=True)
     ]
     seeds = [seed for count in n_models for seed in range(count)]
     without = [cell.method == "partial" for cell in cells]
@@ -134,23 +111,11 @@ def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
         seeds=seeds,
     )
     scores = rows.scores(coefs, model=experiment.model)
-    results, first = [], 0
-    for plan, count in zip(plans, n_models, strict=True):
-        own = tuple(float(score) for score in scores[first : first + count])
-        first += count
-        if plan is None:
-            results.append(CellResult(own))
-        else:
-            results.append(
-                CellResult(
-                    own,
-                    plan.provable,
-                    plan.provable_epsilon,
-                    plan.lipschitz,
-                    plan.constant,
-                )
-            )
-    return results
+    by_cell = np.split(scores, np.cumsum(n_models)[:-1])
+    return [
+        replace(proved, scores=tuple(own.tolist()))
+        for (_, proved), own in zip(plans, by_cell, strict=True)
+    ]
 
 
 def _gradients(

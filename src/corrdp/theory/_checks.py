@@ -18,14 +18,14 @@ def check_probability(name: str, value: float) -> float:
     return check_real(name, value, lower=0.0, upper=1.0, open_lower=True)
 
 
-def check_distances(name: str, values: ArrayLike) -> FloatArray:
+def check_distances(leakage: ArrayLike) -> FloatArray:
     """Return a vector, possibly empty, with entries in [0, 1], or raise."""
-    array = check_nonnegative_array(name, values, ndim=1)
+    array = check_nonnegative_array("leakage", leakage, ndim=1)
     n_above = int(np.count_nonzero(array > 1.0))
     if n_above:
         # A distance may have been estimated from rows, so it is counted, not shown.
         raise CorrDPError(
-            f"{name} must hold numbers in [0, 1], got {n_above} of {array.size} "
+            f"leakage must hold numbers in [0, 1], got {n_above} of {array.size} "
             "above 1. Pass one total variation distance per insensitive column."
         )
     return array

@@ -14,12 +14,8 @@ class EstimationConstants:
 
     Attributes
     ----------
-    error_constant : float
-        c_2 of Assumption 4.1.
-    stability_constant : float
-        c_3 of Assumption 4.2.
-    rate_exponent : float
-        gamma of Assumption 4.1.
+    error_constant, stability_constant, rate_exponent : float
+        c_2 of Assumption 4.1, c_3 of Assumption 4.2 and gamma of Assumption 4.1.
     example : str
         Number of the example.
     """
@@ -36,12 +32,9 @@ class EstimationConstants:
 
         Parameters
         ----------
-        order : float
-            Order lambda of the moment.
-        n_insensitive : int
-            Number m - m_s of insensitive columns.
-        delta : float
-            Budget's delta.
+        order, n_insensitive, delta
+            Order lambda of the moment, number m - m_s of insensitive columns, and the
+            budget's delta.
 
         Returns
         -------

@@ -60,7 +60,7 @@ def correlated_sensitivity(
     """
     own = check_nonnegative_array("sensitive", sensitive, ndim=1)
     others = check_nonnegative_array("insensitive", insensitive, ndim=1)
-    distances = check_distances("leakage", leakage)
+    distances = check_distances(leakage)
     if others.shape != distances.shape:
         raise CorrDPError(
             f"leakage must have one entry per insensitive column, got {distances.size} "
@@ -92,10 +92,8 @@ def laplace_error_upper(
 
     Parameters
     ----------
-    correlated_sensitivity : float
-        :math:`\Delta_C f`.
-    epsilon : float
-        Budget of the release.
+    correlated_sensitivity, epsilon : float
+        :math:`\Delta_C f`, and the budget of the release.
     n_coordinates : int
         Number K of released numbers.
     failure_probability : float

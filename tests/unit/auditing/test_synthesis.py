@@ -7,7 +7,7 @@ import pytest
 
 from command_runner import run
 from corrdp.auditing import audit
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Deadline
 from corrdp.auditing.targets import synthesizer_challenges
 from corrdp.policy import CategoryDomain, Feature, Label
 from corrdp.synthesis import Synthesizer, _adaptive

@@ -91,10 +91,10 @@ class WrongOrder(Clipper):
 
     def _signal(self, reference, difference, code_square, group, norm):
         true = reference + difference
-        true = true * _factor(code_square * _square(true, 1), norm)[:, None]
+        true = true * _factor(code_square * _square(true), norm)[:, None]
         apart = true - reference
         bound = self._influence[:, group, None]
-        share = _factor(code_square * _square(apart, 1), bound)[:, None]
+        share = _factor(code_square * _square(apart), bound)[:, None]
         return reference + share * apart
 
 

@@ -77,13 +77,8 @@ def gaussian_score(
 ) -> FittedScore:
     """Return the log likelihood ratio of two means under known Gaussian noise.
 
-    Parameters
-    ----------
-    first, second : array of float, shape (n_outputs,)
-        Means of the outputs on the two neighbors.
-    noise_scale : array of float, shape (n_outputs,)
-        Standard deviation of every output; outputs without noise are left to the
-        linear attack.
+    `noise_scale` is the standard deviation of every output; outputs without noise are
+    left to the linear attack.
     """
     noisy = noise_scale > 0.0
     direction = np.zeros_like(noise_scale)

@@ -1,7 +1,6 @@
 """Claims: the privacy curve that a mechanism states for one neighbor class."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,7 +19,7 @@ from corrdp.accounting import (
     gaussian_epsilon,
 )
 from corrdp.auditing.statistics._bounds import EventBounds
-from corrdp.certificate import Certificate
+from corrdp.certificate import Certificate, Component
 
 _CURVE_POINTS = 9
 _CURVE_GRID = 1e-2  # of privacy losses: coarse, but rounded up, so still a true claim
@@ -129,20 +128,7 @@ def claims_of(certificate: Certificate) -> dict[str, Claim]:
     """Return what a certificate states per class."""
     return {
         name: Claim(
-            joined_events(part.events_of(name) for part in certificate.components),
-            certificate.delta,
+            Component.joint_events(certificate.components, name), certificate.delta
         )
         for name in certificate.classes
     }
-
-
-def joined_events(
-    costs: Iterable[tuple[PrivacyEvent, ...] | None],
-) -> tuple[PrivacyEvent, ...] | None:
-    """Return all events together, or None if some part is without noise."""
-    events: list[PrivacyEvent] = []
-    for cost in costs:
-        if cost is None:
-            return None
-        events += cost
-    return tuple(events)

@@ -7,12 +7,11 @@ from typing import TypeAlias
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim
-from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._releases import plan_claim
 from corrdp.auditing.targets._steps import NoisySteps, central_rows, step_challenges
+from corrdp.certificate import Component
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block, NeighborClass
 from corrdp.training import (
@@ -42,19 +41,9 @@ _Release: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 class DescentSteps(NoisySteps):
     """Noisy gradients of the descent that trains, at parameters fixed in advance.
 
-    Parameters
-    ----------
-    plan : TrainingPlan
-        Its steps are as many as the path is long.
-    path : array of float, shape (n_steps, n_columns) or (n_steps, n_columns, n_outputs)
-        Parameters.
-    rng : numpy Generator
-        Source of the noise.
-    descent : type
-        What trains; another one in tests that plant a bug.
-    contributions : callable, optional
-        What records add, from codes, labels, parameters and layout, instead of the
-        kernels of training: for tests that plant a bug there.
+    The path holds the parameters, one step after the other. Tests that plant a bug pass
+    another descent, or contributions: what records add, from codes, labels, parameters
+    and layout, instead of the kernels of training.
 
     Guarantee
     ---------
@@ -159,14 +148,8 @@ class DescentSteps(NoisySteps):
 class TheoremSteps(NoisySteps):
     """The mean of noisy gradients under the paper's noise, at one parameter.
 
-    Parameters
-    ----------
-    plan : TheoremPlan
-        The paper's noise.
-    coef : array of float, shape (n_columns,)
-        Where gradients are taken: their mean then says all that they say.
-    n_steps : int
-        How many of the plan's gradients the adversary looks at.
+    The mean says all that the gradients say, since they are taken at one place; the
+    adversary looks at `n_steps` of the plan's.
     """
 
     def __init__(self, plan: TheoremPlan, coef: FloatArray, n_steps: int) -> None:
@@ -227,10 +210,8 @@ def descent_challenges(
         What trains; another one in tests that plant a bug.
     contributions : callable, optional
         What records add, for tests that plant a bug there; see `DescentSteps`.
-    random_state : int, optional
-        Seed of the search and of the noise.
-    deadline : Deadline, optional
-        Ends the search early.
+    random_state, deadline
+        Seed of the search and of the noise; what ends the search early.
 
     Guarantee
     ---------
@@ -243,8 +224,7 @@ def descent_challenges(
     gradients = [part for part in plan.components({}) if part.name in _GRADIENTS]
 
     def claims(class_name: str) -> dict[str, Claim]:
-        events = joined_events(part.events_of(class_name) for part in gradients)
-        return {"": Claim(events, delta)}
+        return {"": Claim(Component.joint_events(gradients, class_name), delta)}
 
     return step_challenges(
         [
@@ -279,10 +259,8 @@ def theorem_challenges(
     nominal : mapping of str to float
         Epsilon that the paper's formula is meant to give; a claim of its own for the
         classes that it names.
-    random_state : int, optional
-        Seed of the search.
-    deadline : Deadline, optional
-        Ends the search early.
+    random_state, deadline
+        As in `descent_challenges`.
 
     Guarantee
     ---------

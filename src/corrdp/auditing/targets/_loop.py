@@ -5,23 +5,23 @@ gradients, the optimizer steps on them. The adversary sees all that is released:
 reference and the gradient of every step, at parameters of his choice.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Attack, LikelihoodAttack, LinearAttack, claims_of
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._loop_search import candidate_pairs, worst_steps
 from corrdp.auditing.targets._neighbors import RecordPair
-from corrdp.auditing.targets._networks import label_values
-from corrdp.auditing.targets._steps import central_rows
+from corrdp.auditing.targets._networks import label_values, place_weights
+from corrdp.auditing.targets._steps import table_with
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import NeighborClass, neighbor_classes, policy_blocks
+from corrdp.policy import neighbor_classes, policy_blocks
 from corrdp.training import central_reference
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ N_RUNS = 3000
 class TrainingLoop:
     """A training that is run again and again on rows of the adversary.
 
-    Parameters
-    ----------
-    training : PrivateTraining
-        The training that is attacked; its own rows are not read.
+    Its own rows are not read.
 
     Guarantee
     ---------
@@ -69,30 +66,28 @@ class TrainingLoop:
 
     def table(self, record: FloatArray, label: float) -> Table:
         """Return the record among central rows."""
-        codes = central_rows(self.blocks, self.loader.n_rows)
-        y = np.resize(np.asarray(self.labels, dtype=np.float64), len(codes))
-        codes[0], y[0] = record, label
-        return codes, y
+        return table_with(record, label, self.blocks, self.labels, self.loader.n_rows)
+
+    def batch(
+        self, codes: FloatArray, y: FloatArray
+    ) -> "tuple[torch.Tensor, torch.Tensor]":
+        """Return rows as the loader would give them."""
+        import torch
+
+        features = torch.as_tensor(self.encode(codes)).to(self.loader.features)
+        return features, torch.as_tensor(y).to(self.loader.labels)
 
     def begin(self, table: Table) -> None:
         """Start the training anew on a table."""
-        import torch
-
-        codes, y = table
         progress, loader = self.module.progress, self.loader
         progress.steps_charged = loader.steps_taken = 0
         progress.gradient_is_fresh = False
         progress.reference_is_known = self._reference is None
-        loader.features = torch.as_tensor(self.encode(codes)).to(loader.features)
-        loader.labels = torch.as_tensor(y).to(loader.labels)
+        loader.features, loader.labels = self.batch(*table)
 
     def place(self, weights: "Sequence[torch.Tensor]") -> None:
         """Set the trained parameters."""
-        import torch
-
-        with torch.no_grad():
-            for parameter, value in zip(self.parameters, weights, strict=True):
-                parameter.copy_(value)
+        place_weights(self.parameters, weights)
 
     def released_reference(self) -> FloatArray:
         """Return the reference in its sensitive columns, if one is released."""
@@ -118,34 +113,31 @@ class TrainingLoop:
         """Standard deviation of every coordinate of the reference, as planned."""
         if self._reference is None:
             return np.empty(0)
-        own = self._reference.columns
-        return (
-            self._reference.deviation
-            / self.loader.n_rows
-            * (self._reference.scale[own])
-        )
+        scale = self._reference.scale[self._reference.columns]
+        return self._reference.deviation / self.loader.n_rows * scale
 
     def part(self, record: FloatArray, label: float) -> FloatArray:
         """Return what a record adds to a gradient, by the clipping that trains."""
         import torch
 
-        features = torch.as_tensor(self.encode(record[None])).to(self.loader.features)
-        y = torch.as_tensor(np.array([label])).to(self.loader.labels)
-        sums = self.module.clipped_sum(features, y)
+        batch = self.batch(record[None], np.array([label]))
+        sums = self.module.clipped_sum(*batch)
         flat = torch.cat([part.flatten() for part in sums.values()])
         return flat.numpy(force=True).astype(np.float64) / self.loader.expected_batch
 
     def sample(
         self,
-        table: Table,
         weights: "Sequence[Sequence[torch.Tensor]]",
+        table: Table,
         n_runs: int,
+        rng: np.random.Generator,
     ) -> FloatArray:
         """Return what the loop releases, one training per row."""
-        return np.stack([self._run(table, weights) for _ in range(n_runs)])
+        del rng  # training has its own
+        return np.stack([self._run(weights, table) for _ in range(n_runs)])
 
     def _run(
-        self, table: Table, weights: "Sequence[Sequence[torch.Tensor]]"
+        self, weights: "Sequence[Sequence[torch.Tensor]]", table: Table
     ) -> FloatArray:
         self.begin(table)
         seen = [np.empty(0)]
@@ -190,10 +182,8 @@ def loop_challenges(
         Classes to attack; all of the certificate by default.
     n_runs : int
         Trainings on each neighbor.
-    random_state : int, optional
-        Seed of the search.
-    deadline : Deadline, optional
-        Ends the search early.
+    random_state, deadline
+        As in `descent_challenges`.
 
     Guarantee
     ---------
@@ -225,35 +215,23 @@ def loop_challenges(
     challenges = []
     for index, neighbor in enumerate(classes):
         own = deadline.share(1.0 / (len(classes) - index))
-        pair, weights = worst_steps(loop, _pairs(loop, neighbor), rng, own)
+        pairs = candidate_pairs(loop.blocks, loop.labels, neighbor)
+        pair, weights = worst_steps(loop, pairs, rng, own)
+        first, second = (loop.table(*record) for record in pair.records)
         challenges.append(
             Challenge(
                 target="training loop, white box",
                 class_name=neighbor.name,
                 claim=claims[neighbor.name],
-                first=loop.table(pair.first, pair.first_label),
-                second=loop.table(pair.second, pair.second_label),
-                sample=_sampler(loop, weights),
+                first=first,
+                second=second,
+                sample=partial(loop.sample, weights),
                 attacks=_attacks(loop, pair, weights),
                 n_runs=n_runs,
                 batch=250,
             )
         )
     return tuple(challenges)
-
-
-def _pairs(loop: TrainingLoop, neighbor: NeighborClass) -> list[RecordPair]:
-    return candidate_pairs(loop.blocks, loop.labels, neighbor)
-
-
-def _sampler(
-    loop: TrainingLoop, weights: "Sequence[Sequence[torch.Tensor]]"
-) -> Callable[[Table, int, np.random.Generator], FloatArray]:
-    def sample(table: Table, n_runs: int, rng: np.random.Generator) -> FloatArray:
-        del rng  # training has its own
-        return loop.sample(table, weights, n_runs)
-
-    return sample
 
 
 def _attacks(
@@ -264,38 +242,35 @@ def _attacks(
     All together; each release by itself, which shows noise that is missing; differences
     of two steps, which show noise that is used twice.
     """
-    records = (pair.first, pair.first_label), (pair.second, pair.second_label)
-    pieces: list[tuple[FloatArray, FloatArray]] = []
-    references = [loop.quiet_reference(loop.table(*record)) for record in records]
-    moves = [references[1] - references[0]]
-    scales = [loop.reference_noise]
+    first, second = (
+        loop.quiet_reference(loop.table(*record)) for record in pair.records
+    )
+    moves = [second - first]
     for own in weights:
         loop.place(own)
-        first, second = (loop.part(*record) for record in records)
+        first, second = (loop.part(*record) for record in pair.records)
         moves.append(second - first)
-        scales.append(loop.step_noise)
-    noise = np.concatenate(scales)
-    ends = np.cumsum([0, *map(len, moves)])
+    noise = np.concatenate([loop.reference_noise, *[loop.step_noise] * len(weights)])
     whole = np.concatenate(moves)
-    pieces.append((whole, noise))
-    places = [slice(start, stop) for start, stop in pairwise(ends)]
+    nothing = np.zeros_like(whole)
+    pieces = [whole]
+    places = [slice(*ends) for ends in pairwise(np.cumsum([0, *map(len, moves)]))]
     for place in places:
-        alone = np.zeros_like(whole)
+        alone = nothing.copy()
         alone[place] = whole[place]
-        pieces.append((alone, noise))
+        pieces.append(alone)
     for one, other in pairwise(places[1:]):
-        contrast = np.zeros_like(whole)
+        contrast = nothing.copy()
         contrast[one] = whole[one] - whole[other]
         contrast[other] = -contrast[one]
-        pieces.append((contrast, noise))
+        pieces.append(contrast)
     names = ["likelihood", "reference alone"]
     names += [f"step {number + 1} alone" for number in range(len(weights))]
     names += ["difference of two steps"] * (len(weights) - 1)
-    nothing = np.zeros_like(whole)
     return (
         *(
-            LikelihoodAttack(gaussian_score(nothing, move, scale), name)
-            for name, (move, scale) in zip(names, pieces, strict=True)
+            LikelihoodAttack(gaussian_score(nothing, move, noise), name)
+            for name, move in zip(names, pieces, strict=True)
             if move.any()
         ),
         LinearAttack(),

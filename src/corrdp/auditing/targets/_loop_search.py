@@ -2,14 +2,15 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Deadline
 from corrdp.auditing.targets._neighbors import RecordPair
+from corrdp.auditing.targets._networks import nearby, random_weights, seeded
 from corrdp.policy import Block, BlockKind, NeighborClass
 
 if TYPE_CHECKING:
@@ -100,17 +101,11 @@ def _drawn(
     loop: "TrainingLoop", rng: np.random.Generator
 ) -> Iterator["Sequence[torch.Tensor]"]:
     """Yield parameters from small to large, the last layers larger than the first."""
-    import torch
-
-    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    generator = seeded(rng)
     count = len(loop.parameters)
     for _, spread in itertools.product(range(_DRAWS), _SPREADS):
-        yield [
-            spread ** ((place + 1) / count)
-            * torch.randn(parameter.shape, generator=generator).to(parameter)
-            / (parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1.0)
-            for place, parameter in enumerate(loop.parameters)
-        ]
+        spreads = [spread ** ((place + 1) / count) for place in range(count)]
+        yield random_weights(loop.parameters, spreads, generator)
 
 
 def _turning(
@@ -124,62 +119,62 @@ def _turning(
 
     Newton's method; for loss 0, that of a square of its residual.
     """
-    import torch
+    middle = loop.batch(
+        (pair.first + pair.second)[None] / 2, np.array([pair.first_label])
+    )
 
-    middle = loop.encode((pair.first + pair.second)[None] / 2)
-    features = torch.as_tensor(middle).to(loop.loader.features)
-    y = torch.as_tensor(np.array([pair.first_label])).to(loop.loader.labels)
-    loop.place(weights)
-    for _ in range(_NEWTON_STEPS):
-        with torch.enable_grad():
-            found = loop.module.example_losses(features, y).sum()
-            slopes = torch.autograd.grad(
-                found, loop.parameters, allow_unused=True, materialize_grads=True
-            )
-        steepness = _norm(slopes) ** 2
-        excess = float(found.detach()) - loss
-        if not 0.0 < steepness < np.inf or excess == 0.0:
-            break
-        length = (1.0 if loss else 2.0) * excess / steepness
-        loop.place(
-            [
-                p.detach() - length * s
-                for p, s in zip(loop.parameters, slopes, strict=True)
-            ]
-        )
-    return [parameter.detach().clone() for parameter in loop.parameters]
+    def found() -> "torch.Tensor":
+        return loop.module.example_losses(*middle).sum()
+
+    def length(value: float, steepness: float) -> float:
+        return (1.0 if loss else 2.0) * (loss - value) / steepness**2
+
+    return _followed(loop, weights, found, length, _NEWTON_STEPS)
 
 
 def _parted(
     loop: "TrainingLoop", pair: RecordPair, weights: "Sequence[torch.Tensor]"
 ) -> "Sequence[torch.Tensor]":
     """Return parameters at which one record is fitted and the other is not."""
+    codes, labels = (np.array(part) for part in zip(*pair.records, strict=True))
+    batch = loop.batch(codes, labels)
+
+    def apart() -> "torch.Tensor":
+        losses = loop.module.example_losses(*batch)
+        return losses[1] - losses[0]
+
+    def length(value: float, steepness: float) -> float:
+        del value
+        return _PARTING_LENGTH * _norm(loop.parameters) / steepness
+
+    return _followed(loop, weights, apart, length, _PARTING_STEPS)
+
+
+def _followed(
+    loop: "TrainingLoop",
+    weights: "Sequence[torch.Tensor]",
+    function: "Callable[[], torch.Tensor]",
+    length: Callable[[float, float], float],
+    n_steps: int,
+) -> "Sequence[torch.Tensor]":
+    """Step along the gradient of a function, by lengths from its value and norm."""
     import torch
 
-    codes = loop.encode(np.stack([pair.first, pair.second]))
-    features = torch.as_tensor(codes).to(loop.loader.features)
-    y = torch.as_tensor(np.array([pair.first_label, pair.second_label]))
-    labels = y.to(loop.loader.labels)
     loop.place(weights)
-    for _ in range(_PARTING_STEPS):
+    for _ in range(n_steps):
         with torch.enable_grad():
-            first, second = loop.module.example_losses(features, labels)
+            value = function()
             slopes = torch.autograd.grad(
-                second - first,
-                loop.parameters,
-                allow_unused=True,
-                materialize_grads=True,
+                value, loop.parameters, allow_unused=True, materialize_grads=True
             )
         steepness = _norm(slopes)
-        if not 0.0 < steepness < np.inf:
+        if not 0.0 < steepness**2 < np.inf:
             break
-        length = _PARTING_LENGTH * _norm(loop.parameters) / steepness
-        loop.place(
-            [
-                p.detach() + length * s
-                for p, s in zip(loop.parameters, slopes, strict=True)
-            ]
-        )
+        step = length(float(value.detach()), steepness)
+        if step == 0.0:
+            break
+        moved = zip(loop.parameters, slopes, strict=True)
+        loop.place([p.detach() + step * s for p, s in moved])
     return [parameter.detach().clone() for parameter in loop.parameters]
 
 
@@ -195,21 +190,12 @@ def _climbed(
     deadline: Deadline,
 ) -> "Sequence[torch.Tensor]":
     """Return parameters nearby at which the pair moves the gradient further."""
-    import torch
-
-    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    generator = seeded(rng)
     kept, reached = weights, _movement(loop, pair, weights)
     for trial in range(_CLIMBS):
         if deadline.is_over():
             break
-        size = 0.5 ** (1 + 8 * trial // _CLIMBS)
-        tried = [
-            weight
-            + size
-            * weight.abs().mean()
-            * torch.randn(weight.shape, generator=generator).to(weight)
-            for weight in kept
-        ]
+        tried = nearby(kept, 0.5 ** (1 + 8 * trial // _CLIMBS), generator)
         if trial % 3:
             tried = list(_turning(loop, pair, tried, loss=_LOSSES[trial % 3 - 1]))
         moved = _movement(loop, pair, tried)
@@ -223,8 +209,7 @@ def _movement(
 ) -> float:
     """Return how far the pair moves a gradient, in units of the planned noise."""
     loop.place(weights)
-    first = loop.part(pair.first, pair.first_label)
-    second = loop.part(pair.second, pair.second_label)
+    first, second = (loop.part(*record) for record in pair.records)
     moved = float(np.linalg.norm((second - first) / loop.step_noise))
     return moved if np.isfinite(moved) else 0.0
 

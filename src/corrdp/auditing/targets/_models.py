@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, LinearAttack
-from corrdp.auditing.statistics._claims import joined_events
 from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.auditing.targets._steps import EncodedRows, craft, table_with
+from corrdp.certificate import Component
 from corrdp.training import (
     Descent,
     TrainingPlan,
@@ -38,10 +37,8 @@ def model_challenges(
 
     Parameters
     ----------
-    plan : TrainingPlan
-        As an estimator's ``plan`` gives it.
-    delta : float
-        Where epsilons are read.
+    plan, delta, random_state, deadline
+        As in `descent_challenges`.
     claims : mapping of str to Claim, optional
         What is stated per class, for example `claims_of` a certificate; what the plan
         states by default.
@@ -52,10 +49,6 @@ def model_challenges(
     white_box : bool
         Whether the adversary sees every iterate, hence every noisy gradient, or the
         final model alone.
-    random_state : int
-        Seed of the search for neighbors.
-    deadline : Deadline, optional
-        Ends the search early.
 
     Guarantee
     ---------
@@ -78,22 +71,23 @@ def model_challenges(
         final = [np.append(result.coef.ravel(), result.intercept) for result in results]
         return np.hstack([*seen, np.stack(final)])
 
-    cost = means_noise(plan.layout.blocks, plan.spending)[1]
+    parts = plan.components(means_noise(plan.layout.blocks, plan.spending)[1])
     challenges = []
     for neighbor in plan.spending.classes:
         pair = craft(steps, neighbor, rng, deadline=deadline)
-        first = table_with(pair.first, pair.first_label, steps, plan.n_rows)
-        second = table_with(pair.second, pair.second_label, steps, plan.n_rows)
-        parts = plan.components(cost)
-        events = joined_events(part.events_of(neighbor.name) for part in parts)
+        first, second = (
+            EncodedRows(*table_with(*record, steps.blocks, steps.labels, plan.n_rows))
+            for record in pair.records
+        )
+        events = Component.joint_events(parts, neighbor.name)
         stated = (claims or {}).get(neighbor.name, Claim(events, delta))
         challenges.append(
             Challenge(
                 target=f"training, {'white' if white_box else 'black'} box",
                 class_name=neighbor.name,
                 claim=stated,
-                first=EncodedRows(*first),
-                second=EncodedRows(*second),
+                first=first,
+                second=second,
                 sample=sample,
                 attacks=(LinearAttack(),),
                 n_runs=n_runs,

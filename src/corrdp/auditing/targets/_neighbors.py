@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Deadline
 from corrdp.policy import Block, BlockKind, NeighborClass
 
 Movement = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
@@ -36,10 +36,10 @@ class RecordPair:
     second_label: float
     movement: float = 0.0
 
-    def as_array(self) -> FloatArray:
-        """Return both records with their labels last, shape (2, n_codes + 1)."""
-        labels = [self.first_label, self.second_label]
-        return np.column_stack([np.stack([self.first, self.second]), labels])
+    @property
+    def records(self) -> tuple[tuple[FloatArray, float], tuple[FloatArray, float]]:
+        """Both records, each with its label."""
+        return (self.first, self.first_label), (self.second, self.second_label)
 
 
 def craft_pair(
@@ -78,7 +78,8 @@ def craft_pair(
     moves = _moves(blocks, neighbor, labels, rng)
     pairs = _starts(moves, blocks[-1].stop + 1, n_restarts, rng)
     if start is not None:
-        pairs = np.concatenate([pairs, start.as_array()[None]])
+        begun = np.stack([np.append(*record) for record in start.records])
+        pairs = np.concatenate([pairs, begun[None]])
     best = _measure(movement, pairs)
     for _ in range(_MOST_ROUNDS):
         if deadline is not None and deadline.is_over():

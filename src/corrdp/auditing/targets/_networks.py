@@ -1,20 +1,20 @@
 """Steps of networks: the clipped sum and the noise of `corrdp.torch`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, claims_of
 from corrdp.auditing.targets._descent import both_claims, runs_to_refute
 from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._steps import (
     LEAST_NOISE,
     NoisySteps,
-    central_rows,
+    central_table,
     step_challenges,
 )
 from corrdp.estimators import PrivateNetwork
@@ -77,7 +77,7 @@ class NetworkSteps(NoisySteps):
         """Return the clipped sum of a table, as a step computes it."""
         import torch
 
-        self._place_weights()
+        place_weights(self._module.module.parameters(), self._weights)
         scaled = torch.tensor((codes - self._center) * self._scale)
         sums = self._module.clipped_sum(
             scaled.to(self._loader.features), torch.tensor(y).to(self._loader.labels)
@@ -103,21 +103,12 @@ class NetworkSteps(NoisySteps):
         self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
     ) -> "NetworkSteps":
         """Climb to parameters at which the pair moves the outputs further."""
-        import torch
-
-        generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+        generator = seeded(rng)
         best, reached = self._weights, self._movement(self._weights, pair)
         for trial in range(_CLIMBS):
             if deadline.is_over():
                 break
-            size = 0.5 ** (1 + 4 * trial // _CLIMBS)
-            tried = [
-                weight
-                + size
-                * weight.abs().mean()
-                * torch.randn(weight.shape, generator=generator)
-                for weight in best
-            ]
+            tried = nearby(best, 0.5 ** (1 + 4 * trial // _CLIMBS), generator)
             movement = self._movement(tried, pair)
             if movement > reached:
                 best, reached = tried, movement
@@ -125,22 +116,11 @@ class NetworkSteps(NoisySteps):
 
     def _movement(self, weights: "Sequence[torch.Tensor]", pair: RecordPair) -> float:
         self._weights, kept = weights, self._weights
-        codes = np.stack([pair.first, pair.second])
-        first, second = self.parts(
-            codes, np.array([pair.first_label, pair.second_label])
-        )
+        codes, labels = (np.array(part) for part in zip(*pair.records, strict=True))
+        first, second = self.parts(codes, labels)
         self._weights = kept
         unit = np.where(self.noise_scale > 0.0, self.noise_scale, LEAST_NOISE)
         return float(np.linalg.norm((second - first) / unit))
-
-    def _place_weights(self) -> None:
-        import torch
-
-        with torch.no_grad():
-            for parameter, value in zip(
-                self._module.module.parameters(), self._weights, strict=True
-            ):
-                parameter.copy_(value)
 
 
 def network_challenges(
@@ -167,10 +147,8 @@ def network_challenges(
         Runs on each neighbor.
     nominal : mapping of str to float, optional
         Under ``theorem``, the epsilon that the paper's formula is meant to give.
-    random_state : int, optional
-        Seed of the search.
-    deadline : Deadline, optional
-        Ends the search early.
+    random_state, deadline
+        As in `descent_challenges`.
 
     Guarantee
     ---------
@@ -192,17 +170,14 @@ def network_challenges(
 
     blocks, labels = policy_blocks(policy), label_values(policy)
     seeds = np.random.default_rng(random_state)
+    parameters = list(training.module.module.parameters())
+
+    def steps(spread: float) -> NetworkSteps:
+        weights = random_weights(parameters, repeat(spread), seeded(seeds))
+        return NetworkSteps(training, blocks, labels, weights)
+
     return step_challenges(
-        [
-            NetworkSteps(
-                training,
-                blocks,
-                labels,
-                _random_weights(training.module.module, seeds, spread),
-            )
-            for spread in _SPREADS
-            for _ in range(_STARTS)
-        ],
+        [steps(spread) for spread in _SPREADS for _ in range(_STARTS)],
         network_classes(estimator, policy),
         stated,
         name="network steps, white box",
@@ -231,10 +206,7 @@ def network_training(
             "the policy of its table."
         )
     blocks, labels = policy_blocks(policy), label_values(policy)
-    codes, y = rows or (
-        central_rows(blocks, n_rows),
-        np.resize(np.asarray(labels), n_rows),
-    )
+    codes, y = rows or central_table(blocks, labels, n_rows)
     training = estimator.private_training(
         (codes - central_reference(blocks)) * standardizing_scale(blocks),
         y,
@@ -265,16 +237,50 @@ def label_values(policy: Policy) -> tuple[float, ...]:
     return tuple(float(level) for level in range(n_levels))
 
 
-def _random_weights(
-    network: "torch.nn.Module", rng: np.random.Generator, spread: float
-) -> list["torch.Tensor"]:
-    """Return parameters drawn anew, larger than training would start with."""
+def seeded(rng: np.random.Generator) -> "torch.Generator":
+    """Return a generator of torch with a seed of its own."""
     import torch
 
-    generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
+    return torch.Generator().manual_seed(int(rng.integers(2**31)))
+
+
+def random_weights(
+    parameters: "Sequence[torch.Tensor]",
+    spreads: Iterable[float],
+    generator: "torch.Generator",
+) -> list["torch.Tensor"]:
+    """Return parameters drawn anew: at spread 1 as wide as training starts with."""
+    import torch
+
     return [
         spread
         * torch.randn(parameter.shape, generator=generator).to(parameter)
         / (parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1.0)
-        for parameter in network.parameters()
+        for parameter, spread in zip(parameters, spreads, strict=False)
     ]
+
+
+def nearby(
+    weights: "Sequence[torch.Tensor]", size: float, generator: "torch.Generator"
+) -> list["torch.Tensor"]:
+    """Return parameters that are moved by a part of their mean size."""
+    import torch
+
+    return [
+        weight
+        + size
+        * weight.abs().mean()
+        * torch.randn(weight.shape, generator=generator).to(weight)
+        for weight in weights
+    ]
+
+
+def place_weights(
+    parameters: "Iterable[torch.Tensor]", weights: "Sequence[torch.Tensor]"
+) -> None:
+    """Set the trained parameters."""
+    import torch
+
+    with torch.no_grad():
+        for parameter, value in zip(parameters, weights, strict=True):
+            parameter.copy_(value)

@@ -1,6 +1,7 @@
 """Challenges for one-shot releases: column means, vectors, leakage tables."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,9 +160,7 @@ def leakage_challenges(
     """
     layout = count_layout(policy, leakage_targets(policy))
     n_codes = PolicyEncoder(policy).n_codes
-    scales = dict(
-        zip((g.name for g in plan.table.groups), plan.noise_scale, strict=True)
-    )
+    scales = plan.scale_of_group
     noise_scale = np.concatenate(
         [
             np.repeat(
@@ -181,16 +180,21 @@ def leakage_challenges(
         tables = count_codes([chunk], layout).tables
         return np.concatenate([table.ravel() for table in tables]).astype(np.float64)
 
+    def rows(shown: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> FloatArray:
+        """Return cells and sizes of the tables that are released, one row per run."""
+        parts = [part for name in shown if name in scales for part in shown[name]]
+        return np.hstack([part.reshape(len(part), -1) for part in parts])
+
     def sample(cells: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
-        return _released(_stacked(cells, layout, n_runs), layout, plan, rng)
+        tables = _stacked(cells, layout, n_runs)
+        released = release_tables(layout.shapes, tables, plan, rng)
+        return rows({name: (own.cells, own.sizes) for name, own in released.items()})
 
     def center(cells: FloatArray) -> FloatArray:
         """Return what is released, without noise."""
-        parts = []
-        for shape, table in zip(layout.shapes, _stacked(cells, layout, 1), strict=True):
-            if shape.name in scales:
-                parts += [table.ravel(), table.sum(axis=-1).ravel()]
-        return np.concatenate(parts).astype(np.float64)
+        tables = zip(layout.shapes, _stacked(cells, layout, 1), strict=True)
+        exact = rows({s.name: (table, table.sum(axis=-1)) for s, table in tables})
+        return np.asarray(exact[0], dtype=np.float64)
 
     challenges = []
     for neighbor in classes:
@@ -222,19 +226,3 @@ def _stacked(
         tables.append(stack.reshape(n_runs, shape.n_values, shape.n_cells))
         start += size
     return tables
-
-
-def _released(
-    tables: list[NDArray[np.int64]],
-    layout: CountLayout,
-    plan: NoisePlan,
-    rng: np.random.Generator,
-) -> FloatArray:
-    known = {group.name for group in plan.table.groups}
-    released = release_tables(layout.shapes, tables, plan, rng)
-    parts = []
-    for shape in layout.shapes:
-        if shape.name in known:
-            noisy = released[shape.name]
-            parts += [noisy.cells.reshape(len(noisy.cells), -1), noisy.sizes]
-    return np.hstack(parts)

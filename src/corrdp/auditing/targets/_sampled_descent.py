@@ -8,8 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, FittedScore
 from corrdp.auditing.targets._descent import (
     as_labels,
@@ -35,16 +34,8 @@ N_RUNS = 2000
 class SampledSteps(NoisySteps):
     """Noisy sums of the sampled descent, at parameters fixed in advance.
 
-    Parameters
-    ----------
-    plan : TrainingPlan
-        Groups and norms; its number of rows is that of the tables.
-    budget : SampledBudget
-        What is priced; as many steps as the path is long.
-    path : array of float, shape (n_steps, n_columns) or (n_steps, n_columns, n_outputs)
-        Parameters.
-    sums : type
-        What releases; another one in tests that plant a bug.
+    The budget is priced for as many steps as the path is long. `sums` is what releases;
+    another one in tests that plant a bug.
 
     Guarantee
     ---------
@@ -156,22 +147,16 @@ def sampled_challenges(
 
     Parameters
     ----------
-    plan : TrainingPlan
-        As an estimator's ``plan`` gives it.
+    plan, delta, random_state, deadline
+        As in `descent_challenges`.
     budget : SampledBudget
         As `corrdp.estimators.sampled_budget` gives it, for a few steps.
-    delta : float
-        Where epsilons are read.
     class_names : sequence of str, optional
         Classes to attack; all by default.
     n_runs : int
         Runs on each neighbor: every one draws samples and noise of all steps.
     sums : type
         What releases; another one in tests that plant a bug.
-    random_state : int, optional
-        Seed of the search.
-    deadline : Deadline, optional
-        Ends the search early.
 
     Guarantee
     ---------

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge
-from corrdp.auditing._deadline import Deadline
+from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import (
     Claim,
     FittedScore,
@@ -96,26 +95,10 @@ def step_challenges(
 ) -> tuple[Challenge[Any], ...]:
     """Challenge the steps of a training, class by class.
 
-    Parameters
-    ----------
-    candidates : sequence of NoisySteps
-        The same training at several parameters; each class takes the worst.
-    classes : sequence of NeighborClass
-        Classes to attack.
-    claims : callable
-        From a class, what is stated for it, by a name that may be empty.
-    name : str
-        Name of the mechanism in the report.
-    n_rows : int
-        Size of the two tables.
-    n_runs : int
-        Runs on each neighbor.
-    batch : int
-        Runs at a time.
-    rng : numpy Generator
-        For the search.
-    deadline : Deadline
-        Ends the search with the best pair so far.
+    Candidates are the same training at several parameters, of which each class takes
+    the worst. Claims say what is stated for a class, by names that may be empty and
+    that are added to the `name` of the mechanism. The tables have `n_rows`; the
+    deadline ends the search with the best pair so far.
 
     Guarantee
     ---------
@@ -126,8 +109,10 @@ def step_challenges(
     for index, neighbor in enumerate(classes):
         own = deadline.share(1.0 / (len(classes) - index))
         steps, pair = craft_worst(candidates, neighbor, rng, own)
-        first = steps.given(*table_with(pair.first, pair.first_label, steps, n_rows))
-        second = steps.given(*table_with(pair.second, pair.second_label, steps, n_rows))
+        first, second = (
+            steps.given(*table_with(*record, steps.blocks, steps.labels, n_rows))
+            for record in pair.records
+        )
         score = steps.score(first, second)
         challenges += [
             Challenge(
@@ -182,13 +167,24 @@ def craft(
 
 
 def table_with(
-    record: FloatArray, label: float, steps: NoisySteps, n_rows: int
+    record: FloatArray,
+    label: float,
+    blocks: Sequence[Block],
+    labels: Sequence[float],
+    n_rows: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the record among others whose means are central and labels balanced."""
-    codes = central_rows(steps.blocks, n_rows)
-    y = np.resize(np.asarray(steps.labels, dtype=np.float64), n_rows)
+    """Return the record in the first row of a central table."""
+    codes, y = central_table(blocks, labels, n_rows)
     codes[0], y[0] = record, label
     return codes, y
+
+
+def central_table(
+    blocks: Sequence[Block], labels: Sequence[float], n_rows: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return rows whose means are central and whose labels are balanced."""
+    y = np.resize(np.asarray(labels, dtype=np.float64), n_rows)
+    return central_rows(blocks, n_rows), y
 
 
 def central_rows(blocks: Sequence[Block], n_rows: int) -> FloatArray:

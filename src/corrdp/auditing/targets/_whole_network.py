@@ -17,7 +17,7 @@ from corrdp.auditing.targets._networks import (
     network_classes,
     network_training,
 )
-from corrdp.auditing.targets._steps import LEAST_NOISE, central_rows
+from corrdp.auditing.targets._steps import LEAST_NOISE, central_table
 from corrdp.estimators import PrivateNetwork
 from corrdp.policy import policy_blocks
 
@@ -88,8 +88,7 @@ def audit_whole_network(
     neighbor = {c.name: c for c in network_classes(estimator, policy)}[class_name]
     rng = np.random.default_rng(random_state)
     pairs = random_pairs(blocks, neighbor, labels, n_canaries, rng)
-    codes = central_rows(blocks, n_rows)
-    y = np.resize(np.asarray(labels), n_rows)
+    codes, y = central_table(blocks, labels, n_rows)
 
     def run(coins: NDArray[np.bool_], rng: np.random.Generator) -> _Recording:
         del rng  # training has its own

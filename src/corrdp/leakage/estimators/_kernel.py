@@ -67,11 +67,10 @@ class ProductKernel:
         usable = np.flatnonzero(weights.sum(axis=1) > 0)
         weights = weights[usable] / weights[usable].sum(axis=1, keepdims=True)
         distances = np.zeros((usable.size, usable.size))
-        for first in range(usable.size):
-            for second in range(first):
-                distances[first, second] = self._distance(
-                    sample.sensitive, weights[[first, second]], context.generator
-                )
+        for pair in zip(*np.tril_indices(usable.size, -1), strict=True):
+            distances[pair] = self._distance(
+                sample.sensitive, weights[list(pair)], context.generator
+            )
         first, second = largest_pair(distances)
         return FeatureLeakage(
             estimate=min(1.0, float(distances[first, second])),

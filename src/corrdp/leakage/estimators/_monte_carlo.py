@@ -94,16 +94,11 @@ class MonteCarlo:
         draws = [model.sample(self.n_draws)[0] for model in models]
         distances = np.zeros((usable.size, usable.size))
         errors = np.zeros_like(distances)
-        for first in range(usable.size):
-            for second in range(first):
-                distances[first, second], errors[first, second] = (
-                    monte_carlo_total_variation(
-                        draws[first],
-                        draws[second],
-                        models[first].score_samples,
-                        models[second].score_samples,
-                    )
-                )
+        for pair in zip(*np.tril_indices(usable.size, -1), strict=True):
+            distances[pair], errors[pair] = monte_carlo_total_variation(
+                *(draws[place] for place in pair),
+                *(models[place].score_samples for place in pair),
+            )
         first, second = largest_pair(distances)
         texts = [column.texts for column in changed]
         left_out = n_values - usable.size

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
@@ -198,10 +198,7 @@ def _paper_constants(inputs: PaperInputs) -> PaperConstants:
             smallest_probability=inputs.smallest_probability or 1.0,
             bound=1.0,
         )
-    empty = inputs.example != "gaussian" and inputs.smallest_probability == 0.0
-    return PaperConstants(
-        example=printed.example,
-        error_constant=math.inf if empty else printed.error_constant,
-        stability_constant=math.inf if empty else printed.stability_constant,
-        rate_exponent=printed.rate_exponent,
-    )
+    constants = asdict(printed)
+    if inputs.example != "gaussian" and inputs.smallest_probability == 0.0:
+        constants |= {"error_constant": math.inf, "stability_constant": math.inf}
+    return PaperConstants(**constants)

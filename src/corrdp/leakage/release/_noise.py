@@ -59,14 +59,7 @@ def release_tables(
     the plan here and nowhere else, and are drawn by an exact sampler. What is counted
     together depends on released sizes alone.
     """
-    scales = (
-        {}
-        if plan is None
-        else {
-            group.name: float(scale)
-            for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
-        }
-    )
+    scales = {} if plan is None else plan.scale_of_group
     sizes = {
         shape.name: noisy_counts(
             table.sum(axis=-1), scales[SIZES.format(shape.name)], generator
@@ -105,14 +98,7 @@ def noisy_counts(
 ) -> tuple[FloatArray, float]:
     """Return counts with exact noise, and the scale of its Gaussian part.
 
-    Parameters
-    ----------
-    counts : array of int
-        Exact counts.
-    noise_scale : float
-        Standard deviation that was planned; a little more is drawn.
-    generator : numpy Generator
-        Source of the noise.
+    `noise_scale` is the standard deviation that was planned; a little more is drawn.
 
     Guarantee
     ---------
@@ -217,15 +203,13 @@ def planned_margins(
     A function of public numbers: it says which means a release will tell
     (docs/theory/leakage.md, Theorem 7).
     """
-    scales = dict(
-        zip((g.name for g in plan.table.groups), plan.noise_scale, strict=True)
-    )
+    scales = plan.scale_of_group
     counts = {
         shape.name: NoisyTable(
             np.zeros((shape.n_values, shape.n_cells)),
             np.zeros(shape.n_values),
-            float(scales[shape.name]),
-            float(scales[SIZES.format(shape.name)]),
+            scales[shape.name],
+            scales[SIZES.format(shape.name)],
         )
         for shape in telling_shapes(layout)
     }

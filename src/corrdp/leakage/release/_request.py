@@ -33,13 +33,7 @@ JOINED_SHARES = (
 
 @dataclass(frozen=True, kw_only=True)
 class LeakageRequest:
-    """Everything asked for besides the source.
-
-    Parameters
-    ----------
-    joinable : frozenset of str
-        Features whose thin levels may be joined.
-    """
+    """Everything asked for besides the source."""
 
     data: Any
     policy: Policy
@@ -49,7 +43,7 @@ class LeakageRequest:
     max_cells: int
     n_threads: int
     random_state: int | None
-    joinable: frozenset[str] = frozenset()
+    joinable: frozenset[str] = frozenset()  # features whose thin levels may be joined
 
     def groups(
         self, shape: TableShape, sizes: FloatArray, *, noise_scale: float, n_rows: int
@@ -129,15 +123,8 @@ def counted_tables(request: LeakageRequest, layout: CountLayout) -> ContingencyC
 def shares_of_cells(tables: dict[str, tuple[FloatArray, float]]) -> dict[str, Any]:
     """Return for every table the shares of sensitive cells that the others tell.
 
-    Parameters
-    ----------
-    tables : mapping of str to (cells, noise scale)
-        Noisy counts of all tables over the same cells.
-
-    Returns
-    -------
-    shares : mapping of str to array or None
-        Averages weighted by precision; None where there is no other table.
+    From noisy counts over the same cells, and their noise scale: averages weighted by
+    precision; None where there is no other table.
 
     Guarantee
     ---------

@@ -146,10 +146,16 @@ class LeakageTable:
                 part.events if part.plan is None else part.plan.table.class_names
             )
         }
-        return {
-            name: tuple(e for part in self.components for e in _cost(part, name))
-            for name in sorted(names)
-        }
+        spent = {}
+        for name in sorted(names):
+            events = Component.joint_events(self.components, name)
+            if events is None:
+                raise GuaranteeVoidError(
+                    f"the leakage table has no noise where class {name!r} moves, so "
+                    "its cost is unbounded. Release the leakage again."
+                )
+            spent[name] = events
+        return spent
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -327,7 +333,7 @@ class LeakageTable:
         return document | {"digest": digest(document)}
 
     def _document(self) -> JSONObject:
-        return {
+        document: JSONObject = {
             "schema": JOINED_SCHEMA if self.joined else SCHEMA,
             "features": {name: v.to_dict() for name, v in self.features.items()},
             "source": self.source,
@@ -345,11 +351,8 @@ class LeakageTable:
             "research": self.research,
             "replayable_noise": self.replayable_noise,
             "policy_fingerprint": self.policy_fingerprint,
-        } | self._by_need()
-
-    def _by_need(self) -> JSONObject:
-        """Return the fields that only some tables have."""
-        document: JSONObject = {}
+        }
+        # Fields that only some tables have.
         if self.joined:
             document["declared_fingerprint"] = self.declared_fingerprint
         if self.margins:
@@ -468,24 +471,11 @@ def _unpaid(names: Sequence[str]) -> GuaranteeVoidError:
     )
 
 
-def _cost(part: Component, class_name: str) -> tuple[PrivacyEvent, ...]:
-    events = part.events_of(class_name)
-    if events is None:
-        raise GuaranteeVoidError(
-            f"{part.name!r} has no noise where class {class_name!r} moves, so its cost "
-            "is unbounded. Release the leakage again."
-        )
-    return events
-
-
 def declared_table(policy: Policy) -> LeakageTable:
     """Return the leakage that a policy declares itself."""
-    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        values = {BLOCK: policy.block_leakage} if policy.insensitive else {}
-    else:
-        features = [policy.feature(name) for name in policy.insensitive]
-        values = {feature.name: feature.known_leakage for feature in features}
-    absent = [name for name, value in values.items() if value is None]
+    known = LeakageClaim.declared(policy).values
+    asked = leakage_targets(policy)
+    absent = [name for name in asked if name not in known]
     if absent:
         raise MissingBoundError(
             f"The policy declares no leakage of {', '.join(absent)}. Declare it "
@@ -494,12 +484,12 @@ def declared_table(policy: Policy) -> LeakageTable:
     return LeakageTable(
         features={
             name: FeatureLeakage(
-                estimate=float(value or 0.0),
-                upper=float(value or 0.0),
+                estimate=float(known[name]),
+                upper=float(known[name]),
                 method="declared",
                 reason="declared by the policy",
             )
-            for name, value in values.items()
+            for name in asked
         },
         source="declared",
         relation=str(policy.relation),

@@ -12,6 +12,7 @@ Theory: ``docs/theory/discrete_noise.md``; Claims 4 and 5 for the plan.
 """
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -85,19 +86,17 @@ def discrete_laplace(
     ``docs/theory/discrete_noise.md``.
     """
     numerator, denominator = _checked(scale)
-    out = np.empty(check_count("size", size, lower=0), dtype=np.int64)
-    missing = np.arange(out.size)
-    while missing.size:
+
+    def draw(count: int) -> tuple[IntArray, NDArray[np.bool_]]:
         # Algorithm 2: |Y| = floor((U + t V) / s), U < t with weight e^(-U/t).
-        rest = _weighted_remainder(numerator, missing.size, generator)
-        wholes = _geometric(missing.size, generator)
+        rest = _weighted_remainder(numerator, count, generator)
+        wholes = _geometric(count, generator)
         magnitude = (rest + numerator * wholes) // denominator
-        negative = generator.integers(0, 2, missing.size).astype(np.bool_)
+        negative = generator.integers(0, 2, count).astype(np.bool_)
         accepted = ~(negative & (magnitude == 0))  # zero has one sign only
-        values = np.where(negative, -magnitude, magnitude)
-        out[missing[accepted]] = values[accepted]
-        missing = missing[~accepted]
-    return out
+        return np.where(negative, -magnitude, magnitude), accepted
+
+    return _until_accepted(check_count("size", size, lower=0), draw)
 
 
 def discrete_gaussian(
@@ -109,10 +108,8 @@ def discrete_gaussian(
     ----------
     scale : Fraction
         As returned by `grid_scale`; the standard deviation is at most this.
-    size : int
-        How many.
-    generator : numpy Generator
-        Source of uniform whole numbers.
+    size, generator
+        As in `discrete_laplace`.
 
     Guarantee
     ---------
@@ -129,17 +126,13 @@ def discrete_gaussian(
     unit = numerator * denominator * proposal
     common = math.gcd(slope, offset, unit)
     slope, offset, unit = slope // common, offset // common, unit // common
-    out = np.empty(check_count("size", size, lower=0), dtype=np.int64)
-    missing = np.arange(out.size)
-    while missing.size:
-        values = discrete_laplace(
-            Fraction(proposal), size=missing.size, generator=generator
-        )
+
+    def draw(count: int) -> tuple[IntArray, NDArray[np.bool_]]:
+        values = discrete_laplace(Fraction(proposal), size=count, generator=generator)
         distance = np.abs(np.abs(values) * slope - offset)
-        accepted = _keeps_half_square(distance, unit, generator)
-        out[missing[accepted]] = values[accepted]
-        missing = missing[~accepted]
-    return out
+        return values, _keeps_half_square(distance, unit, generator)
+
+    return _until_accepted(check_count("size", size, lower=0), draw)
 
 
 def flip_exponential(
@@ -165,11 +158,22 @@ def _weighted_remainder(
     numerator: int, size: int, generator: np.random.Generator
 ) -> IntArray:
     """Draw U in 0 .. t - 1 with probability proportional to ``exp(-U / t)``."""
+
+    def draw(count: int) -> tuple[IntArray, NDArray[np.bool_]]:
+        values = generator.integers(0, numerator, count)
+        return values, _keeps_fraction(values, numerator, generator)
+
+    return _until_accepted(size, draw)
+
+
+def _until_accepted(
+    size: int, draw: Callable[[int], tuple[IntArray, NDArray[np.bool_]]]
+) -> IntArray:
+    """Draw values, and those that were not accepted again."""
     out = np.empty(size, dtype=np.int64)
     missing = np.arange(size)
     while missing.size:
-        values = generator.integers(0, numerator, missing.size)
-        accepted = _keeps_fraction(values, numerator, generator)
+        values, accepted = draw(missing.size)
         out[missing[accepted]] = values[accepted]
         missing = missing[~accepted]
     return out

@@ -22,21 +22,10 @@ _SHRINKS = 60
 def least_variance_scales(
     bounds: FloatArray, allowed_epsilon: FloatArray, cost: FloatArray
 ) -> FloatArray:
-    """Return the scales that minimize ``sum(cost * scale**2)``.
+    """Return the scales that minimize ``sum(cost * scale**2)``, to a relative 1e-9.
 
-    Parameters
-    ----------
-    bounds : array of float, shape (n_rows, n_groups)
-        1-norm movement of each group; no column is all zero.
-    allowed_epsilon : array of float, shape (n_rows,)
-        Positive and finite.
-    cost : array of float, shape (n_groups,)
-        Positive cost of one unit of squared scale.
-
-    Returns
-    -------
-    scale : array of float, shape (n_groups,)
-        Within a relative 1e-9 of the least cost.
+    `bounds` are 1-norm movements, shape (n_rows, n_groups); no column is all zero. All
+    epsilons and costs are positive and finite.
 
     Guarantee
     ---------

@@ -162,10 +162,8 @@ class Movement:
             Names the neighbor classes.
         sensitivity : mapping of str to float
             Per column of the policy, how far its coordinate moves at most.
-        grid : float
-            The step to which the vector is rounded, a power of two.
-        weights : sequence of float, optional
-            Cost of a unit of variance of each coordinate.
+        grid, weights
+            As in `of_coordinates`.
 
         Guarantee
         ---------

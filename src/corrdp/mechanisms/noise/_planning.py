@@ -116,13 +116,6 @@ def _plan(
     return VectorPlan(movement, kind, variant, chosen, priced, budget.delta)
 
 
-def _price_limit(epsilon: float, budget: Budget, kind: NoiseKind) -> float:
-    if kind is NoiseKind.LAPLACE:
-        return epsilon
-    # A margin for the last digits of the search over orders.
-    return concentrated_rho(epsilon=epsilon, delta=budget.delta) * (1.0 - 1e-12)
-
-
 def _laplace(
     movement: Movement,
     rows: list[int],
@@ -168,9 +161,9 @@ def _gaussian(
         )
     units = np.array(movement.units, dtype=np.float64)
     squares = movement.squared[rows] / units**2
-    allowed_rho = np.array(
-        [_price_limit(value, budget, NoiseKind.GAUSSIAN) for value in limits.values()]
-    )
+    rhos = [concentrated_rho(epsilon=e, delta=budget.delta) for e in limits.values()]
+    # A margin for the last digits of the search over orders.
+    allowed_rho = np.array(rhos) * (1.0 - 1e-12)
     weights = np.array([group.weight for group in movement.groups]) * units**2
     sizes = np.array([group.size for group in movement.groups], dtype=np.float64)
     if variant is Variant.OPTIMAL and objective is Objective.TOTAL:

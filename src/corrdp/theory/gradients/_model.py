@@ -142,19 +142,14 @@ class BoxModel:
         return self.residual_bound * self.feature_bound
 
     def gradient(self, coef: FloatArray, rows: FloatArray, y: FloatArray) -> FloatArray:
-        """Return per-record gradients, one coefficient vector per row.
+        """Return the gradient of each record at a coefficient vector of its own.
 
         Parameters
         ----------
         coef, rows : array of float, shape (n_candidates, n_columns)
-            Coefficients and rows, paired.
+            Coefficients and rows, paired; gradients have the same shape.
         y : array of float, shape (n_candidates,)
             Labels.
-
-        Returns
-        -------
-        gradient : array of float, shape (n_candidates, n_columns)
-            Gradients in the coefficients.
         """
         predictor = np.einsum("ij,ij->i", coef, rows)
         if self.loss == "logistic":
@@ -235,10 +230,8 @@ def printed_least_squares_constants(
 
     Parameters
     ----------
-    feature_bound, parameter_radius, label_bound : float
-        B, D and the bound on the absolute label.
-    n_columns : int
-        m.
+    feature_bound, parameter_radius, label_bound, n_columns
+        B, D, the bound on the absolute label, and m.
     spread_constant : float
         C in :math:`B |\theta_i| \le C D / m`.
 
@@ -279,12 +272,8 @@ def printed_logistic_constants(
 
     Parameters
     ----------
-    feature_bound, parameter_radius : float
-        B and D.
-    n_columns : int
-        m.
-    spread_constant : float
-        C in :math:`B |\theta_i| \le C D / m`.
+    feature_bound, parameter_radius, n_columns, spread_constant
+        As in `printed_least_squares_constants`.
 
     Returns
     -------

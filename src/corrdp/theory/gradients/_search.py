@@ -91,7 +91,7 @@ def check_gradient_assumption(
         own >= sufficient.direct * sufficient.lipschitz
         and others >= sufficient.cross * sufficient.lipschitz
     )
-    return _report(model, pairs, allowed, is_proved=is_proved, lipschitz=size)
+    return _report(model, pairs, allowed, sufficient, is_proved, lipschitz=size)
 
 
 def check_relaxed_assumption(
@@ -133,7 +133,7 @@ def check_relaxed_assumption(
     allowed = unit * (changed + n_others / model.n_columns)
     sufficient = gradient_constants(model)
     is_proved = unit >= sufficient.relaxed * sufficient.lipschitz
-    return _report(model, pairs, allowed, is_proved=is_proved, lipschitz=size)
+    return _report(model, pairs, allowed, sufficient, is_proved, lipschitz=size)
 
 
 @dataclass(frozen=True)
@@ -190,8 +190,9 @@ def _report(
     model: BoxModel,
     pairs: _Pairs,
     allowed: FloatArray,
-    *,
+    sufficient: GradientConstants,
     is_proved: bool,
+    *,
     lipschitz: float,
 ) -> AssumptionReport:
     moved = np.abs(
@@ -213,7 +214,7 @@ def _report(
     direct_lower, cross_lower = _needed_constants(pairs, moved, lipschitz=lipschitz)
     return AssumptionReport(
         verdict=verdict,
-        sufficient=gradient_constants(model),
+        sufficient=sufficient,
         direct_lower=direct_lower,
         cross_lower=cross_lower,
         largest_ratio=largest_ratio,

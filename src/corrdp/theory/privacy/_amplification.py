@@ -100,12 +100,8 @@ def amplification_claim(
 
     Parameters
     ----------
-    epsilon : float
-        CorrDP epsilon before sampling.
-    distance : float
-        d in (0, 1].
-    sampling_rate : float
-        zeta in (0, 1].
+    epsilon, distance, sampling_rate : float
+        CorrDP epsilon before sampling; d and zeta in (0, 1].
     presence_epsilon : float, optional
         As in `amplified_epsilon`; by default epsilon / d, what the cited theorem
         would assume.

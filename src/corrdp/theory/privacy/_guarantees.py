@@ -191,10 +191,8 @@ def variability_loss(
 
     Parameters
     ----------
-    variance : float
-        u, the variance on one database.
-    neighbor_variance : float
-        v, the variance on its neighbor.
+    variance, neighbor_variance : float
+        u, the variance on one database, and v, that on its neighbor.
     order : float
         lambda > 0.
 

@@ -77,10 +77,8 @@ def tail_delta(
         Total log-moment over all steps, at this order.
     epsilon : float
         CorrDP epsilon; neighbors at distance d may differ by epsilon / d.
-    order : float
-        lambda > 0.
-    distance : float, default 1.0
-        d in (0, 1].
+    order, distance : float
+        lambda > 0, and d in (0, 1].
 
     Returns
     -------
@@ -158,10 +156,8 @@ def proof_noise_variance(
     ----------
     shift : array of float, shape (n_coordinates,)
         How far each coordinate of the mean gradient moves between neighbors.
-    epsilon, delta : float
-        Budget.
-    n_steps : int
-        T.
+    epsilon, delta, n_steps
+        Budget, and T.
     distance : float, default 1.0
         d of the class, in (0, 1].
 

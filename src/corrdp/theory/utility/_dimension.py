@@ -44,10 +44,8 @@ def dimension_upper(leakage: ArrayLike, *, n_sensitive: int) -> float:
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    n_sensitive : int
-        m_s.
+    leakage, n_sensitive
+        As in `noise_dimension`.
 
     Returns
     -------
@@ -65,10 +63,8 @@ def printed_dimension(leakage: ArrayLike, *, n_sensitive: int) -> float:
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    n_sensitive : int
-        m_s.
+    leakage, n_sensitive
+        As in `noise_dimension`.
 
     Returns
     -------
@@ -87,10 +83,8 @@ def improvement_factor(leakage: ArrayLike, *, n_sensitive: int) -> float:
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    n_sensitive : int
-        m_s.
+    leakage, n_sensitive
+        As in `noise_dimension`.
 
     Returns
     -------
@@ -112,12 +106,8 @@ def network_dimension(
 
     Parameters
     ----------
-    n_parameters : int
-        m_theta, first layer included.
-    n_columns, n_sensitive : int
-        m and m_s.
-    first_layer_width : int
-        d_0.
+    n_parameters, n_columns, n_sensitive, first_layer_width : int
+        m_theta, first layer included, m, m_s and d_0.
 
     Returns
     -------
@@ -167,7 +157,7 @@ def network_improvement_factor(
 
 def _checked(leakage: ArrayLike, n_sensitive: int) -> tuple[FloatArray, int]:
     """Return the distances and the number of columns."""
-    distances = check_distances("leakage", leakage)
+    distances = check_distances(leakage)
     return distances, check_count("n_sensitive", n_sensitive) + distances.size
 
 
@@ -184,10 +174,8 @@ def utility_lower_rate(
     ----------
     leakage : array of float, shape (n_insensitive,)
         TV(i) of the insensitive columns only, in any order.
-    epsilon : float
-        Budget.
-    n_rows, n_sensitive : int
-        n and m_s.
+    epsilon, n_rows, n_sensitive
+        Budget, n and m_s.
 
     Returns
     -------
@@ -195,7 +183,7 @@ def utility_lower_rate(
         :math:`\min\{1, \sqrt{m_s + \max_k k (TV^{(k)})^2} / (n \epsilon)\}`, with
         TV sorted in descending order.
     """
-    descending = np.sort(check_distances("leakage", leakage))[::-1]
+    descending = np.sort(check_distances(leakage))[::-1]
     ranks = np.arange(1, descending.size + 1)
     hardest = float((ranks * descending**2).max(initial=0.0))
     sensitive = check_count("n_sensitive", n_sensitive)

@@ -7,6 +7,7 @@ powers of log n.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -96,15 +97,9 @@ def convex_utility_upper(
     steps = check_count("n_steps", rows**2 if n_steps is None else n_steps)
     radius = check_positive("parameter_radius", parameter_radius)
     lipschitz = check_positive("lipschitz", lipschitz)
-    total = _total_variance(
-        noise_dimension(leakage, n_sensitive=n_sensitive),
-        epsilon=epsilon,
-        delta=delta,
-        lipschitz=lipschitz,
-        n_steps=steps,
-        n_rows=rows,
-    )
-    size = math.sqrt(lipschitz**2 + total)  # G
+    dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
+    noise = _Noise(dimension, epsilon, delta, lipschitz, rows)
+    size = math.sqrt(lipschitz**2 + noise.total_variance(steps))  # G
     dimension = dimension_upper(leakage, n_sensitive=n_sensitive)
     return UtilityBound(
         upper=5 * radius * size * (2 + math.log(steps)) / math.sqrt(steps),
@@ -133,16 +128,12 @@ def pl_utility_upper(
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    epsilon, delta : float
-        Nominal budget of Eq. (4).
-    lipschitz, smoothness, pl_constant : float
-        L, G and mu, with mu at most G.
+    leakage, epsilon, delta, lipschitz, n_rows, n_sensitive
+        As in `convex_utility_upper`.
+    smoothness, pl_constant : float
+        G and mu, with mu at most G.
     initial_gap : float
         Bound on R(theta_1).
-    n_rows, n_sensitive : int
-        n and m_s.
 
     Returns
     -------
@@ -165,16 +156,10 @@ def pl_utility_upper(
     gap = check_real("initial_gap", initial_gap, lower=0.0)
     rows = check_count("n_rows", n_rows)
     dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
-    rate = _squared_rate(dimension, epsilon=epsilon, delta=delta, n_rows=rows)
+    noise = _Noise(dimension, epsilon, delta, lipschitz, rows)
+    rate = noise.squared_rate
     steps = max(1, math.ceil(smoothness / pl_constant * -math.log(rate)))
-    total = _total_variance(
-        dimension,
-        epsilon=epsilon,
-        delta=delta,
-        lipschitz=lipschitz,
-        n_steps=steps,
-        n_rows=rows,
-    )
+    total = noise.total_variance(steps)
     shrink = (1 - pl_constant / smoothness) ** steps  # q^T
     return UtilityBound(
         upper=shrink * gap + total * (1 - shrink) / (2 * pl_constant),
@@ -202,16 +187,8 @@ def nonconvex_utility_upper(
 
     Parameters
     ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    epsilon, delta : float
-        Nominal budget of Eq. (4).
-    lipschitz, smoothness : float
-        L and G.
-    initial_gap : float
-        Bound on R(theta_1).
-    n_rows, n_sensitive : int
-        n and m_s.
+    leakage, epsilon, delta, lipschitz, smoothness, initial_gap, n_rows, n_sensitive
+        As in `pl_utility_upper`.
 
     Returns
     -------
@@ -228,20 +205,11 @@ def nonconvex_utility_upper(
     gap = check_real("initial_gap", initial_gap, lower=0.0)
     rows = check_count("n_rows", n_rows)
     dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
-    rate = math.sqrt(
-        _squared_rate(dimension, epsilon=epsilon, delta=delta, n_rows=rows)
-    )
+    noise = _Noise(dimension, epsilon, delta, lipschitz, rows)
+    rate = math.sqrt(noise.squared_rate)
     steps = max(1, math.ceil(1 / rate))
-    total = _total_variance(
-        dimension,
-        epsilon=epsilon,
-        delta=delta,
-        lipschitz=lipschitz,
-        n_steps=steps,
-        n_rows=rows,
-    )
     return UtilityBound(
-        upper=2 * smoothness * gap / steps + total,
+        upper=2 * smoothness * gap / steps + noise.total_variance(steps),
         rate=rate,
         n_steps=steps,
         initial_step_size=1 / smoothness,
@@ -288,24 +256,25 @@ def network_utility_rate(
     )
 
 
-def _squared_rate(
-    dimension: float, *, epsilon: float, delta: float, n_rows: int
-) -> float:
-    """Return dimension * log(1/delta) / (n epsilon)^2."""
-    log_inverse_delta = -math.log(check_delta(delta))
-    return dimension * log_inverse_delta / (n_rows * check_epsilon(epsilon)) ** 2
+class _Noise(NamedTuple):
+    """The noise of Eq. (4), by what its total variance is in units of a column's."""
 
+    dimension: float
+    epsilon: float
+    delta: float
+    lipschitz: float
+    n_rows: int
 
-def _total_variance(
-    dimension: float,
-    *,
-    epsilon: float,
-    delta: float,
-    lipschitz: float,
-    n_steps: int,
-    n_rows: int,
-) -> float:
-    """Return the sum over columns of the variances of Eq. (4)."""
-    factor = (1 - math.log(check_delta(delta))) / check_epsilon(epsilon) ** 2
-    squared = check_positive("lipschitz", lipschitz) ** 2
-    return factor * squared * n_steps / n_rows**2 * dimension
+    @property
+    def squared_rate(self) -> float:
+        """The dimension times log(1/delta) / (n epsilon)^2."""
+        log_inverse_delta = -math.log(check_delta(self.delta))
+        scale = self.n_rows * check_epsilon(self.epsilon)
+        return self.dimension * log_inverse_delta / scale**2
+
+    def total_variance(self, n_steps: int) -> float:
+        """Return the sum over columns of the variances."""
+        factor = 1 - math.log(check_delta(self.delta))
+        factor /= check_epsilon(self.epsilon) ** 2
+        squared = check_positive("lipschitz", self.lipschitz) ** 2
+        return factor * squared * n_steps / self.n_rows**2 * self.dimension
