@@ -64,8 +64,8 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         Private directory that keeps the encoded rows of a file for later fits.
     bounds : {"auto", "declared", "released"}
         Between which bounds numbers are read: those of the policy, or narrower ones
-        that a small part of the budget finds. By default the latter, wherever it is
-        proved and counts can be told from noise (`docs/training.md`).
+        that a small part of the budget finds. By default the latter, where labels are
+        categories, it is proved and counts can be told from noise (`docs/training.md`).
 
     Attributes
     ----------

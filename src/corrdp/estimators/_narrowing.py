@@ -235,8 +235,8 @@ class NarrowsBounds(BuysLeakage):
     def _narrows(self, X: Any = None) -> bool:
         """Return whether bounds of numbers are to be released; raise if they cannot.
 
-        By default wherever that is proved, but for rows that can be read once: bounds
-        are found in a pass of its own.
+        By default wherever that is proved, but for labels that are numbers: there
+        clipping features bends as much as narrower bounds save (`docs/defaults.md`).
         """
         if self.bounds not in (AUTO, DECLARED, RELEASED):
             raise CorrDPError(
@@ -260,7 +260,7 @@ class NarrowsBounds(BuysLeakage):
                 f"bounds={RELEASED!r} is for certified training on all rows, which are "
                 f"read more than once, got {', '.join(what)}. Leave bounds at {AUTO!r}."
             )
-        return not what
+        return not what and (self.bounds == RELEASED or not self._numeric_label)
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train; what released bounds do not go with is refused before a row is read.

@@ -248,11 +248,18 @@ def test_by_default_bounds_stay_where_nothing_else_is_proved(options):
     assert bounds_of(model.policy_)["u"] == (0, 1000)
 
 
-def test_bounds_are_released_by_default():
+def test_bounds_are_released_by_default_where_labels_are_categories():
     assert LogisticRegression().bounds == LinearRegression().bounds == "auto"
     same = fitted("auto"), fitted("released")
     assert same[0].policy_ == same[1].policy_
     assert np.array_equal(same[0].coef_, same[1].coef_)
+
+
+def test_by_default_bounds_stay_where_labels_are_numbers():
+    rows = wide_rows(2000).assign(y=lambda frame: frame["u"])
+    policy = Policy(wide_policy().features, Label("y", NumberDomain(0, 1000), 0.0))
+    model = LinearRegression(policy, epsilon=1.0, delta=1e-6, random_state=0).fit(rows)
+    assert bounds_of(model.policy_) == bounds_of(policy)
 
 
 def test_weaker_promises_count_what_they_leave_unprotected_without_noise():
