@@ -17,12 +17,11 @@ from corrdp.torch._capture import INPUT_CHANGED, Capture
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import Layer, LossFunction, check_losses, refuse_autocast
 from corrdp.torch._loader import PoissonLoader
-from corrdp.torch._plan_inputs import NetworkPlan
+from corrdp.torch._plan_inputs import NetworkPlan, ReleaseTerms
 from corrdp.torch._randomness import LayerRandomness
 from corrdp.torch._ranks import Ranks
 from corrdp.torch._released import ReleasedGradients
 from corrdp.torch._rows import Room, all_finite, bounded_residuals, same_values
-from corrdp.torch._terms import ReleaseTerms
 from corrdp.torch._towers import SecondPass
 
 _ALONE = nullcontext()  # where no other process waits
@@ -238,12 +237,7 @@ class PrivateModule(nn.Module):
         return torch.addcmul(total, noise, self._scale)
 
     def check_gradients(self) -> None:
-        """Raise unless gradients are those that the last step released.
-
-        Guarantee
-        ---------
-        That of `ReleasedGradients` (`docs/theory/networks.md`, section 4).
-        """
+        """Raise unless gradients are those that the last step released."""
         self._released.check()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -301,12 +295,9 @@ class PrivateModule(nn.Module):
         return self._reference if self.progress.reference_is_known else None
 
     def use_reference(self, reference: Tensor) -> None:
-        """Let values that were released, or are public, stand for sensitive codes.
+        """Let values stand for sensitive codes; that they may is the caller's word.
 
-        Guarantee
-        ---------
-        None of its own: the caller vouches for them (`docs/theory/networks.md`,
-        section 3).
+        They were released, or are public (`docs/theory/networks.md`, section 3).
         """
         self._reference = reference.to(self._reference)
         self.progress.reference_is_known = True
@@ -344,12 +335,7 @@ class PrivateModule(nn.Module):
         }
 
     def example_losses(self, features: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of every example: for audits and research only.
-
-        Guarantee
-        ---------
-        None: what is returned is not private. See `docs/theory/networks.md`.
-        """
+        """Return the loss of every example, not private: for audits and research."""
         return self._loss(self.module(features), labels)
 
     def trained_parameters(self) -> list[nn.Parameter]:

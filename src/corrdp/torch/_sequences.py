@@ -112,7 +112,15 @@ class GRUCells(RecurrentCells):
         return [new + update * (states[0] - new)]
 
 
-class LSTM(nn.Module):
+class _Recurrent(nn.Module):
+    cells_type: type[RecurrentCells]
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.cells = self.cells_type(input_size, hidden_size)
+
+
+class LSTM(_Recurrent):
     """Long short-term memory of one layer, forwards, examples on the first axis.
 
     Parameters
@@ -125,9 +133,7 @@ class LSTM(nn.Module):
     That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.cells = LSTMCells(input_size, hidden_size)
+    cells_type = LSTMCells
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return outputs of all steps, and the last hidden and cell state."""
@@ -135,7 +141,7 @@ class LSTM(nn.Module):
         return hidden, (hidden[:, -1].unsqueeze(0), cell[:, -1].unsqueeze(0))
 
 
-class GRU(nn.Module):
+class GRU(_Recurrent):
     """Gated recurrent unit of one layer, forwards, examples on the first axis.
 
     Parameters
@@ -148,9 +154,7 @@ class GRU(nn.Module):
     That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.cells = GRUCells(input_size, hidden_size)
+    cells_type = GRUCells
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs of all steps, and the last state."""

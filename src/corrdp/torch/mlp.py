@@ -76,8 +76,8 @@ def train_network(
 
 
 def private_network(
-    features: FloatArray,
-    labels: NDArray[Any],
+    features: FloatArray | Tensor,
+    labels: NDArray[Any] | Tensor,
     *,
     hidden_units: Sequence[int],
     n_outputs: int,
@@ -108,27 +108,8 @@ def private_network(
     ---------
     That of `make_private` (`docs/theory/networks.md`).
     """
-    return _private_network(
-        *as_tensors(features, labels, n_outputs),
-        hidden_units=hidden_units,
-        n_outputs=n_outputs,
-        clip_norm=clip_norm,
-        random_state=random_state,
-        **arguments,
-    )
-
-
-def _private_network(
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    hidden_units: Sequence[int],
-    n_outputs: int,
-    clip_norm: float | None,
-    random_state: int | None,
-    **arguments: Any,
-) -> PrivateTraining:
     kind = kind_of_loss(n_outputs)
+    inputs, targets = as_tensors(features, labels, n_outputs)
     network = build_network(
         inputs.shape[1],
         hidden_units,
@@ -165,7 +146,7 @@ def planned_network(
     codes = torch.zeros(1, n_columns).expand(n_rows, n_columns)
     kind = torch.float32 if n_outputs == 1 else torch.int64
     labels = torch.zeros(1, dtype=kind).expand(n_rows)
-    return _private_network(codes, labels, n_outputs=n_outputs, **arguments)
+    return private_network(codes, labels, n_outputs=n_outputs, **arguments)
 
 
 def is_centered(kind: str, calibration: str) -> bool:
@@ -304,9 +285,11 @@ def _start_scale(first: nn.Linear) -> float:
 
 
 def as_tensors(
-    features: FloatArray, labels: NDArray[Any], n_outputs: int
+    features: FloatArray | Tensor, labels: NDArray[Any] | Tensor, n_outputs: int
 ) -> tuple[Tensor, Tensor]:
-    """Return rows and labels as the losses take them."""
+    """Return rows and labels as the losses take them; tensors are kept as they are."""
+    if isinstance(features, Tensor) and isinstance(labels, Tensor):
+        return features, labels
     kind = torch.float32 if n_outputs == 1 else torch.int64
     return torch.tensor(features, dtype=torch.float32), torch.tensor(labels, dtype=kind)
 
