@@ -1,13 +1,13 @@
 """The queries: which moments each needs, and how it is computed from them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import Policy
 from corrdp.queries._columns import may_be_missing, number_bounds
 from corrdp.queries._estimates import Estimate
-from corrdp.queries._moments import Moment, count_moment
+from corrdp.queries._moments import Moment
 from corrdp.queries._query import (
     By,
     Estimates,
@@ -89,6 +89,16 @@ class ColumnQuery(Query):
         """Columns of the cells."""
         return as_columns(self.by)
 
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return the centered sum, and the count where it is not public."""
+        number_bounds(policy, self.column)
+        total = _moment((self.column,), self)
+        total.levels(policy)
+        present = self.column if may_be_missing(policy, self.column) else None
+        if not total.by and present is None and total.where is None:
+            return (total,)
+        return total, replace(total, factors=(), present=present)
+
 
 @dataclass(frozen=True)
 class Total(ColumnQuery):
@@ -101,10 +111,6 @@ class Total(ColumnQuery):
     by, groups, where
         As in `Count`.
     """
-
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return the centered sum, and the count where it is not public."""
-        return _sum_and_count(policy, self)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return lower bound and center put back."""
@@ -132,10 +138,6 @@ class Mean(ColumnQuery):
     by, groups, where
         As in `Count`.
     """
-
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return the centered sum, and the count where it is not public."""
-        return _sum_and_count(policy, self)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return means inside the declared bounds."""
@@ -167,9 +169,7 @@ class Variance(ColumnQuery):
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return sum, sum of squares, and the count where it is not public."""
-        number_bounds(policy, self.column)
-        square = _moment((self.column, self.column), self)
-        return (square, *_sum_and_count(policy, self))
+        return (_moment((self.column, self.column), self), *super().moments(policy))
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the variance, at most a quarter of the squared width."""
@@ -257,14 +257,6 @@ def sampling_error(variance: float, count: float, largest: float) -> float:
 
 def _moment(factors: tuple[str, ...], query: Count | ColumnQuery) -> Moment:
     return Moment(factors, as_columns(query.by), query.groups, None, query.where)  # type: ignore[arg-type]
-
-
-def _sum_and_count(policy: Policy, query: ColumnQuery) -> tuple[Moment, ...]:
-    number_bounds(policy, query.column)
-    total = _moment((query.column,), query)
-    total.levels(policy)
-    count = count_moment(policy, query.column, total)
-    return (total,) if count is None else (total, count)
 
 
 def _counts(

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from corrdp._validate import check_real
@@ -154,6 +154,21 @@ class Arithmetic(Query):
                 )
             answers.append((cell, combine(pair[0], pair[1])))
         return answers
+
+
+def with_parts(query: Query, change: Callable[[Query], Query]) -> Query:
+    """Return a question with every part of its arithmetic changed."""
+    if not isinstance(query, Arithmetic):
+        return change(query)
+    left, right = (with_parts(side, change) for side in (query.left, query.right))
+    return replace(query, left=left, right=right)
+
+
+def aggregates(query: Query) -> list[Query]:
+    """Return the parts of a question that read the table."""
+    if isinstance(query, Arithmetic):
+        return aggregates(query.left) + aggregates(query.right)
+    return [] if isinstance(query, Constant) else [query]
 
 
 def as_query(given: "Query | float") -> Query:
