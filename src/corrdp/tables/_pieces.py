@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corrdp.tables._cells import Reader
+from corrdp.tables._cells import Reader, Wanted
 from corrdp.tables._directories import folder_columns, with_folders
 from corrdp.tables._files import BATCH_ROWS, files_of, require_pyarrow
 from corrdp.tables._formats import parquet_batches, reader_of
@@ -58,9 +58,8 @@ class FilePiece:
         read: Reader = reader_of(path)
         if self.n_parts > 1:
             read = partial(parquet_batches, part=self.part, n_parts=self.n_parts)
-        yield from with_folders(
-            self.folders, read, path, columns, number_columns, BATCH_ROWS
-        )
+        wanted = Wanted(columns, number_columns, BATCH_ROWS)
+        yield from with_folders(self.folders, read, path, wanted)
 
 
 def pieces_of(data: str | Path) -> list[FilePiece] | None:
