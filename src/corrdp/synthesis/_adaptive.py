@@ -40,18 +40,9 @@ _LARGEST_SHARE = 0.25  # of the cells allowed, for one table
 class Stream:
     r"""Candidates that are chosen among, and what each round costs.
 
-    Parameters
-    ----------
-    regions : tuple of Region
-        Tables that may be measured.
-    n_rounds : int
-        Looks, each with one measurement.
-    rate : Fraction
-        Of the exponential choice, per whole number of the score.
-    scale : Fraction
-        Of the noise on what was chosen.
-    changed : mapping of str to frozenset of int
-        Columns that each neighbor class may change.
+    A round is a look, an exponential choice with `rate` per whole number of the score,
+    and a measurement with noise of `scale`; `changed` are the columns that each
+    neighbor class may change.
 
     Guarantee
     ---------
@@ -103,18 +94,7 @@ def plan_streams(
     limits: Mapping[str, float],
     n_rounds: int,
 ) -> tuple[Stream, ...]:
-    """Return the open and the guarded stream within the limits of all classes.
-
-    Parameters
-    ----------
-    candidates : sequence of Region
-        Tables that may be measured.
-    changed : mapping of str to frozenset of int
-        Columns that each class may change, ``whole_record`` among them.
-    limits : mapping of str to float
-        Most that each promised class may be charged.
-    n_rounds : int
-        Rounds of each stream.
+    """Return the open and the guarded stream, of `n_rounds` each, within all limits.
 
     Guarantee
     ---------

@@ -82,18 +82,16 @@ class TableColumns:
 
         Roles are of no matter here: they are only used to name columns.
         """
-        columns = [(f.name, f.domain) for f in self.policy.features]
-        if self.policy.label is not None:
-            columns.append((self.policy.label.name, self.policy.label.domain))
         return tuple(
             Feature(
-                name,
+                column.name,
                 "sensitive",  # type: ignore[arg-type]
-                replace(domain, bins=self.bins)
-                if isinstance(domain, NumberDomain) and domain.bins is None
-                else domain,
+                replace(column.domain, bins=self.bins)
+                if isinstance(column.domain, NumberDomain)
+                and column.domain.bins is None
+                else column.domain,
             )
-            for name, domain in columns
+            for column in self.policy.columns
         )
 
     @cached_property

@@ -90,22 +90,8 @@ def fit_model(
 ) -> tuple[Calibrated, dict[Region, FloatArray]]:
     """Return the calibrated model and its parameters by region.
 
-    Parameters
-    ----------
-    tree : JunctionTree
-        Holds every region of `tables` and `zeros` in a clique.
-    tables : sequence of NoisyTable
-        Distinct regions.
-    n_rows : int
-        Public number of rows.
-    sizes : sequence of int
-        Number of codes of every column.
-    zeros : sequence of (Region, array of bool)
-        Cells that never occur, marked True.
-    start : mapping of Region to array, optional
-        Parameters to begin with.
-    most_steps : int
-        Most steps of the search.
+    The tree holds every region of `tables`, which are distinct, and of `zeros`, cells
+    that never occur, in a clique; `sizes` are the numbers of codes of all columns.
 
     Guarantee
     ---------

@@ -23,20 +23,8 @@ from corrdp.synthesis._model import Calibrated
 class FittedTable:
     """Parameters of the model by region, and how its codes become values.
 
-    Parameters
-    ----------
-    columns : TableColumns
-        Columns and their codes.
-    zeros : tuple of (Region, array of bool)
-        Cells that never occur.
-    theta : mapping of Region to array of float
-        Parameters.
-    n_rows : int
-        Public number of rows that the model was fitted on.
-    pairs : tuple of Region
-        Pairs that were chosen.
-    output : str
-        Kind of table that `sample` returns unless told otherwise.
+    `zeros` are cells that never occur, `pairs` those that were chosen, `output` is the
+    kind of table that `sample` returns unless told otherwise.
     """
 
     columns: TableColumns
