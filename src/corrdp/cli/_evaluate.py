@@ -1,6 +1,5 @@
 """``corrdp evaluate``: measure a model on private rows, with noise."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,11 +7,14 @@ import typer
 from corrdp._files import require_room, write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
+    AnswersDeltaOption,
     DataArgument,
     LeakageOption,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
+    PageOption,
+    RunArgument,
     SeedOption,
     names,
 )
@@ -20,12 +22,10 @@ from corrdp.cli._output import JsonOption, show, working
 
 
 def evaluate(
-    directory: Annotated[Path, typer.Argument(help="A directory of corrdp train.")],
+    directory: RunArgument,
     data: DataArgument,
     epsilon: Annotated[float, typer.Option(help="Budget of all metrics together.")],
-    delta: Annotated[
-        float, typer.Option(help="Failure probability; 0 means Laplace noise.")
-    ] = 0.0,
+    delta: AnswersDeltaOption = 0.0,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,9 +44,7 @@ def evaluate(
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some metric misses its radius.")
     ] = 0.05,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write tables and pictures to this page.")
-    ] = None,
+    out: PageOption = None,
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,6 +1,5 @@
 """``corrdp leakage``: how much each insensitive feature gives away."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +19,7 @@ from corrdp.cli._options import (
     SeedOption,
     names,
 )
-from corrdp.cli._output import JsonOption, check_out, show, working
+from corrdp.cli._output import JsonOption, check_out, json_text, show, working
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
@@ -153,8 +152,7 @@ def leakage(
     for paid in payments:
         paid.settle(table)
     if out is not None:
-        text = json.dumps(table.to_dict(), indent=2, allow_nan=False)
-        write_text(out, text, private=research)
+        write_text(out, json_text(table.to_dict()), private=research)
     show(table.to_dict(), as_json=as_json, text=table.to_text())
 
 

@@ -24,39 +24,18 @@ def paid_bounds(
 
     That a column holds numbers, and whether some are missing, was still read from the
     rows: both await confirmation in place of the bounds (docs/theory/queries.md). With
-    `delta` the frequent categories of features are drawn too.
-
-    Parameters
-    ----------
-    rows : pyarrow.Table
-        Private rows, as texts.
-    text : str
-        The drafted policy; only its roles and types go into the plan.
-    draft : Draft
-        Its unconfirmed fields; those that are drawn are taken off.
-    epsilon : float
-        For everything together, with every class at distance 1.
-    delta : float
-        Above 0 categories are drawn as well; they need Gaussian noise.
-    choice : LedgerChoice or None
-        Charged before a row is counted.
-    seed : int or None
-        For research: the bounds are then not protected from whoever knows it.
+    `delta` the frequent categories of features are drawn too. Of the drafted `text`
+    only roles and types go into the plan, in which every class is at distance 1; what
+    is drawn is taken off the unconfirmed fields of `draft`.
     """
     from corrdp.cli._paying import paid_answers
     from corrdp.policy import DRAFT_BINS, READ_MARK, Budget, NumberDomain, Policy
-    from corrdp.queries import (
-        bounds_from,
-        plan_bounds,
-        provisional_policy,
-    )
+    from corrdp.queries import bounds_from, plan_bounds, provisional_policy
 
     drafted = Policy.from_toml(text)
-    columns: list[Any] = [*drafted.features]
-    columns += [drafted.label] if drafted.label is not None else []
     places = {
         column.name: ("label" if column is drafted.label else f"features.{column.name}")
-        for column in columns
+        for column in drafted.columns
         if isinstance(column.domain, NumberDomain)
     }
     # Public columns are read as they are, and so is a public label.

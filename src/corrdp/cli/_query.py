@@ -1,7 +1,6 @@
 """``corrdp query``: ask questions about a table, answered with noise."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,12 +9,14 @@ from corrdp._files import require_room, write_text
 from corrdp.cli._options import (
     AcceptNewDataOption,
     AddressOption,
+    AnswersDeltaOption,
     DataArgument,
     EngineOption,
     LeakageOption,
     LedgerDeltaOption,
     LedgerEpsilonOption,
     LedgerOption,
+    PageOption,
     PolicyOption,
     SeedOption,
 )
@@ -62,9 +63,7 @@ def query(
         str | None,
         typer.Option(help="The questions as one select of aggregates, instead."),
     ] = None,
-    delta: Annotated[
-        float, typer.Option(help="Failure probability; 0 means Laplace noise.")
-    ] = 0.0,
+    delta: AnswersDeltaOption = 0.0,
     leakage: LeakageOption = None,
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
@@ -92,9 +91,7 @@ def query(
             "--consistent", help="Make counts agree and not negative; costs nothing."
         ),
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write tables and pictures to this page.")
-    ] = None,
+    out: PageOption = None,
     seed: SeedOption = None,
     engine: EngineOption = None,
     address: AddressOption = None,

@@ -1,6 +1,5 @@
 """``corrdp sweep``: the privacy-utility curve of all methods, for research."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +8,14 @@ import typer
 
 from corrdp._files import csv_text, write_text
 from corrdp.cli._models import Model
-from corrdp.cli._options import DataArgument, LeakageOption, PolicyOption, names
-from corrdp.cli._output import JsonOption, counting, results, show
+from corrdp.cli._options import (
+    DataArgument,
+    LeakageOption,
+    PolicyOption,
+    ResultsOption,
+    names,
+)
+from corrdp.cli._output import JsonOption, counting, json_text, results, show
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ def sweep(
     data: DataArgument,
     policy: PolicyOption,
     epsilons: Annotated[str, typer.Option(help="Budgets: 0.1,0.5,1.")],
-    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    out: ResultsOption,
     delta: Annotated[
         float, typer.Option(help="Failure probability of every budget.")
     ] = 1e-5,
@@ -88,8 +93,7 @@ def sweep(
                 progress=progress,
             )
         document = _document(result, "accuracy" if classifies else "R squared")
-        text = json.dumps(document, indent=2, allow_nan=False)
-        write_text(staging / "sweep.json", text)
+        write_text(staging / "sweep.json", json_text(document))
         lines = [list(row.values()) for row in result.rows]
         table = csv_text(list(result.rows[0]), lines, spreadsheet_safe=False)
         write_text(staging / "sweep.csv", table)

@@ -19,7 +19,10 @@ from corrdp.cli._options import (
     LedgerEpsilonOption,
     LedgerOption,
     PolicyOption,
+    ResultsOption,
     SeedOption,
+    SpreadsheetSafeOption,
+    TitleOption,
 )
 from corrdp.cli._output import JsonOption, refuse_formulas, results, show, working
 from corrdp.exceptions import CorrDPError
@@ -38,22 +41,12 @@ class SelectionChoice(StrEnum):
     ADAPTIVE = "adaptive"
 
 
-SpreadsheetSafeOption = Annotated[
-    bool,
-    typer.Option(
-        "--spreadsheet-safe",
-        help="Write texts that a spreadsheet would run as formulas with an "
-        "apostrophe in front; they are refused otherwise.",
-    ),
-]
-
-
 def synthesize(
     data: DataArgument,
     policy: PolicyOption,
     epsilon: EpsilonOption,
     delta: DeltaOption,
-    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    out: ResultsOption,
     rows: Annotated[
         int | None,
         typer.Option(min=1, help="Synthetic rows; default: as many as the table."),
@@ -78,7 +71,7 @@ def synthesize(
         typer.Option(help="Most cells of the model: bounds time and memory."),
     ] = 100_000,
     leakage: LeakageOption = None,
-    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    title: TitleOption = None,
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
@@ -173,10 +166,9 @@ def synthesize(
 
 def declared_texts(policy: "Policy") -> list[str]:
     """Return the names and categories of all columns, which synthetic rows hold."""
-    columns = [*policy.features, *(() if policy.label is None else (policy.label,))]
-    return [c.name for c in columns] + [
-        str(value) for c in columns for value in getattr(c.domain, "categories", ())
-    ]
+    names = [column.name for column in policy.columns]
+    domains = [column.domain for column in policy.columns]
+    return names + [str(v) for d in domains for v in getattr(d, "categories", ())]
 
 
 def write_table(path: Path, table: Any, *, spreadsheet_safe: bool) -> None:

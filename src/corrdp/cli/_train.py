@@ -20,7 +20,9 @@ from corrdp.cli._options import (
     LedgerEpsilonOption,
     LedgerOption,
     PolicyOption,
+    ResultsOption,
     SeedOption,
+    TitleOption,
     WorkersOption,
 )
 from corrdp.cli._output import JsonOption, results, show, working
@@ -38,7 +40,7 @@ NOT_PRIVATE = "research: not private"
 def train(
     data: DataArgument,
     policy: PolicyOption,
-    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    out: ResultsOption,
     model: Annotated[Model, typer.Option(help="What is trained.")],
     epsilon: Annotated[
         float | None, typer.Option(help="Budget of sensitive features.")
@@ -78,7 +80,7 @@ def train(
         str | None,
         typer.Option(help="Table that you declare public, to start training from."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
+    title: TitleOption = None,
     ledger: LedgerOption = None,
     ledger_epsilon: LedgerEpsilonOption = None,
     ledger_delta: LedgerDeltaOption = None,
@@ -228,7 +230,8 @@ def train(
         document["seconds"] = time.perf_counter() - started if research else None
         measured, curve = [], []
         if public_rows is not None:
-            measured.append(_public_alone(fitted))
+            alone = " of the public rows alone, cross-validated"
+            measured.append(_measured(fitted, fitted.public_score_, "public", alone))
             document["public_rows"] = {
                 "n_rows": fitted.n_public_rows_,
                 "score_alone": fitted.public_score_,
@@ -320,19 +323,11 @@ def _target(policy: "Policy") -> str:
     return policy.label.name
 
 
-def _measured(fitted: Any, score: float, basis: str) -> "Measured":
+def _measured(fitted: Any, score: float, basis: str, of: str = "") -> "Measured":
     from corrdp.report import Measured
 
     name = "accuracy" if hasattr(fitted, "predict_proba") else "R squared"
-    return Measured(name=name, value=score, basis=basis)
-
-
-def _public_alone(fitted: Any) -> "Measured":
-    from corrdp.report import Measured
-
-    kind = "accuracy" if hasattr(fitted, "predict_proba") else "R squared"
-    name = f"{kind} of the public rows alone, cross-validated"
-    return Measured(name=name, value=fitted.public_score_, basis="public")
+    return Measured(name=name + of, value=score, basis=basis)
 
 
 def _refuse_public_rows(model: Model) -> None:

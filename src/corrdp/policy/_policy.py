@@ -147,6 +147,11 @@ class Policy:
         return self._names(ColumnRole.PUBLIC)
 
     @property
+    def columns(self) -> tuple[Feature | Label, ...]:
+        """All declared columns: the features, then the label if there is one."""
+        return self.features if self.label is None else (*self.features, self.label)
+
+    @property
     def label_is_protected(self) -> bool:
         """Whether there is a label and a change of it is protected."""
         return self.label is not None and self.label.is_protected
@@ -280,8 +285,7 @@ class Policy:
         if self.unit is None:
             return {}
         unit = checked_text("unit", self.unit)
-        label = () if self.label is None else (self.label.name,)
-        if unit in (*(feature.name for feature in self.features), *label):
+        if unit in (column.name for column in self.columns):
             raise PolicyError(
                 f"unit={unit!r} is declared as a feature or the target as well. A unit "
                 "says whose row it is and is never released: remove its feature."
@@ -318,10 +322,7 @@ class Policy:
                 f"label must be a Label or None, got {shown(self.label)}. "
                 "Declare the target's domain and score."
             )
-        names = [feature.name for feature in self.features]
-        if self.label is not None:
-            names.append(self.label.name)
-        for name, count in Counter(names).items():
+        for name, count in Counter(column.name for column in self.columns).items():
             if count > 1:
                 raise PolicyError(
                     f"Column {name!r} is declared more than once. A column is one "
