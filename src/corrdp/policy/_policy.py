@@ -22,7 +22,12 @@ from corrdp.policy._document import (
     policy_document,
     read_text,
 )
-from corrdp.policy._domains import checked_number, checked_text, shown
+from corrdp.policy._domains import (
+    checked_number,
+    checked_share,
+    checked_text,
+    shown,
+)
 from corrdp.policy._features import (
     ColumnRole,
     Conditioning,
@@ -103,12 +108,9 @@ class Policy:
             ),
         }
         if self.block_leakage is not None:
-            checked["block_leakage"] = checked_number(
-                "block_leakage",
-                self.block_leakage,
-                lower=0.0,
-                upper=1.0,
-                remedy="Declare a total variation distance.",
+            remedy = "Declare a total variation distance."
+            checked["block_leakage"] = checked_share(
+                "block_leakage", self.block_leakage, remedy
             )
         if not isinstance(self.unconfirmed, list | tuple):
             raise PolicyError(

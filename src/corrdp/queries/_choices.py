@@ -36,16 +36,9 @@ _FINEST_PROBABILITY = 10**6
 class Grid:
     """Places between declared bounds at multiples of a round step.
 
-    Numbers that people write down, whole ones above all, are places themselves.
-
-    Parameters
-    ----------
-    first, last : int
-        The places are these multiples of the step, and those between.
-    power : int
-        The step is `factor` times ten to this power.
-    factor : int
-        1, 2 or 5.
+    Numbers that people write down, whole ones above all, are places themselves. The
+    step is `factor`, which is 1, 2 or 5, times ten to the `power`; places are its
+    multiples from the `first` to the `last`.
     """
 
     first: int
@@ -91,14 +84,8 @@ class Grid:
 class RankChoice(Moment):
     """The place of one quantile on a grid, drawn in every cell.
 
-    Its released coordinate is the number of the place, not a noisy sum.
-
-    Parameters
-    ----------
-    present : str
-        The column; rows in which it is missing are left out.
-    probability : float
-        Which quantile, in [0, 1].
+    Its released coordinate is the number of the place, not a noisy sum. Rows in which
+    the column, `present`, is missing are left out.
     """
 
     probability: float = 0.5

@@ -52,14 +52,8 @@ STEPS = {
 def make_app(session: Session, keys: Keys, *, port: int) -> Starlette:
     """Return the studio of one session as an application.
 
-    Parameters
-    ----------
-    session : Session
-        The table and what was said of it.
-    keys : Keys
-        Token, cookie and form key of this start.
-    port : int
-        Where it listens: requests for another host are refused.
+    `keys` are those of this start; requests for another host than this machine's
+    `port` are refused.
     """
     pages = _Pages(session, keys)
     hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
@@ -349,16 +343,9 @@ LOOPBACK = "127.0.0.1"
 
 
 def serve(session: Session, *, port: int, tell: Callable[[str], None]) -> None:
-    """Serve one session until it is interrupted.
+    """Serve one session until it is interrupted; port 0 takes any free one.
 
-    Parameters
-    ----------
-    session : Session
-        The table and what was said of it.
-    port : int
-        0 takes any free one.
-    tell : callable
-        Gets the address with its token, once the studio listens.
+    Who is told gets the address with its token, once the studio listens.
     """
     keys = Keys()
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:

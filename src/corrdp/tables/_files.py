@@ -1,10 +1,8 @@
 """Tables from files, in batches: CSV, JSON lines, Parquet, Arrow, SQLite, DuckDB.
 
-Needs pyarrow (``pip install corrdp[files]``). Columns declared numbers are read as
-floats, all others as canonical text, cell by cell (`_cells`): no type is ever inferred,
-since one record could change how all others are read. Parsers quote what they stumble
-over, so their messages never pass: a refusal names the file and the declared columns
-only.
+Needs pyarrow (``pip install corrdp[files]``). How cells are read says `_formats`.
+Parsers quote what they stumble over, so their messages never pass: a refusal names the
+file and the declared columns only.
 
 Rows that other libraries hold or read lazily come the same way: datasets and readers of
 pyarrow, lazy frames of polars, relations of DuckDB. Each is known by its type alone, so
@@ -61,18 +59,7 @@ def read_table(
     *,
     number_columns: Sequence[str],
 ) -> Any:
-    """Return a whole file as a pyarrow table of texts and floats.
-
-    Parameters
-    ----------
-    path : str or Path
-        See `iter_batches`.
-    columns : sequence of str, optional
-        Columns to read; all of them by default.
-    number_columns : sequence of str
-        Columns declared numbers, read as floats. Every other column is text; an
-        empty sequence reads text everywhere.
-    """
+    """Return a whole source as a pyarrow table, read as `iter_batches` reads it."""
     require_pyarrow()
     import pyarrow as pa
 
@@ -143,11 +130,8 @@ def iter_batches(
 def watching_rows(tell: Callable[[int], None]) -> Iterator[None]:
     """Call `tell` with the number of rows read so far, after every batch of a source.
 
-    Parameters
-    ----------
-    tell : callable
-        Takes a number of rows. How many a table has is public; how long a batch took
-        is not, so nothing else is told.
+    How many a table has is public; how long a batch took is not, so nothing else is
+    told.
     """
     token = _WATCHER.set(tell)
     try:

@@ -23,16 +23,10 @@ PIECE_BYTES = 2**26
 
 @dataclass(frozen=True)
 class FilePiece:
-    """Some rows of a table: part number `part` of `n_parts` of a file.
+    """Some rows of a table: part number `part` of `n_parts` of a file, by row groups.
 
-    Parameters
-    ----------
-    path : str
-        Full path of the file.
-    folders : mapping of str to str or None
-        Columns that its folders name.
-    part, n_parts : int
-        Which share of the row groups; a part may have none.
+    `path` is full, `folders` are the columns that its folders name; a part may have no
+    rows.
     """
 
     path: str

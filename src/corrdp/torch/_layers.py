@@ -17,14 +17,7 @@ LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 class Layer:
     """A layer with parameters of its own that are trained.
 
-    Parameters
-    ----------
-    name : str
-        Path of the layer in the module.
-    module : torch.nn.Module
-        The layer.
-    parameters : mapping of str to Parameter
-        Trained parameters by their name inside the layer.
+    `name` is its path in the module, that of a parameter the one inside the layer.
     """
 
     name: str

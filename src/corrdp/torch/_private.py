@@ -43,24 +43,12 @@ def _differentiating() -> AbstractContextManager[Any]:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a training got. By itself: attributes of a module are slow to set.
-
-    Parameters
-    ----------
-    steps_charged : int
-        Number of steps that were paid for.
-    gradient_is_fresh : bool
-        Whether there is a private gradient that no step has used.
-    reference_is_known : bool
-        Whether what stands for sensitive codes was released, or is public.
-    is_stepping : bool
-        Whether the private optimizer is taking a step.
-    """
+    """How far a training got. By itself: attributes of a module are slow to set."""
 
     steps_charged: int = 0
-    gradient_is_fresh: bool = False
-    reference_is_known: bool = False
-    is_stepping: bool = False
+    gradient_is_fresh: bool = False  # one that no step has used
+    reference_is_known: bool = False  # released, or public
+    is_stepping: bool = False  # the private optimizer
 
 
 class PrivateModule(nn.Module):

@@ -26,12 +26,7 @@ COPIES = "copies"
 class Ranks:
     """The processes of one training.
 
-    Parameters
-    ----------
-    rank, size : int
-        Which of the processes this is, and how many there are.
-    bounds : tuple of int
-        Numbers of the first row of every rank among all rows, and of all rows.
+    `bounds` are the numbers of the first row of every rank among all rows, and of all.
 
     Guarantee
     ---------

@@ -42,14 +42,8 @@ def experiment_plan(
     Unlike Eq. (5) they have no floor under the leakage (erratum E3), and the noise on
     the first bias is lowered like that on insensitive columns (E21), here by the
     largest of their leakages. The constant is ``C = L^2 T / n^2``, L the clipping norm.
-
-    Parameters
-    ----------
-    facts : NetworkPlanInputs
-        Public numbers; roles and leakage are those of the declared policy, whatever
-        the method.
-    method : {"corr", "semi", "standard"}
-        Noise by leakage, none on insensitive columns, or equal noise.
+    Roles and leakage are those of the declared policy, whatever the method: noise by
+    leakage, none on insensitive columns (``semi``), or equal noise.
 
     Guarantee
     ---------

@@ -47,21 +47,9 @@ def train_network(
 ) -> Weights:
     """Train with momentum and falling steps; average the last half of the iterates.
 
-    Parameters
-    ----------
-    training : PrivateTraining
-        What `private_network` returned.
-    n_outputs : int
-        Number of classes, or 1 for regression.
-    learning_rate : float, optional
-        By default a function of the plan's noise and of the kind of loss.
-    checkpoint : path, optional
-        Resumed from if it exists; written every `checkpoint_every` steps.
-
-    Returns
-    -------
-    tuple of (array, array)
-        Weight matrix, shape (outputs, inputs), and bias of every layer.
+    Returns weights, shape (outputs, inputs), and biases of all layers. The learning
+    rate is by default a function of the plan's noise and of the kind of loss; a
+    checkpoint is resumed from if it exists.
 
     Guarantee
     ---------
@@ -87,22 +75,9 @@ def private_network(
 ) -> PrivateTraining:
     """Return a new network with its private training.
 
-    Parameters
-    ----------
-    features : array of float, shape (n, n_columns)
-        Scaled codes.
-    labels : array, shape (n,)
-        Class indices, or numbers if `n_outputs` is 1.
-    hidden_units : sequence of int
-        Width of every hidden layer.
-    n_outputs : int
-        Number of classes, or 1 for regression.
-    clip_norm : float, optional
-        By default that of the kind of loss.
-    random_state : int, optional
-        Replayable noise and start.
-    **arguments
-        Passed on to `make_private`.
+    Features are scaled codes, shape (n, n_columns), labels class indices, or numbers if
+    `n_outputs` is 1. The clipping norm is by default that of the kind of loss; further
+    arguments are those of `make_private`.
 
     Guarantee
     ---------
