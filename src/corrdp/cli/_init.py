@@ -7,15 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from corrdp._files import write_text
-from corrdp.cli._options import (
-    AcceptNewDataOption,
-    DataArgument,
-    LedgerDeltaOption,
-    LedgerEpsilonOption,
-    LedgerOption,
-    SeedOption,
-    names,
-)
+from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import BudgetError, CorrDPError
 
@@ -28,7 +20,7 @@ class LabelChoice(StrEnum):
 
 
 def init(
-    data: DataArgument,
+    data: options.DataArgument,
     target: Annotated[str, typer.Option(help="Column to predict.")],
     sensitive: Annotated[str, typer.Option(help="Sensitive columns: a,b,c.")],
     label: Annotated[
@@ -55,11 +47,11 @@ def init(
         float,
         typer.Option(help="Above 0 frequent categories are drawn with noise as well."),
     ] = 0.0,
-    ledger: LedgerOption = None,
-    ledger_epsilon: LedgerEpsilonOption = None,
-    ledger_delta: LedgerDeltaOption = None,
-    accept_new_data: AcceptNewDataOption = False,
-    seed: SeedOption = None,
+    ledger: options.LedgerOption = None,
+    ledger_epsilon: options.LedgerEpsilonOption = None,
+    ledger_delta: options.LedgerDeltaOption = None,
+    accept_new_data: options.AcceptNewDataOption = False,
+    seed: options.SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draft a policy: types and domains are guessed, and must be confirmed.
@@ -87,10 +79,10 @@ def init(
         )
     wishes = DraftWishes(
         target=target,
-        sensitive=tuple(names(sensitive)),
-        public=tuple(names(public)),
-        left_out=tuple(names(leave_out)),
-        category=tuple(names(category)),
+        sensitive=tuple(options.names(sensitive)),
+        public=tuple(options.names(public)),
+        left_out=tuple(options.names(leave_out)),
+        category=tuple(options.names(category)),
         label_protected=label is LabelChoice.PROTECTED,
     )
     if epsilon is None and (ledger is not None or seed is not None):

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corrdp.cli._options import (
-    DeltaOption,
-    EpsilonOption,
-    LeakageOption,
-    PolicyOption,
-)
+from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show
 
 if TYPE_CHECKING:
@@ -32,12 +27,12 @@ class Planned(StrEnum):
 
 
 def plan(
-    policy: PolicyOption,
+    policy: options.PolicyOption,
     rows: Annotated[int, typer.Option(help="Public number of rows.")],
-    epsilon: EpsilonOption,
-    delta: DeltaOption,
+    epsilon: options.EpsilonOption,
+    delta: options.DeltaOption,
     model: Annotated[Planned, typer.Option(help="What is released.")] = Planned.MEANS,
-    leakage: LeakageOption = None,
+    leakage: options.LeakageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the noise of a release and what it proves, without reading data.

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corrdp._files import csv_text, write_text
+from corrdp.cli import _options as options
 from corrdp.cli._models import Model
-from corrdp.cli._options import (
-    DataArgument,
-    LeakageOption,
-    PolicyOption,
-    ResultsOption,
-    names,
-)
 from corrdp.cli._output import JsonOption, counting, json_text, results, show
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
@@ -34,10 +28,10 @@ METHODS = "corr,standard,semi,partial,nonprivate"
 
 
 def sweep(
-    data: DataArgument,
-    policy: PolicyOption,
+    data: options.DataArgument,
+    policy: options.PolicyOption,
     epsilons: Annotated[str, typer.Option(help="Budgets: 0.1,0.5,1.")],
-    out: ResultsOption,
+    out: options.ResultsOption,
     delta: Annotated[
         float, typer.Option(help="Failure probability of every budget.")
     ] = 1e-5,
@@ -46,7 +40,7 @@ def sweep(
     model: Annotated[
         Swept, typer.Option(help="What is trained: logistic, linear or additive.")
     ] = Swept.LOGISTIC,
-    leakage: LeakageOption = None,
+    leakage: options.LeakageOption = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File of finished models, to resume an interrupted sweep."),
@@ -82,7 +76,7 @@ def sweep(
                 rows,
                 None if declared.label is None else rows[declared.label.name],
                 policy=declared,
-                methods=names(methods),
+                methods=options.names(methods),
                 epsilons=budgets,
                 delta=delta,
                 seeds=seeds,
@@ -120,7 +114,7 @@ def _document(result: "SweepResult", metric: str) -> dict[str, Any]:
 
 def _numbers(text: str) -> list[float]:
     try:
-        return [float(part) for part in names(text)]
+        return [float(part) for part in options.names(text)]
     except ValueError:
         raise BudgetError(
             f"--epsilons must be numbers with commas between, got {text!r}. Write for "
