@@ -15,15 +15,10 @@ if TYPE_CHECKING:
     from corrdp.auditing import AuditReport
 
 
-class Audited(StrEnum):
-    """What is attacked if a policy is given."""
-
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
-    MLP = "mlp"
-    MEANS = "means"
-    SYNTHESIS = "synthesis"
+# What is attacked if a policy is given.
+Audited = StrEnum(
+    "Audited", ["LOGISTIC", "LINEAR", "ADDITIVE", "MLP", "MEANS", "SYNTHESIS"]
+)
 
 
 def audit(

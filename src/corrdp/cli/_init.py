@@ -11,12 +11,8 @@ from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import BudgetError, CorrDPError
 
-
-class LabelChoice(StrEnum):
-    """Whether a change of the label is protected."""
-
-    PUBLIC = "public"
-    PROTECTED = "protected"
+# Whether a change of the label is protected.
+LabelChoice = StrEnum("LabelChoice", ["PUBLIC", "PROTECTED"])
 
 
 def init(

@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan
 
 
-class Source(StrEnum):
-    """Where the leakage comes from."""
-
-    DECLARED = "declared"
-    PUBLIC = "public"
-    PRIVATE = "private"
-    IN_SAMPLE = "in_sample"
+# Where the leakage comes from.
+Source = StrEnum("Source", ["DECLARED", "PUBLIC", "PRIVATE", "IN_SAMPLE"])
 
 
 def leakage(

@@ -19,13 +19,8 @@ SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
 
 
-class Model(StrEnum):
-    """What can be trained."""
-
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
-    MLP = "mlp"
+# What can be trained.
+Model = StrEnum("Model", ["LOGISTIC", "LINEAR", "ADDITIVE", "MLP"])
 
 
 # For a label that is a number, and for one of categories.
@@ -37,28 +32,16 @@ _CLASSES = {
 }
 
 
-class MethodChoice(StrEnum):
-    """What is protected; the last two protect nothing and need --research."""
-
-    CORR = "corr"
-    STANDARD = "standard"
-    SEMI = "semi"
-    PARTIAL = "partial"
-    NONPRIVATE = "nonprivate"
+# What is protected; the last two protect nothing and need --research.
+MethodChoice = StrEnum(
+    "MethodChoice", ["CORR", "STANDARD", "SEMI", "PARTIAL", "NONPRIVATE"]
+)
 
 
-class CalibrationChoice(StrEnum):
-    """How noise is set: proved constants, or the paper's closed forms."""
-
-    CERTIFIED = "certified"
-    THEOREM = "theorem"
-
-
-class BoundsChoice(StrEnum):
-    """Between which bounds numbers are read: the policy's, or paid ones."""
-
-    DECLARED = "declared"
-    RELEASED = "released"
+# How noise is set: proved constants, or the paper's closed forms.
+CalibrationChoice = StrEnum("CalibrationChoice", ["CERTIFIED", "THEOREM"])
+# Between which bounds numbers are read: the policy's, or paid ones.
+BoundsChoice = StrEnum("BoundsChoice", ["DECLARED", "RELEASED"])
 
 
 def estimator_class(model: Model, policy: "Policy") -> Any:

@@ -15,12 +15,8 @@ if TYPE_CHECKING:
     from corrdp.policy import Policy
 
 
-class EngineChoice(StrEnum):
-    """Who hosts the partitions of a table."""
-
-    DASK = "dask"
-    RAY = "ray"
-    SPARK = "spark"
+# Who hosts the partitions of a table.
+EngineChoice = StrEnum("EngineChoice", ["DASK", "RAY", "SPARK"])
 
 
 DataArgument = Annotated[

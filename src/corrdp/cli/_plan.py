@@ -16,14 +16,8 @@ if TYPE_CHECKING:
     from corrdp.policy import Budget, Policy
 
 
-class Planned(StrEnum):
-    """What is to be released."""
-
-    MEANS = "means"
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
-    MLP = "mlp"
+# What is to be released.
+Planned = StrEnum("Planned", ["MEANS", "LOGISTIC", "LINEAR", "ADDITIVE", "MLP"])
 
 
 def plan(

@@ -10,30 +10,12 @@ from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import CorrDPError
 
-
-class NoiseChoice(StrEnum):
-    """Which noise to add."""
-
-    AUTO = "auto"
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
-
-
-class VariantChoice(StrEnum):
-    """How noise is shared between coordinates."""
-
-    OPTIMAL = "optimal"
-    TIGHT = "tight"
-    PAPER = "paper"
-    ORDINARY = "ordinary"
-
-
-class QuantileChoice(StrEnum):
-    """How quantiles are answered."""
-
-    AUTO = "auto"
-    CHOICE = "choice"
-    COUNTS = "counts"
+# Which noise to add.
+NoiseChoice = StrEnum("NoiseChoice", ["AUTO", "LAPLACE", "GAUSSIAN"])
+# How noise is shared between coordinates.
+VariantChoice = StrEnum("VariantChoice", ["OPTIMAL", "TIGHT", "PAPER", "ORDINARY"])
+# How quantiles are answered.
+QuantileChoice = StrEnum("QuantileChoice", ["AUTO", "CHOICE", "COUNTS"])
 
 
 def query(

@@ -11,13 +11,8 @@ from corrdp._json import read_json
 from corrdp.cli._options import RunArgument
 from corrdp.cli._output import JsonOption, json_text, show, working
 
-
-class Format(StrEnum):
-    """How the report is written."""
-
-    HTML = "html"
-    MARKDOWN = "markdown"
-    JSON = "json"
+# How the report is written.
+Format = StrEnum("Format", ["HTML", "MARKDOWN", "JSON"])
 
 
 SUFFIX = {Format.HTML: "html", Format.MARKDOWN: "md", Format.JSON: "json"}

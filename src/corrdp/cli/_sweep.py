@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from corrdp.estimators import SweepResult
 
 
-class Swept(StrEnum):
-    """What a sweep trains: models that share one pass over the rows."""
-
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
+# What a sweep trains: models that share one pass over the rows.
+Swept = StrEnum("Swept", ["LOGISTIC", "LINEAR", "ADDITIVE"])
 
 
 METHODS = "corr,standard,semi,partial,nonprivate"

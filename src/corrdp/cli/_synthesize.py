@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 TABLE_FILE = "synthetic.csv"
 
 
-class SelectionChoice(StrEnum):
-    """How the tables that a model holds are found."""
-
-    AUTO = "auto"
-    SCREEN = "screen"
-    ADAPTIVE = "adaptive"
+# How the tables that a model holds are found.
+SelectionChoice = StrEnum("SelectionChoice", ["AUTO", "SCREEN", "ADAPTIVE"])
 
 
 def synthesize(

@@ -1,7 +1,8 @@
 """Recurrent and attention layers whose gradient per example is known.
 
 Drop-in replacements of torch's layers for examples on the first axis. Parameters lie in
-parts that map one tensor to one tensor, each called once in a pass.
+parts that map one tensor to one tensor, each called once in a pass; what is clipped is
+theirs, as that of any layer (`docs/theory/networks.md`, section 5).
 """
 
 import math
@@ -127,10 +128,6 @@ class LSTM(_Recurrent):
     ----------
     input_size, hidden_size : int
         Widths.
-
-    Guarantee
-    ---------
-    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
     cells_type = LSTMCells
@@ -148,10 +145,6 @@ class GRU(_Recurrent):
     ----------
     input_size, hidden_size : int
         Widths.
-
-    Guarantee
-    ---------
-    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
     cells_type = GRUCells
@@ -171,10 +164,6 @@ class MultiheadAttention(nn.Module):
         Width, and number of heads that share it.
     dropout : float
         Of the weights of attention.
-
-    Guarantee
-    ---------
-    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
     # torch.nn.TransformerEncoderLayer asks before it takes a shortcut of its own.

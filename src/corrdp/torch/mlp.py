@@ -77,11 +77,7 @@ def private_network(
 
     Features are scaled codes, shape (n, n_columns), labels class indices, or numbers if
     `n_outputs` is 1. The clipping norm is by default that of the kind of loss; further
-    arguments are those of `make_private`.
-
-    Guarantee
-    ---------
-    That of `make_private` (`docs/theory/networks.md`).
+    arguments, and the guarantee, are those of `make_private`.
     """
     kind = kind_of_loss(n_outputs)
     inputs, targets = as_tensors(features, labels, n_outputs)
@@ -112,11 +108,7 @@ def planned_network(
     """Return the training of `private_network` on rows of which none is there.
 
     All are one row at the center of the codes, whatever their number: for plans, which
-    are functions of public numbers.
-
-    Guarantee
-    ---------
-    No row is read (`docs/theory/networks.md`).
+    are functions of public numbers. No row is read.
     """
     codes = torch.zeros(1, n_columns).expand(n_rows, n_columns)
     kind = torch.float32 if n_outputs == 1 else torch.int64
@@ -132,11 +124,8 @@ def is_centered(kind: str, calibration: str) -> bool:
 def is_too_noisy(plan: NetworkPlan) -> bool:
     """Return whether a line is expected to learn more than the network of a plan.
 
-    Never by the theorem, whose plans predict nothing.
-
-    Guarantee
-    ---------
-    A function of public numbers (`docs/theory/networks.md`, section 7).
+    Never by the theorem, whose plans predict nothing. A function of public numbers
+    (`docs/theory/networks.md`, section 7).
     """
     return plan.deviation > LARGEST_DEVIATION
 
