@@ -42,14 +42,14 @@ def paid_bounds(
     wanted = [
         name
         for name, place in places.items()
-        if f"{place}.bounds" in draft.unconfirmed and not _is_public(drafted, name)
+        if f"{place}.bounds" in draft.unconfirmed and name not in drafted.unprotected
     ]
     texts = [
         feature.name
         for feature in drafted.features
         if delta > 0.0
         and f"features.{feature.name}.categories" in draft.unconfirmed
-        and not _is_public(drafted, feature.name)
+        and feature.name not in drafted.unprotected
     ]
     plan = plan_bounds(
         provisional_policy(drafted),
@@ -112,14 +112,8 @@ def _write_categories(table: Any, found: list[str], note: str) -> None:
     table["missing"] = "slot"
 
 
-def _is_public(policy: Any, name: str) -> bool:
-    if policy.label is not None and name == policy.label.name:
-        return bool(policy.label.score == 0.0)
-    return name in policy.public
-
-
 def _reads_public(policy: Any, field: str) -> bool:
     owner = field.rpartition(".")[0]  # a column's name may have dots of its own
     if owner == "label":
-        return _is_public(policy, policy.label.name)
+        return policy.label.name in policy.unprotected
     return owner.removeprefix("features.") in policy.public

@@ -149,6 +149,13 @@ class Policy:
         return self._names(ColumnRole.PUBLIC)
 
     @property
+    def unprotected(self) -> tuple[str, ...]:
+        """Names of all columns that no class changes: public ones, a public label."""
+        if self.label is None or self.label.is_protected:
+            return self.public
+        return (*self.public, self.label.name)
+
+    @property
     def columns(self) -> tuple[Feature | Label, ...]:
         """All declared columns: the features, then the label if there is one."""
         return self.features if self.label is None else (*self.features, self.label)

@@ -26,6 +26,7 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
     Slot,
+    number_columns,
 )
 
 DEFAULT_BINS = 16
@@ -67,7 +68,7 @@ class TableColumns:
     shapes: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        numbers = [f.name for f in self._features if _is_number(f)]
+        numbers = number_columns(self._features)
         for name in self.shapes:
             if name not in numbers:
                 raise PolicyError(
@@ -218,10 +219,6 @@ class TableColumns:
             for row in np.flatnonzero(missing):
                 found[row] = None
         return found
-
-
-def _is_number(feature: Feature) -> bool:
-    return not isinstance(feature.domain, CategoryDomain | BooleanDomain)
 
 
 def _inside_bins(

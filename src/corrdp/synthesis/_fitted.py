@@ -11,7 +11,6 @@ import numpy as np
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import ColumnRole, Policy
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._constraints import Zeros
 from corrdp.synthesis._estimation import rebuilt_model
@@ -106,7 +105,7 @@ class FittedTable:
         )
 
     def _public_columns(self, names: list[str]) -> list[str]:
-        public = public_columns(self.columns.policy)
+        public = self.columns.policy.unprotected
         stray = [name for name in names if name not in public]
         if stray or not names:
             raise PolicyError(
@@ -135,14 +134,6 @@ class FittedTable:
                 f"output must be pandas, polars or pyarrow, and installed, got "
                 f"output={backend!r}. Choose one."
             ) from None
-
-
-def public_columns(policy: Policy) -> tuple[str, ...]:
-    """Return the columns that the policy does not protect."""
-    label = policy.label
-    own = () if label is None or label.is_protected else (label.name,)
-    names = (f.name for f in policy.features if f.role is ColumnRole.PUBLIC)
-    return (*names, *own)
 
 
 def kind_of_table(table: Any) -> str:

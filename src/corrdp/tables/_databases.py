@@ -40,7 +40,7 @@ def _sqlite_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
 
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
-        found = connection.execute(f"pragma table_info({_quoted(table)})")
+        found = connection.execute(f"pragma table_info({quoted(table)})")
         present = [row[1] for row in found]
         cursor = connection.execute(_query(path, table, wanted.columns, present))
         names = [entry[0] for entry in cursor.description]
@@ -78,9 +78,10 @@ def _query(
             "of the file."
         )
     check_names(path, columns, present)
-    chosen = ", ".join(_quoted(name) for name in columns or present)
-    return f"select {chosen} from {_quoted(table)}"
+    chosen = ", ".join(quoted(name) for name in columns or present)
+    return f"select {chosen} from {quoted(table)}"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it, whatever it holds."""
     return '"' + name.replace('"', '""') + '"'

@@ -19,7 +19,7 @@ from typing import Any
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
 from corrdp.tables._cells import Wanted, arrow_batches, check_names, guarded
-from corrdp.tables._databases import DATABASE_LOGS
+from corrdp.tables._databases import DATABASE_LOGS, quoted
 from corrdp.tables._directories import directory_batches, files_under
 from corrdp.tables._formats import reader_of
 
@@ -267,8 +267,7 @@ def _relation(
     check_names(name, columns, data.columns)
     wanted = data
     if columns is not None:
-        quoted = ('"' + column.replace('"', '""') + '"' for column in columns)
-        wanted = data.project(", ".join(quoted))
+        wanted = data.project(", ".join(map(quoted, columns)))
     newest = hasattr(wanted, "to_arrow_reader")  # the other name is older than 1.4
     read = wanted.to_arrow_reader if newest else wanted.fetch_arrow_reader
     yield from read(batch_rows)

@@ -82,30 +82,22 @@ def _tried(trial: "_Trial", features: Tensor, labels: Tensor, spread: float) -> 
         ) from None
 
 
-class _Trial:
+class _Trial(NamedTuple):
     """Passes over random rows with the same random generator."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        layers: tuple[Layer, ...],
-        loss: LossFunction,
-        seed: int,
-        devices: list[torch.device],
-    ) -> None:
-        self._devices = devices
-        self._module = module
-        self._layers = layers
-        self._loss = loss
-        self._seed = seed
+    module: nn.Module
+    layers: tuple[Layer, ...]
+    loss: LossFunction
+    seed: int
+    devices: list[torch.device]
 
     def run(self, features: Tensor, labels: Tensor, spread: float) -> bool:
-        generator = torch.Generator().manual_seed(self._seed)
+        generator = torch.Generator().manual_seed(self.seed)
         inputs = _random_rows(features, generator, spread, center=0.0)
         targets = _random_rows(labels, generator, 0.1, center=0.5)
         first = self._pass(inputs, targets)
         self._check_gradients(first)
-        check_example_gradients(self._layers, first.capture, first.losses)
+        check_example_gradients(self.layers, first.capture, first.losses)
         for row in range(_ROWS):
             others = torch.arange(_ROWS) != row
             changed, labeled = inputs.clone(), targets.clone()
@@ -119,18 +111,18 @@ class _Trial:
     def _pass(
         self, inputs: Tensor, targets: Tensor, *, may_break: bool = False
     ) -> _Pass:
-        torch.manual_seed(self._seed)
+        torch.manual_seed(self.seed)
         inputs = inputs.clone()
         if inputs.is_floating_point():
             inputs.requires_grad_()
-        before, drawn = _state(self._module), generator_states(self._devices)
-        with Capture(self._layers) as capture:
+        before, drawn = _state(self.module), generator_states(self.devices)
+        with Capture(self.layers) as capture:
             # A copy: a leaf must not be changed in place.
             given = inputs.clone()
             version = given._version  # noqa: SLF001
-            outputs = self._module(given)
-            losses = self._loss(outputs, targets)
-        _check_state(before, _state(self._module))
+            outputs = self.module(given)
+            losses = self.loss(outputs, targets)
+        _check_state(before, _state(self.module))
         check_losses(losses, len(inputs))
         capture.check(len(inputs))
         changed = given._version != version  # noqa: SLF001
@@ -142,7 +134,7 @@ class _Trial:
                 "not finite, so whether it combines examples cannot be tried. Bound "
                 "the outputs of the module, for example by clamping."
             )
-        now = generator_states(self._devices)
+        now = generator_states(self.devices)
         draws = not all(map(np.array_equal, drawn, now))
         return _Pass(inputs, outputs, losses, capture, draws)
 
@@ -180,7 +172,7 @@ class _Trial:
         """
         size = _loss_size(own)
         if isinstance(own.outputs, Tensor):
-            alone = self._loss(own.outputs[:1], targets[:1])
+            alone = self.loss(own.outputs[:1], targets[:1])
             if not _close(own.losses[:1], alone, size=size):
                 _refuse("by their number")
         if own.draws:
@@ -197,7 +189,7 @@ class _Trial:
                 if isinstance(own.outputs, Tensor) and own.outputs.is_floating_point():
                     outputs = own.outputs.detach().clone()
                     outputs[0] = value
-                    losses = self._loss(outputs, targets)
+                    losses = self.loss(outputs, targets)
                     if not _close(own.losses[others], losses[others]):
                         _refuse("if its outputs are not finite")
                 if inputs.is_floating_point():

@@ -52,21 +52,17 @@ def experiment_plan(
     """
     groups = _groups_by_feature(facts)
     distance = _insensitive_distance(facts)
+    lowered = {
+        group.name: distance[group.features[0]]
+        for group in groups.groups
+        if group.features and group.features[0] in distance
+    }
     entry_bias = f"layer:{groups.input_layer}.{BIAS}"
-    leakage = [
-        distance.get(group.features[0], 1.0)
-        if group.features
-        else max(distance.values(), default=1.0)
-        if group.name == entry_bias
-        else 1.0
-        for group in groups.groups
-    ]
-    lowered = [
-        group.name == entry_bias or bool(distance.keys() & set(group.features))
-        for group in groups.groups
-    ]
+    lowered[entry_bias] = max(distance.values(), default=1.0)
     multiplier = experiment_leakage(
-        leakage, sensitive=~np.array(lowered), method=method
+        [lowered.get(group.name, 1.0) for group in groups.groups],
+        sensitive=np.array([group.name not in lowered for group in groups.groups]),
+        method=method,
     )
     variance = experiment_noise_variance(
         multiplier,
