@@ -190,15 +190,33 @@ class Variance(ColumnQuery):
 
 
 @dataclass(frozen=True)
-class Covariance(Query):
-    """Population covariance of two numbers without missing slots."""
+class _PairQuery(Query):
+    """A question about two numbers without missing slots."""
 
     first: str
     second: str
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return both sums and the sum of products."""
-        return _pair_moments(policy, self.first, self.second)
+        if self.first == self.second:
+            raise CorrDPError(
+                f"a covariance needs two columns, got {self.first!r} twice. Ask for "
+                "the variance of it."
+            )
+        names = (self.first, self.second)
+        for name in names:
+            number_bounds(policy, name)
+            if may_be_missing(policy, name):
+                raise PolicyError(
+                    f"column {name!r} has a missing slot, and this query needs a "
+                    "number in every row. Declare a missing_value instead."
+                )
+        return (*(Moment((name,)) for name in names), Moment(tuple(sorted(names))))
+
+
+@dataclass(frozen=True)
+class Covariance(_PairQuery):
+    """Population covariance of two numbers without missing slots."""
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the covariance, at most a quarter of the product of widths."""
@@ -211,16 +229,13 @@ class Covariance(Query):
 
 
 @dataclass(frozen=True)
-class Correlation(Query):
+class Correlation(_PairQuery):
     """Pearson correlation of two numbers without missing slots."""
-
-    first: str
-    second: str
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return what covariance needs and both sums of squares."""
         squares = tuple(Moment((name, name)) for name in (self.first, self.second))
-        return _pair_moments(policy, self.first, self.second) + squares
+        return super().moments(policy) + squares
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the correlation, between -1 and 1."""
@@ -269,23 +284,6 @@ def _counts(
     if not rest:
         return [Estimate.exactly(float(n_rows))] * len(like.cells(policy))
     return [count.clipped(0.0, n_rows) for count in estimates[rest[0]]]
-
-
-def _pair_moments(policy: Policy, first: str, second: str) -> tuple[Moment, ...]:
-    if first == second:
-        raise CorrDPError(
-            f"a covariance needs two columns, got {first!r} twice. Ask for the "
-            "variance of it."
-        )
-    for name in (first, second):
-        number_bounds(policy, name)
-        if may_be_missing(policy, name):
-            raise PolicyError(
-                f"column {name!r} has a missing slot, and this query needs a number in "
-                "every row. Declare a missing_value instead."
-            )
-    ordered = sorted((first, second))
-    return Moment((first,)), Moment((second,)), Moment((ordered[0], ordered[1]))
 
 
 def _covariance(

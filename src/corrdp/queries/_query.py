@@ -19,6 +19,17 @@ By: TypeAlias = str | tuple[str, ...] | None
 Where: TypeAlias = Condition | Column | None
 
 
+Operation: TypeAlias = Callable[["Query", "Query | float"], "Query"]
+
+
+def _combining(sign: str) -> tuple[Operation, Operation]:
+    """Return what combines a question with what follows, or with what precedes it."""
+    return (
+        lambda own, other: Arithmetic(sign, own, as_query(other)),
+        lambda own, other: Arithmetic(sign, as_query(other), own),
+    )
+
+
 class Query(ABC):
     """A question about a table whose answer is computed from moments.
 
@@ -44,29 +55,10 @@ class Query(ABC):
         del moment
         return 1.0
 
-    def __add__(self, other: "Query | float") -> "Query":
-        return Arithmetic("+", self, as_query(other))
-
-    def __radd__(self, other: float) -> "Query":
-        return Arithmetic("+", as_query(other), self)
-
-    def __sub__(self, other: "Query | float") -> "Query":
-        return Arithmetic("-", self, as_query(other))
-
-    def __rsub__(self, other: float) -> "Query":
-        return Arithmetic("-", as_query(other), self)
-
-    def __mul__(self, other: "Query | float") -> "Query":
-        return Arithmetic("*", self, as_query(other))
-
-    def __rmul__(self, other: float) -> "Query":
-        return Arithmetic("*", as_query(other), self)
-
-    def __truediv__(self, other: "Query | float") -> "Query":
-        return Arithmetic("/", self, as_query(other))
-
-    def __rtruediv__(self, other: float) -> "Query":
-        return Arithmetic("/", as_query(other), self)
+    __add__, __radd__ = _combining("+")
+    __sub__, __rsub__ = _combining("-")
+    __mul__, __rmul__ = _combining("*")
+    __truediv__, __rtruediv__ = _combining("/")
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,14 @@ class Answer:
         return f"{self.radii[place]:.4g}"
 
     def to_svg(self) -> str:
-        """Return a picture: bars with error bars, or a heat map of two columns."""
-        return chart_svg(self.title, self.keys, self.cells, self.values, self.radii)
+        """Return a picture: bars with error bars, or a heat map of two columns.
+
+        That of one number, or of more cells than can be told apart, is empty.
+        """
+        if not self.keys or not 2 <= len(self.cells) <= MOST_CELLS:
+            return ""
+        draw = _heat_map if len(self.keys) == 2 else _bars
+        return draw(self.title, self.cells, self.values, self.radii)
 
     def _by_label(self, items: Sequence[_T]) -> _T | dict[str, _T]:
         if self.labels == ("",):
@@ -254,24 +260,6 @@ def _table(head: list[str], body: list[list[str]]) -> str:
 
     rows = "".join(line("td", cells) for cells in body)
     return f"<table>{line('th', head)}{rows}</table>"
-
-
-def chart_svg(
-    title: str,
-    keys: Sequence[str],
-    cells: Sequence[tuple[str, ...]],
-    values: Sequence[float],
-    radii: Sequence[float],
-) -> str:
-    """Return bars with error bars, or a heat map if two columns name the cells.
-
-    A picture of one number, or of more cells than can be told apart, is empty.
-    """
-    if not keys or not 2 <= len(cells) <= MOST_CELLS:
-        return ""
-    if len(keys) == 2:
-        return _heat_map(title, cells, values, radii)
-    return _bars(title, cells, values, radii)
 
 
 def _bars(
