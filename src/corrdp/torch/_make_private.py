@@ -329,18 +329,11 @@ def make_private_with_epsilon(
 
     Parameters
     ----------
-    module, optimizer, policy, epochs
+    module, optimizer, policy, epochs, **arguments
         As `make_private`.
-    data_loader : DataLoader, Dataset or tuple of Tensor
-        Its ``data``.
-    criterion : callable
-        Its ``loss``: one loss per example, as with ``reduction="none"``.
-    target_epsilon, target_delta : float
-        The budget.
-    max_grad_norm : float
-        Its ``clip_norm``.
-    **arguments
-        Passed on to `make_private`.
+    data_loader, criterion, target_epsilon, target_delta, max_grad_norm
+        Its ``data``, ``loss`` (one per example, as with ``reduction="none"``),
+        ``epsilon``, ``delta`` and ``clip_norm``.
 
     Guarantee
     ---------
