@@ -18,13 +18,8 @@ import numpy as np
 from corrdp._typing import IntArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.mechanisms.noise import (
-    discrete_gaussian,
-    exponential_choice,
-    grid_rate,
-    grid_scale,
-)
-from corrdp.synthesis._estimation import NoisyTable, combined
+from corrdp.mechanisms.noise import exponential_choice, grid_rate, grid_scale
+from corrdp.synthesis._estimation import NoisyTable, combined, noisy_table
 from corrdp.synthesis._junction_tree import Region, count_cells, n_cells
 from corrdp.synthesis._plan import expected_noise
 from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
@@ -198,10 +193,7 @@ def measure_adaptively(
             ]
             place = exponential_choice(scores, rate=stream.rate, generator=noise)
             region = fitting[place]
-            counts = exact[region]
-            added = discrete_gaussian(stream.scale, size=counts.size, generator=noise)
-            noisy = (counts + added.reshape(counts.shape)).astype(np.float64)
-            tables.append(NoisyTable(region, noisy, float(stream.scale)))
+            tables.append(noisy_table(region, exact[region], stream.scale, noise))
             held = (*held, region) if region not in held else held
     return tuple(tables)
 

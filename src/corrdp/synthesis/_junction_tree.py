@@ -111,7 +111,7 @@ def _cliques(regions: Iterable[Region], sizes: Sequence[int]) -> list[Region]:
 def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntArray:
     """Return how many rows lie in each cell of a region's table.
 
-    Exact, hence private: only `_release` adds noise to them.
+    Exact, hence private: `noisy_table` adds noise to them.
     """
     shape = tuple(sizes[column] for column in region)
     cells = codes[:, region[0]].astype(np.int64, copy=False)  # no product overflows
