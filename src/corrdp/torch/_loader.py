@@ -77,7 +77,12 @@ class PoissonLoader:
             yield self.draw()
 
     def draw(self) -> tuple[Tensor, Tensor]:
-        """Return one batch, a Poisson sample as the class states it."""
+        """Return one batch.
+
+        Guarantee
+        ---------
+        See the class; theory in `docs/theory/sampling.md`.
+        """
         if self.rate is None:
             return self._hand_out(self.features, self.labels)
         index = self._sample().to(self.features.device)

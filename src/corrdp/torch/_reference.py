@@ -60,7 +60,12 @@ class ReferencePlan:
     def release_total(
         self, total: FloatArray, n_rows: int, generator: np.random.Generator
     ) -> FloatArray:
-        """Return what `release` does, and guarantees, of a sum over all rows."""
+        """Return what `release` does, of a sum over all rows.
+
+        Guarantee
+        ---------
+        That of `release` (`docs/theory/networks.md`, section 3).
+        """
         own = self.columns
         noisy = total + self.deviation * generator.standard_normal(own.size)
         middle = central_reference(self.blocks)[own]

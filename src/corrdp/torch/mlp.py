@@ -77,7 +77,11 @@ def private_network(
 
     Features are scaled codes, shape (n, n_columns), labels class indices, or numbers if
     `n_outputs` is 1. The clipping norm is by default that of the kind of loss; further
-    arguments, and the guarantee, are those of `make_private`.
+    arguments are those of `make_private`.
+
+    Guarantee
+    ---------
+    That of `make_private` (`docs/theory/networks.md`).
     """
     kind = kind_of_loss(n_outputs)
     inputs, targets = as_tensors(features, labels, n_outputs)
