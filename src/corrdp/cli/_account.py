@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from corrdp.cli._output import JsonOption, show_epsilon
+from corrdp._json import encode_number
+from corrdp.cli._output import JsonOption, show
 
 app = typer.Typer(
     no_args_is_help=True, help="Price a mechanism: numbers in, epsilon out."
@@ -25,7 +26,7 @@ def gaussian(
     """
     from corrdp.accounting import gaussian_epsilon
 
-    show_epsilon(gaussian_epsilon(mu=mu, delta=delta), as_json=as_json)
+    _show(gaussian_epsilon(mu=mu, delta=delta), as_json)
 
 
 @app.command()
@@ -53,4 +54,9 @@ def sampled(
     epsilon = sampled_epsilon(
         rate=rate, contribution=contribution, change=change, n_steps=steps, delta=delta
     )
-    show_epsilon(epsilon, as_json=as_json)
+    _show(epsilon, as_json)
+
+
+def _show(epsilon: float, as_json: bool) -> None:
+    document = {"epsilon": encode_number(epsilon)}
+    show(document, as_json=as_json, text=f"epsilon {epsilon}")

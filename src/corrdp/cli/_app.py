@@ -64,12 +64,7 @@ app = typer.Typer(
 def option_defaults(group: Any, chosen: str | None) -> dict[str, dict[str, Any]]:
     """Return the defaults of every command by parameter, as click takes them.
 
-    Parameters
-    ----------
-    group : click group
-        The command tree.
-    chosen : str or None
-        The command that runs: what it takes from the file is told.
+    What the chosen command takes from the file is told.
     """
     if not DEFAULTS_FILE.is_file():
         return {}

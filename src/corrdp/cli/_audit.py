@@ -1,6 +1,5 @@
 """``corrdp audit``: try to break what a run, or a policy's plan, promises."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,22 +8,17 @@ import typer
 
 from corrdp._files import write_text
 from corrdp.cli._options import SeedOption
-from corrdp.cli._output import JsonOption, counting, show
+from corrdp.cli._output import JsonOption, counting, json_text, show
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 if TYPE_CHECKING:
     from corrdp.auditing import AuditReport
 
 
-class Audited(StrEnum):
-    """What is attacked if a policy is given."""
-
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
-    MLP = "mlp"
-    MEANS = "means"
-    SYNTHESIS = "synthesis"
+# What is attacked if a policy is given.
+Audited = StrEnum(
+    "Audited", ["LOGISTIC", "LINEAR", "ADDITIVE", "MLP", "MEANS", "SYNTHESIS"]
+)
 
 
 def audit(
@@ -93,7 +87,7 @@ def audit(
             progress=lambda _, done: tell(round(100 * done), 100),
         )
     if out is not None:
-        write_text(out, json.dumps(report.to_json(), indent=2, allow_nan=False))
+        write_text(out, json_text(report.to_json()))
     show(report.to_json(), as_json=as_json, text=report.to_text())
     _refuse_violations(report)
 
@@ -128,8 +122,7 @@ def _guess_membership(
         subject, read_declared(table, policy), research=True, random_state=seed
     )
     if out is not None:
-        text = json.dumps(found.to_json(), indent=2, allow_nan=False)
-        write_text(out, text, private=True)
+        write_text(out, json_text(found.to_json()), private=True)
     show(found.to_json(), as_json=as_json, text=found.to_text())
     if found.exceeds_certificate:
         raise GuaranteeVoidError(

@@ -1,6 +1,5 @@
 """``corrdp certificate``: read a certificate, or recompute all of its numbers."""
 
-import json
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corrdp._files import write_text
-from corrdp.cli._output import JsonOption, show
+from corrdp.cli._output import JsonOption, json_text, show
 from corrdp.exceptions import CorrDPError
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def export(
         text = yaml_text(document)
     else:
         document = dp_events(certificate)
-        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+        text = json_text(document) + "\n"
     if out is not None:
         if out.exists():
             raise CorrDPError(

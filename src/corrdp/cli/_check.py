@@ -34,9 +34,7 @@ def check(
         table = read_declared(data, declared, with_others=True)
         problems = table_problems(declared, table)
     notes = _notes(declared)
-    mentioned = {feature.name for feature in declared.features}
-    if declared.label is not None:
-        mentioned.add(declared.label.name)
+    mentioned = {column.name for column in declared.columns}
     document: dict[str, Any] = {
         "fits": not problems,
         "ready": not problems and not notes,
@@ -92,12 +90,9 @@ def _notes(policy: "Policy") -> list[str]:
     from corrdp.policy import NeighborRelation
 
     notes = [TO_CONFIRM + name for name in policy.unconfirmed]
+    unknown = policy.unknown_leakages
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-        unknown: tuple[str, ...] = ()
-        if policy.block_leakage is None:
-            unknown = (BLOCK,)
-    else:
-        unknown = policy.unknown_leakages
+        unknown = (BLOCK,) if policy.block_leakage is None else ()
     notes += [TO_DECLARE + name for name in unknown]
     return notes
 

@@ -4,11 +4,10 @@ import shlex
 import shutil
 from contextlib import chdir
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from corrdp._files import csv_text, write_text
+from corrdp.cli._options import ResultsOption
 
 STEPS = (
     "init hospital.csv --target readmitted --sensitive diagnosis,income "
@@ -26,9 +25,7 @@ STEPS = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Directory for the results.")] = Path(
-        "demo-output"
-    ),
+    out: ResultsOption = Path("demo-output"),
 ) -> None:
     """Run the hospital example: init, leakage, plan, train, sweep, report.
 

@@ -1,31 +1,19 @@
 """``corrdp evaluate``: measure a model on private rows, with noise."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from corrdp._files import require_room, write_text
-from corrdp.cli._options import (
-    AcceptNewDataOption,
-    DataArgument,
-    LeakageOption,
-    LedgerDeltaOption,
-    LedgerEpsilonOption,
-    LedgerOption,
-    SeedOption,
-    names,
-)
+from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
 
 
 def evaluate(
-    directory: Annotated[Path, typer.Argument(help="A directory of corrdp train.")],
-    data: DataArgument,
+    directory: options.RunArgument,
+    data: options.DataArgument,
     epsilon: Annotated[float, typer.Option(help="Budget of all metrics together.")],
-    delta: Annotated[
-        float, typer.Option(help="Failure probability; 0 means Laplace noise.")
-    ] = 0.0,
+    delta: options.AnswersDeltaOption = 0.0,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -36,18 +24,16 @@ def evaluate(
     by: Annotated[
         str | None, typer.Option(help="Columns that split every metric, with commas.")
     ] = None,
-    leakage: LeakageOption = None,
-    ledger: LedgerOption = None,
-    ledger_epsilon: LedgerEpsilonOption = None,
-    ledger_delta: LedgerDeltaOption = None,
-    accept_new_data: AcceptNewDataOption = False,
+    leakage: options.LeakageOption = None,
+    ledger: options.LedgerOption = None,
+    ledger_epsilon: options.LedgerEpsilonOption = None,
+    ledger_delta: options.LedgerDeltaOption = None,
+    accept_new_data: options.AcceptNewDataOption = False,
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some metric misses its radius.")
     ] = 0.05,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write tables and pictures to this page.")
-    ] = None,
-    seed: SeedOption = None,
+    out: options.PageOption = None,
+    seed: options.SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model on private rows, those of its training included.
@@ -79,7 +65,7 @@ def evaluate(
         plan = plan_evaluation(
             model,
             metrics=metric,
-            by=tuple(names(by)) or None,
+            by=tuple(options.names(by)) or None,
             n_rows=rows.num_rows,
             budget=Budget(epsilon=epsilon, delta=delta),
             leakage=known,

@@ -1,6 +1,5 @@
 """``corrdp leakage``: how much each insensitive feature gives away."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,37 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corrdp._files import require_room, write_text
-from corrdp.cli._options import (
-    AcceptNewDataOption,
-    AddressOption,
-    DataArgument,
-    EngineOption,
-    LedgerDeltaOption,
-    LedgerEpsilonOption,
-    LedgerOption,
-    PolicyOption,
-    SeedOption,
-    names,
-)
-from corrdp.cli._output import JsonOption, check_out, show, working
+from corrdp.cli import _options as options
+from corrdp.cli._output import JsonOption, check_out, json_text, show, working
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan
 
 
-class Source(StrEnum):
-    """Where the leakage comes from."""
-
-    DECLARED = "declared"
-    PUBLIC = "public"
-    PRIVATE = "private"
-    IN_SAMPLE = "in_sample"
+# Where the leakage comes from.
+Source = StrEnum("Source", ["DECLARED", "PUBLIC", "PRIVATE", "IN_SAMPLE"])
 
 
 def leakage(
-    data: DataArgument,
-    policy: PolicyOption,
+    data: options.DataArgument,
+    policy: options.PolicyOption,
     source: Annotated[
         Source, typer.Option(help="Where the leakage comes from.")
     ] = Source.PRIVATE,
@@ -73,7 +56,7 @@ def leakage(
         str,
         typer.Option(help="Features whose thin levels are not joined, as a,b; or all."),
     ] = "",
-    seed: SeedOption = None,
+    seed: options.SeedOption = None,
     research: Annotated[
         bool,
         typer.Option("--research", help="Show exact private numbers: not private."),
@@ -81,15 +64,15 @@ def leakage(
     out: Annotated[
         Path | None, typer.Option(help="Also save the table as JSON here.")
     ] = None,
-    ledger: LedgerOption = None,
-    ledger_epsilon: LedgerEpsilonOption = None,
-    ledger_delta: LedgerDeltaOption = None,
-    accept_new_data: AcceptNewDataOption = False,
+    ledger: options.LedgerOption = None,
+    ledger_epsilon: options.LedgerEpsilonOption = None,
+    ledger_delta: options.LedgerDeltaOption = None,
+    accept_new_data: options.AcceptNewDataOption = False,
     workers: Annotated[
         int, typer.Option(min=1, help="Columns that are counted at the same time.")
     ] = 2,
-    engine: EngineOption = None,
-    address: AddressOption = None,
+    engine: options.EngineOption = None,
+    address: options.AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate how much each insensitive feature tells about the sensitive ones.
@@ -101,7 +84,6 @@ def leakage(
     --out leakage.json
     """
     from corrdp.cli._models import read_leakage, refuse_unstamped
-    from corrdp.cli._options import refuse_on_engine, rows_for
     from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage
@@ -109,7 +91,7 @@ def leakage(
 
     declared = Policy.from_file(policy)
     _refuse_without_use(source, ledger, leakage)
-    refuse_on_engine(engine, address, {"--ledger": ledger is not None})
+    options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     known = read_leakage(leakage, declared)
     refuse_unstamped(known, research=False)
     choice = ledger_choice(
@@ -123,7 +105,7 @@ def leakage(
             _refuse_second_table(out)
             require_room(out)
     payments: list[LeakagePayment] = []
-    with working("Counting"), rows_for(engine, address, data, declared) as rows:
+    with working("Counting"), options.rows_for(engine, address, data, declared) as rows:
         # One reading for fingerprint and counts; without a ledger, batches suffice.
         if choice is not None:
             rows = read_declared(data, declared)
@@ -146,15 +128,14 @@ def leakage(
             research=research,
             random_state=seed,
             join_levels=_is_joining(join_levels, keep_levels),
-            keep_levels=() if keep_levels == "all" else names(keep_levels),
+            keep_levels=() if keep_levels == "all" else options.names(keep_levels),
             charge=charge,
             n_threads=workers,
         )
     for paid in payments:
         paid.settle(table)
     if out is not None:
-        text = json.dumps(table.to_dict(), indent=2, allow_nan=False)
-        write_text(out, text, private=research)
+        write_text(out, json_text(table.to_dict()), private=research)
     show(table.to_dict(), as_json=as_json, text=table.to_text())
 
 

@@ -1,6 +1,5 @@
 """Models by the names that commands use, and what a command writes about one."""
 
-import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from corrdp._files import write_text
 from corrdp._json import check_shape, read_json
+from corrdp.cli._output import json_text
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
@@ -15,49 +15,33 @@ if TYPE_CHECKING:
     from corrdp.policy import Policy
     from corrdp.report import Measured
 
-_LINEAR_KINDS = (
-    "LogisticRegression",
-    "LinearRegression",
-    "AdditiveClassifier",
-    "AdditiveRegressor",
-)
-
 SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
 
 
-class Model(StrEnum):
-    """What can be trained."""
-
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
-    MLP = "mlp"
+# What can be trained.
+Model = StrEnum("Model", ["LOGISTIC", "LINEAR", "ADDITIVE", "MLP"])
 
 
-class MethodChoice(StrEnum):
-    """What is protected; the last two protect nothing and need --research."""
-
-    CORR = "corr"
-    STANDARD = "standard"
-    SEMI = "semi"
-    PARTIAL = "partial"
-    NONPRIVATE = "nonprivate"
-
-
-class CalibrationChoice(StrEnum):
-    """How noise is set: proved constants, or the paper's closed forms."""
-
-    CERTIFIED = "certified"
-    THEOREM = "theorem"
+# For a label that is a number, and for one of categories.
+_CLASSES = {
+    Model.LOGISTIC: ("LogisticRegression", "LogisticRegression"),
+    Model.LINEAR: ("LinearRegression", "LinearRegression"),
+    Model.ADDITIVE: ("AdditiveRegressor", "AdditiveClassifier"),
+    Model.MLP: ("MLPRegressor", "MLPClassifier"),
+}
 
 
-class BoundsChoice(StrEnum):
-    """Between which bounds numbers are read: the policy's, or paid ones."""
+# What is protected; the last two protect nothing and need --research.
+MethodChoice = StrEnum(
+    "MethodChoice", ["CORR", "STANDARD", "SEMI", "PARTIAL", "NONPRIVATE"]
+)
 
-    AUTO = "auto"
-    DECLARED = "declared"
-    RELEASED = "released"
+
+# How noise is set: proved constants, or the paper's closed forms.
+CalibrationChoice = StrEnum("CalibrationChoice", ["CERTIFIED", "THEOREM"])
+# Between which bounds numbers are read: the policy's, or paid ones.
+BoundsChoice = StrEnum("BoundsChoice", ["AUTO", "DECLARED", "RELEASED"])
 
 
 def estimator_class(model: Model, policy: "Policy") -> Any:
@@ -69,15 +53,8 @@ def estimator_class(model: Model, policy: "Policy") -> Any:
     is_number = label is not None and isinstance(label.domain, NumberDomain)
     if label is not None and model is (Model.LOGISTIC if is_number else Model.LINEAR):
         raise PolicyError(_other_label(model, label.name))
-    if model is Model.LOGISTIC:
-        return estimators.LogisticRegression
-    if model is Model.LINEAR:
-        return estimators.LinearRegression
-    if model is Model.ADDITIVE:
-        return (
-            estimators.AdditiveRegressor if is_number else estimators.AdditiveClassifier
-        )
-    return _network("MLPRegressor" if is_number else "MLPClassifier")
+    of_numbers, of_categories = _CLASSES[model]
+    return getattr(estimators, of_numbers if is_number else of_categories)
 
 
 def _other_label(model: Model, name: str) -> str:
@@ -105,9 +82,7 @@ def load_estimator(directory: Path) -> Any:
     from corrdp import estimators
 
     kind = model_kind(directory)
-    if kind in ("MLPClassifier", "MLPRegressor"):
-        return _network(kind).load(directory)
-    if kind not in _LINEAR_KINDS:
+    if not any(kind in classes for classes in _CLASSES.values()):
         raise CorrDPError(
             f"the model in {str(directory)!r} is a {kind!r}, which this version does "
             "not know. Read it with the version that wrote it."
@@ -161,12 +136,6 @@ def refuse_unstamped(table: "LeakageTable | None", *, research: bool) -> None:
         )
 
 
-def _network(kind: str) -> Any:
-    from corrdp.estimators import MLPClassifier, MLPRegressor
-
-    return {"MLPClassifier": MLPClassifier, "MLPRegressor": MLPRegressor}[kind]
-
-
 def describe(
     fitted: Any,
     *,
@@ -207,8 +176,7 @@ def write_summary(directory: Path, summary: dict[str, Any]) -> None:
     """Write a summary and its page."""
     from corrdp.report import render_html
 
-    text = json.dumps(summary, indent=2, allow_nan=False)
-    write_text(directory / SUMMARY_FILE, text)
+    write_text(directory / SUMMARY_FILE, json_text(summary))
     write_text(directory / REPORT_FILE, render_html(summary))
 
 

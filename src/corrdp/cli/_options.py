@@ -15,12 +15,8 @@ if TYPE_CHECKING:
     from corrdp.policy import Policy
 
 
-class EngineChoice(StrEnum):
-    """Who hosts the partitions of a table."""
-
-    DASK = "dask"
-    RAY = "ray"
-    SPARK = "spark"
+# Who hosts the partitions of a table.
+EngineChoice = StrEnum("EngineChoice", ["DASK", "RAY", "SPARK"])
 
 
 DataArgument = Annotated[
@@ -31,9 +27,26 @@ DataArgument = Annotated[
     ),
 ]
 PolicyOption = Annotated[Path, typer.Option(help="Policy file (TOML).")]
+RunArgument = Annotated[Path, typer.Argument(help="A directory of corrdp train.")]
+ResultsOption = Annotated[Path, typer.Option(help="Directory for the results.")]
+TitleOption = Annotated[str | None, typer.Option(help="Heading of the report.")]
+PageOption = Annotated[
+    Path | None, typer.Option(help="Also write tables and pictures to this page.")
+]
+SpreadsheetSafeOption = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="Write texts that a spreadsheet would run as formulas with an "
+        "apostrophe in front; they are refused otherwise.",
+    ),
+]
 EpsilonOption = Annotated[float, typer.Option(help="Budget of sensitive features.")]
 DeltaOption = Annotated[
     float, typer.Option(help="Failure probability, well below one over the rows.")
+]
+AnswersDeltaOption = Annotated[
+    float, typer.Option(help="Failure probability; 0 means Laplace noise.")
 ]
 LeakageOption = Annotated[
     Path | None,
@@ -117,11 +130,9 @@ def rows_for(
         yield data
         return
     from corrdp.engines import engine_files, engine_session
-    from corrdp.policy import Feature, Label, number_columns
+    from corrdp.policy import number_columns
 
-    declared: list[Feature | Label] = [*policy.features]
-    declared += [] if policy.label is None else [policy.label]
-    names = [column.name for column in declared]
-    table = engine_files(engine.value, data, names, number_columns(declared))
+    names = [column.name for column in policy.columns]
+    table = engine_files(engine.value, data, names, number_columns(policy.columns))
     with engine_session(engine.value, address):
         yield table

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from corrdp._files import PRIVATE_MODE, cannot_write, is_formula
-from corrdp._json import encode_number
 from corrdp.exceptions import CorrDPError
 
 JsonOption = Annotated[
@@ -26,16 +25,14 @@ _OTHER_FORMATS = frozenset(
 )
 
 
+def json_text(document: dict[str, Any]) -> str:
+    """Return a document as people and programs read it; infinity is no JSON."""
+    return json.dumps(document, indent=2, allow_nan=False)
+
+
 def show(document: dict[str, Any], *, as_json: bool, text: str) -> None:
     """Print the document as JSON, or the text."""
-    print(json.dumps(document, indent=2, allow_nan=False) if as_json else text)
-
-
-def show_epsilon(epsilon: float, *, as_json: bool) -> None:
-    """Print one epsilon."""
-    show(
-        {"epsilon": encode_number(epsilon)}, as_json=as_json, text=f"epsilon {epsilon}"
-    )
+    print(json_text(document) if as_json else text)
 
 
 @contextmanager
@@ -117,14 +114,7 @@ def rate_words(per_second: float | None) -> str:
 def check_out(out: Path, *read: str | Path | None, as_csv: bool = True) -> None:
     """Raise if a file would replace what the command reads, or lie by its name.
 
-    Parameters
-    ----------
-    out : Path
-        The file that will be written.
-    read : str or Path
-        Files that the command reads; patterns and tables of databases are no file.
-    as_csv : bool
-        Whether it will be written as CSV.
+    Of what is read, patterns and tables of databases are no file.
     """
     for path in read:
         if path is not None and os.path.exists(path) and _is_same_file(out, path):

@@ -27,19 +27,9 @@ def ledger_choice(
     """Return the ledger of a command line, or None if nothing is charged.
 
     A word about a ledger that is not there would be silently ignored, and somebody
-    would believe that a budget is kept: it is refused.
-
-    Parameters
-    ----------
-    ledger, ledger_epsilon, ledger_delta, accept_new_data
-        The options of these names.
-    delta : float or None
-        Of the release: the total delta of a new ledger, unless one is given.
-
-    Raises
-    ------
-    BudgetError
-        Before any work, what a payment would raise about the ledger itself.
+    would believe that a budget is kept: it is refused. What a payment would raise about
+    the ledger itself is raised here, before any work. The total delta of a new ledger
+    is that of the release, `delta`, unless one is given.
     """
     from corrdp.ledger import LedgerChoice, check_ledger
     from corrdp.policy import Budget
@@ -101,16 +91,8 @@ def buy_leakage(
 ) -> tuple[Any, dict[str, Any]]:
     """Return the leakage to train with, and the decision as a document.
 
-    Parameters
-    ----------
-    estimator : estimator
-        A linear one, as it will be trained but for its leakage.
-    rows : table
-        Private rows.
-    choice : LedgerChoice or None
-        Which ledger pays for the release, before a row is counted.
-    seed : int, optional
-        For research: noise becomes replayable.
+    The estimator is as it will be trained but for its leakage; a ledger pays before a
+    row is counted.
 
     Guarantee
     ---------
@@ -160,16 +142,8 @@ def account_for(
 ) -> "Ledger | None":
     """Return the ledger that will be charged, created if it can pay for the events.
 
-    Parameters
-    ----------
-    choice : LedgerChoice or None
-        Which ledger; None for none.
-    policy : Policy
-        For which a new ledger is created.
-    distances : mapping of str to float, float or None
-        By which a new ledger opens its accounts; None for what the policy declares.
-    events : mapping of str to sequence of events
-        What will be charged, by class.
+    A new ledger opens its accounts by the distances; None for those that the policy
+    declares.
     """
     if choice is None:
         return None
@@ -191,14 +165,7 @@ def paid_answers(
 ) -> "QueryResult":
     """Return the answers of a plan, charged first if there is a ledger.
 
-    Parameters
-    ----------
-    rows, plan, failure_probability, seed
-        As `corrdp.queries.answer_plan` takes them.
-    choice : LedgerChoice or None
-        Which ledger is charged, created by the first charge that it can pay.
-    distances : mapping of str to float, float or None
-        By which a new ledger opens its accounts; None for what the policy declares.
+    The ledger is that of `account_for`.
     """
     from corrdp.queries import answer_plan
 

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corrdp.cli._options import (
-    DeltaOption,
-    EpsilonOption,
-    LeakageOption,
-    PolicyOption,
-)
+from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show
 
 if TYPE_CHECKING:
@@ -21,23 +16,17 @@ if TYPE_CHECKING:
     from corrdp.policy import Budget, Policy
 
 
-class Planned(StrEnum):
-    """What is to be released."""
-
-    MEANS = "means"
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
-    MLP = "mlp"
+# What is to be released.
+Planned = StrEnum("Planned", ["MEANS", "LOGISTIC", "LINEAR", "ADDITIVE", "MLP"])
 
 
 def plan(
-    policy: PolicyOption,
+    policy: options.PolicyOption,
     rows: Annotated[int, typer.Option(help="Public number of rows.")],
-    epsilon: EpsilonOption,
-    delta: DeltaOption,
+    epsilon: options.EpsilonOption,
+    delta: options.DeltaOption,
     model: Annotated[Planned, typer.Option(help="What is released.")] = Planned.MEANS,
-    leakage: LeakageOption = None,
+    leakage: options.LeakageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the noise of a release and what it proves, without reading data.
@@ -105,23 +94,12 @@ def training_plan(
     estimator: Any, budget: "Budget", n_rows: int
 ) -> tuple[dict[str, Any], str]:
     """Return the plan of a linear or additive model as a document and in words."""
-    from corrdp.certificate import LeakageClaim, certify
-    from corrdp.report import gradient_noise, plan_verdict
+    from corrdp.report import gradient_noise, plan_certificate, plan_verdict
 
     policy, leakage = estimator.policy, estimator.leakage
     planned = estimator.plan(n_rows)
     ordinary = estimator.ordinary_plan(policy, n_rows)
-    certificate = certify(
-        policy,
-        [
-            *(() if leakage is None else leakage.components),
-            *planned.components(planned.spending.means_cost),
-        ],
-        budget=budget,
-        leakage=LeakageClaim.declared(policy)
-        if leakage is None
-        else leakage.claim(policy=policy),
-    )
+    certificate = plan_certificate(policy, planned, budget=budget, leakage=leakage)
     here, there = gradient_noise(planned), gradient_noise(ordinary)
     noise = {name: (here[name], there[name]) for name in here}
     reasons = noiseless(policy, {f.name: f.name for f in policy.features})
@@ -144,12 +122,11 @@ def training_plan(
     verdict = plan_verdict(
         planned, ordinary, epsilon=budget.epsilon, delta=budget.delta
     )
-    joined = {} if leakage is None else leakage.joined_text(policy)
     lines = [
         *textwrap.wrap(verdict, 80),
         "",
         *noise_lines("gradient noise", noise, reasons),
-        *joined_lines(document, joined),
+        *joined_lines(document, policy, leakage),
         "",
         planned.to_text(),
         "",
@@ -188,12 +165,11 @@ def network_plan(
         "noise_per_clip_norm": planned.deviation,
         "certificate": certificate.to_dict(),
     }
-    joined = {} if leakage is None else leakage.joined_text(policy)
     lines = [
         f"noise of one step, were it the only one: {planned.deviation:.3g} of the "
         "clipping norm",
         f"total variance against ordinary DP: {ratio:.3f}",
-        *joined_lines(document, joined),
+        *joined_lines(document, policy, leakage),
         "",
         planned.to_text(),
         "",
@@ -202,8 +178,11 @@ def network_plan(
     return document, "\n".join(lines)
 
 
-def joined_lines(document: dict[str, Any], joined: Mapping[str, str]) -> list[str]:
+def joined_lines(
+    document: dict[str, Any], policy: "Policy", leakage: "LeakageTable | None"
+) -> list[str]:
     """Return which levels count as one, and say so in the document too."""
+    joined = {} if leakage is None else leakage.joined_text(policy)
     if joined:
         document["joined"] = dict(joined)
     return [f"joined levels of {name}: {told}" for name, told in joined.items()]

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from corrdp._files import csv_text, write_text
-from corrdp.cli._options import DataArgument
+from corrdp.cli._options import DataArgument, RunArgument
 from corrdp.cli._output import JsonOption, check_out, refuse_formulas, show, working
 
 
 def predict(
-    directory: Annotated[Path, typer.Argument(help="A directory of corrdp train.")],
+    directory: RunArgument,
     data: DataArgument,
     out: Annotated[Path, typer.Option(help="CSV file to write, one line per row.")],
     spreadsheet_safe: Annotated[

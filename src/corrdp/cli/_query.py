@@ -1,56 +1,26 @@
 """``corrdp query``: ask questions about a table, answered with noise."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from corrdp._files import require_room, write_text
-from corrdp.cli._options import (
-    AcceptNewDataOption,
-    AddressOption,
-    DataArgument,
-    EngineOption,
-    LeakageOption,
-    LedgerDeltaOption,
-    LedgerEpsilonOption,
-    LedgerOption,
-    PolicyOption,
-    SeedOption,
-)
+from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import CorrDPError
 
-
-class NoiseChoice(StrEnum):
-    """Which noise to add."""
-
-    AUTO = "auto"
-    LAPLACE = "laplace"
-    GAUSSIAN = "gaussian"
-
-
-class VariantChoice(StrEnum):
-    """How noise is shared between coordinates."""
-
-    OPTIMAL = "optimal"
-    TIGHT = "tight"
-    PAPER = "paper"
-    ORDINARY = "ordinary"
-
-
-class QuantileChoice(StrEnum):
-    """How quantiles are answered."""
-
-    AUTO = "auto"
-    CHOICE = "choice"
-    COUNTS = "counts"
+# Which noise to add.
+NoiseChoice = StrEnum("NoiseChoice", ["AUTO", "LAPLACE", "GAUSSIAN"])
+# How noise is shared between coordinates.
+VariantChoice = StrEnum("VariantChoice", ["OPTIMAL", "TIGHT", "PAPER", "ORDINARY"])
+# How quantiles are answered.
+QuantileChoice = StrEnum("QuantileChoice", ["AUTO", "CHOICE", "COUNTS"])
 
 
 def query(
-    data: DataArgument,
-    policy: PolicyOption,
+    data: options.DataArgument,
+    policy: options.PolicyOption,
     epsilon: Annotated[float, typer.Option(help="Budget of all questions together.")],
     ask: Annotated[
         list[str] | None,
@@ -62,14 +32,12 @@ def query(
         str | None,
         typer.Option(help="The questions as one select of aggregates, instead."),
     ] = None,
-    delta: Annotated[
-        float, typer.Option(help="Failure probability; 0 means Laplace noise.")
-    ] = 0.0,
-    leakage: LeakageOption = None,
-    ledger: LedgerOption = None,
-    ledger_epsilon: LedgerEpsilonOption = None,
-    ledger_delta: LedgerDeltaOption = None,
-    accept_new_data: AcceptNewDataOption = False,
+    delta: options.AnswersDeltaOption = 0.0,
+    leakage: options.LeakageOption = None,
+    ledger: options.LedgerOption = None,
+    ledger_epsilon: options.LedgerEpsilonOption = None,
+    ledger_delta: options.LedgerDeltaOption = None,
+    accept_new_data: options.AcceptNewDataOption = False,
     noise: Annotated[
         NoiseChoice, typer.Option(help="Noise to add; auto picks the smaller.")
     ] = NoiseChoice.AUTO,
@@ -92,12 +60,10 @@ def query(
             "--consistent", help="Make counts agree and not negative; costs nothing."
         ),
     ] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write tables and pictures to this page.")
-    ] = None,
-    seed: SeedOption = None,
-    engine: EngineOption = None,
-    address: AddressOption = None,
+    out: options.PageOption = None,
+    seed: options.SeedOption = None,
+    engine: options.EngineOption = None,
+    address: options.AddressOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer questions within a budget; a ledger is charged before any sum.
@@ -108,7 +74,6 @@ def query(
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
     from corrdp.cli._models import read_leakage
-    from corrdp.cli._options import refuse_on_engine, rows_for
     from corrdp.cli._paying import ledger_with_leakage, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
@@ -125,7 +90,7 @@ def query(
             " Give one of them."
         )
     questions = ask if sql is None else parse_sql(sql)
-    refuse_on_engine(engine, address, {"--ledger": ledger is not None})
+    options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
     choice = ledger_with_leakage(
@@ -144,7 +109,7 @@ def query(
         "variant": variant.value,
         "quantiles": quantiles.value,
     }
-    with working("Answering"), rows_for(engine, address, data, rules) as rows:
+    with working("Answering"), options.rows_for(engine, address, data, rules) as rows:
         if engine is not None:  # no ledger, and rows are counted once
             result = answer_queries(
                 rows,

@@ -1,6 +1,5 @@
 """``corrdp report``: render a result again, with a sweep, audit or ledger added."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -9,22 +8,18 @@ import typer
 
 from corrdp._files import write_text
 from corrdp._json import read_json
-from corrdp.cli._output import JsonOption, show, working
+from corrdp.cli._options import RunArgument
+from corrdp.cli._output import JsonOption, json_text, show, working
 
-
-class Format(StrEnum):
-    """How the report is written."""
-
-    HTML = "html"
-    MARKDOWN = "markdown"
-    JSON = "json"
+# How the report is written.
+Format = StrEnum("Format", ["HTML", "MARKDOWN", "JSON"])
 
 
 SUFFIX = {Format.HTML: "html", Format.MARKDOWN: "md", Format.JSON: "json"}
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(help="A directory of corrdp train.")],
+    directory: RunArgument,
     sweep: Annotated[
         Path | None, typer.Option(help="Directory of corrdp sweep, to add its curve.")
     ] = None,
@@ -73,7 +68,7 @@ def report(
         elif form is Format.MARKDOWN:
             text = render_markdown(summary)
         else:
-            text = json.dumps(summary, indent=2, allow_nan=False)
+            text = json_text(summary)
     path = out or directory / f"report.{SUFFIX[form]}"
     write_text(path, text)
     show(

@@ -1,11 +1,11 @@
 """``corrdp reproduce``: the paper's experiments and their certified twins."""
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from corrdp.cli._options import ResultsOption
 from corrdp.cli._output import JsonOption, counting, results, show
 
 
@@ -25,7 +25,7 @@ class Name(StrEnum):
 
 def reproduce(
     name: Annotated[Name, typer.Argument(help="An experiment, the tables, or all.")],
-    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    out: ResultsOption,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small tables and few steps: a rehearsal.")
     ] = False,

@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
+from corrdp.cli._options import SpreadsheetSafeOption
 from corrdp.cli._output import JsonOption, check_out, refuse_formulas, show, working
-from corrdp.cli._synthesize import SpreadsheetSafeOption, declared_texts, write_table
+from corrdp.cli._synthesize import declared_texts, write_table
 
 
 def sample(

@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from corrdp.cli._options import DataArgument, LedgerEpsilonOption, LedgerOption
+from corrdp.cli import _options as options
 from corrdp.exceptions import BudgetError, CorrDPError
 
 
 def studio(
-    data: DataArgument,
+    data: options.DataArgument,
     out: Annotated[
         Path, typer.Option(help="Directory for the policy and all results.")
     ] = Path("studio"),
-    ledger: LedgerOption = None,
-    ledger_epsilon: LedgerEpsilonOption = None,
+    ledger: options.LedgerOption = None,
+    ledger_epsilon: options.LedgerEpsilonOption = None,
     port: Annotated[
         int, typer.Option(help="Port on this machine; 0 takes any free one.", min=0)
     ] = 0,

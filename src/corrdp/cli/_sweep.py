@@ -1,6 +1,5 @@
 """``corrdp sweep``: the privacy-utility curve of all methods, for research."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,31 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corrdp._files import csv_text, write_text
+from corrdp.cli import _options as options
 from corrdp.cli._models import Model
-from corrdp.cli._options import DataArgument, LeakageOption, PolicyOption, names
-from corrdp.cli._output import JsonOption, counting, results, show
+from corrdp.cli._output import JsonOption, counting, json_text, results, show
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 
 if TYPE_CHECKING:
     from corrdp.estimators import SweepResult
 
 
-class Swept(StrEnum):
-    """What a sweep trains: models that share one pass over the rows."""
-
-    LOGISTIC = "logistic"
-    LINEAR = "linear"
-    ADDITIVE = "additive"
+# What a sweep trains: models that share one pass over the rows.
+Swept = StrEnum("Swept", ["LOGISTIC", "LINEAR", "ADDITIVE"])
 
 
 METHODS = "corr,standard,semi,partial,nonprivate"
 
 
 def sweep(
-    data: DataArgument,
-    policy: PolicyOption,
+    data: options.DataArgument,
+    policy: options.PolicyOption,
     epsilons: Annotated[str, typer.Option(help="Budgets: 0.1,0.5,1.")],
-    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    out: options.ResultsOption,
     delta: Annotated[
         float, typer.Option(help="Failure probability of every budget.")
     ] = 1e-5,
@@ -41,7 +36,7 @@ def sweep(
     model: Annotated[
         Swept, typer.Option(help="What is trained: logistic, linear or additive.")
     ] = Swept.LOGISTIC,
-    leakage: LeakageOption = None,
+    leakage: options.LeakageOption = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File of finished models, to resume an interrupted sweep."),
@@ -77,7 +72,7 @@ def sweep(
                 rows,
                 None if declared.label is None else rows[declared.label.name],
                 policy=declared,
-                methods=names(methods),
+                methods=options.names(methods),
                 epsilons=budgets,
                 delta=delta,
                 seeds=seeds,
@@ -88,8 +83,7 @@ def sweep(
                 progress=progress,
             )
         document = _document(result, "accuracy" if classifies else "R squared")
-        text = json.dumps(document, indent=2, allow_nan=False)
-        write_text(staging / "sweep.json", text)
+        write_text(staging / "sweep.json", json_text(document))
         lines = [list(row.values()) for row in result.rows]
         table = csv_text(list(result.rows[0]), lines, spreadsheet_safe=False)
         write_text(staging / "sweep.csv", table)
@@ -116,7 +110,7 @@ def _document(result: "SweepResult", metric: str) -> dict[str, Any]:
 
 def _numbers(text: str) -> list[float]:
     try:
-        return [float(part) for part in names(text)]
+        return [float(part) for part in options.names(text)]
     except ValueError:
         raise BudgetError(
             f"--epsilons must be numbers with commas between, got {text!r}. Write for "

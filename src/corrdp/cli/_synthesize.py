@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corrdp._files import csv_text, write_text
+from corrdp.cli import _models as models
+from corrdp.cli import _options as options
 from corrdp.cli._models import MethodChoice
-from corrdp.cli._options import (
-    AcceptNewDataOption,
-    DataArgument,
-    DeltaOption,
-    EpsilonOption,
-    LeakageOption,
-    LedgerDeltaOption,
-    LedgerEpsilonOption,
-    LedgerOption,
-    PolicyOption,
-    SeedOption,
-)
 from corrdp.cli._output import JsonOption, refuse_formulas, results, show, working
 from corrdp.exceptions import CorrDPError
 
@@ -30,36 +20,23 @@ if TYPE_CHECKING:
 TABLE_FILE = "synthetic.csv"
 
 
-class SelectionChoice(StrEnum):
-    """How the tables that a model holds are found."""
-
-    AUTO = "auto"
-    SCREEN = "screen"
-    ADAPTIVE = "adaptive"
-
-
-SpreadsheetSafeOption = Annotated[
-    bool,
-    typer.Option(
-        "--spreadsheet-safe",
-        help="Write texts that a spreadsheet would run as formulas with an "
-        "apostrophe in front; they are refused otherwise.",
-    ),
-]
+# How the tables that a model holds are found.
+SelectionChoice = StrEnum("SelectionChoice", ["AUTO", "SCREEN", "ADAPTIVE"])
 
 
 def synthesize(
-    data: DataArgument,
-    policy: PolicyOption,
-    epsilon: EpsilonOption,
-    delta: DeltaOption,
-    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    data: options.DataArgument,
+    policy: options.PolicyOption,
+    epsilon: options.EpsilonOption,
+    delta: options.DeltaOption,
+    out: options.ResultsOption,
     rows: Annotated[
         int | None,
         typer.Option(min=1, help="Synthetic rows; default: as many as the table."),
     ] = None,
     method: Annotated[
-        MethodChoice, typer.Option(help="What is protected: corr, standard or semi.")
+        MethodChoice,
+        typer.Option(help="What is protected: corr, standard or semi."),
     ] = MethodChoice.CORR,
     selection: Annotated[
         SelectionChoice,
@@ -77,14 +54,14 @@ def synthesize(
         int,
         typer.Option(help="Most cells of the model: bounds time and memory."),
     ] = 100_000,
-    leakage: LeakageOption = None,
-    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
-    ledger: LedgerOption = None,
-    ledger_epsilon: LedgerEpsilonOption = None,
-    ledger_delta: LedgerDeltaOption = None,
-    accept_new_data: AcceptNewDataOption = False,
-    spreadsheet_safe: SpreadsheetSafeOption = False,
-    seed: SeedOption = None,
+    leakage: options.LeakageOption = None,
+    title: options.TitleOption = None,
+    ledger: options.LedgerOption = None,
+    ledger_epsilon: options.LedgerEpsilonOption = None,
+    ledger_delta: options.LedgerDeltaOption = None,
+    accept_new_data: options.AcceptNewDataOption = False,
+    spreadsheet_safe: options.SpreadsheetSafeOption = False,
+    seed: options.SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a synthetic table with the policy's columns, its model and certificate.
@@ -96,26 +73,19 @@ def synthesize(
     Example: corrdp synthesize data.csv --policy policy.toml --epsilon 1 --delta 1e-6
     --out synthetic
     """
-    from corrdp.cli._models import (
-        policy_with,
-        read_leakage,
-        refuse_second_model,
-        refuse_unstamped,
-        write_summary,
-    )
     from corrdp.cli._paying import account_for, ledger_choice
     from corrdp.policy import Policy, read_declared
     from corrdp.report import summarize, with_ledger
     from corrdp.synthesis import Synthesizer
 
     declared = Policy.from_file(policy)
-    known = read_leakage(leakage, declared)
-    declared = policy_with(known, declared)
-    refuse_unstamped(known, research=False)
+    known = models.read_leakage(leakage, declared)
+    declared = models.policy_with(known, declared)
+    models.refuse_unstamped(known, research=False)
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )
-    refuse_second_model(out)
+    models.refuse_second_model(out)
     if not spreadsheet_safe:  # before anything is paid for
         refuse_formulas(declared_texts(declared), "names and categories")
     maker = Synthesizer(
@@ -156,7 +126,7 @@ def synthesize(
             )
             if account is not None:
                 summary = with_ledger(summary, account)
-            write_summary(staging, summary)
+            models.write_summary(staging, summary)
     show(
         {
             "certificate": maker.certificate_.to_dict(),
@@ -173,10 +143,9 @@ def synthesize(
 
 def declared_texts(policy: "Policy") -> list[str]:
     """Return the names and categories of all columns, which synthetic rows hold."""
-    columns = [*policy.features, *(() if policy.label is None else (policy.label,))]
-    return [c.name for c in columns] + [
-        str(value) for c in columns for value in getattr(c.domain, "categories", ())
-    ]
+    names = [column.name for column in policy.columns]
+    domains = [column.domain for column in policy.columns]
+    return names + [str(v) for d in domains for v in getattr(d, "categories", ())]
 
 
 def write_table(path: Path, table: Any, *, spreadsheet_safe: bool) -> None:

@@ -11,20 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corrdp._files import require_room, write_text
+from corrdp.cli import _models as models
+from corrdp.cli import _options as options
 from corrdp.cli._models import BoundsChoice, CalibrationChoice, MethodChoice, Model
-from corrdp.cli._options import (
-    AcceptNewDataOption,
-    AddressOption,
-    CacheOption,
-    DataArgument,
-    EngineOption,
-    LedgerDeltaOption,
-    LedgerEpsilonOption,
-    LedgerOption,
-    PolicyOption,
-    SeedOption,
-    WorkersOption,
-)
 from corrdp.cli._output import JsonOption, results, show, working
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
@@ -38,9 +27,9 @@ NOT_PRIVATE = "research: not private"
 
 
 def train(
-    data: DataArgument,
-    policy: PolicyOption,
-    out: Annotated[Path, typer.Option(help="Directory for the results.")],
+    data: options.DataArgument,
+    policy: options.PolicyOption,
+    out: options.ResultsOption,
     model: Annotated[Model, typer.Option(help="What is trained.")],
     epsilon: Annotated[
         float | None, typer.Option(help="Budget of sensitive features.")
@@ -80,16 +69,16 @@ def train(
         str | None,
         typer.Option(help="Table that you declare public, to start training from."),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
-    ledger: LedgerOption = None,
-    ledger_epsilon: LedgerEpsilonOption = None,
-    ledger_delta: LedgerDeltaOption = None,
-    accept_new_data: AcceptNewDataOption = False,
-    seed: SeedOption = None,
-    workers: WorkersOption = 1,
-    engine: EngineOption = None,
-    address: AddressOption = None,
-    cache_dir: CacheOption = None,
+    title: options.TitleOption = None,
+    ledger: options.LedgerOption = None,
+    ledger_epsilon: options.LedgerEpsilonOption = None,
+    ledger_delta: options.LedgerDeltaOption = None,
+    accept_new_data: options.AcceptNewDataOption = False,
+    seed: options.SeedOption = None,
+    workers: options.WorkersOption = 1,
+    engine: options.EngineOption = None,
+    address: options.AddressOption = None,
+    cache_dir: options.CacheOption = None,
     research: Annotated[
         bool, typer.Option(help="Allow and show what is not private, stamped so.")
     ] = False,
@@ -104,16 +93,6 @@ def train(
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
-    from corrdp.cli._models import (
-        describe,
-        estimator_class,
-        policy_with,
-        read_leakage,
-        refuse_second_model,
-        refuse_unstamped,
-        write_summary,
-    )
-    from corrdp.cli._options import refuse_on_engine, rows_for
     from corrdp.cli._paying import buy_leakage, ledger_choice
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import Payment, refuse_unrecorded
@@ -124,7 +103,7 @@ def train(
     declared.require_confirmed()
     target = _target(declared)
     buys = leakage is not None and str(leakage) == "auto"
-    refuse_on_engine(
+    options.refuse_on_engine(
         engine,
         address,
         {
@@ -135,9 +114,9 @@ def train(
             "--cache-dir": cache_dir is not None,
         },
     )
-    table = None if buys else read_leakage(leakage, declared)
-    declared = policy_with(table, declared)
-    refuse_unstamped(table, research=research)
+    table = None if buys else models.read_leakage(leakage, declared)
+    declared = models.policy_with(table, declared)
+    models.refuse_unstamped(table, research=research)
     _refuse_needless(method, table)
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
@@ -145,7 +124,7 @@ def train(
     if choice is not None:
         _refuse_unpriced(method)
         refuse_unrecorded(choice, table)
-    refuse_second_model(out)
+    models.refuse_second_model(out)
     bought = out / "leakage.json"
     if buys:
         require_room(bought)
@@ -156,24 +135,21 @@ def train(
         hosts = None if engine is not None and workers == 1 else workers
         large = {"n_jobs": hosts, "cache_dir": cache_dir}
     elif workers != 1 or cache_dir is not None:
-        raise CorrDPError(
-            "--workers and --cache-dir are for linear and additive models, got --model "
-            "mlp. Leave them out."
-        )
-
+        what = "--workers and --cache-dir are for linear and additive models"
+        raise _other_model(what, model, "Leave them out.")
     if not fall_back:
-        _refuse_no_fall_back(model)
+        if model is not Model.MLP:
+            raise _other_model("--no-fall-back is for --model mlp", model)
         large["fall_back"] = False
     if model in (Model.LOGISTIC, Model.LINEAR):
         large["bounds"] = bounds.value
     elif bounds is BoundsChoice.RELEASED:
-        raise CorrDPError(
-            f"--bounds released is for --model logistic and linear, got --model "
-            f"{model.value}. Leave it out, or declare narrower bounds."
-        )
+        what = "--bounds released is for --model logistic and linear"
+        remedy = "Leave it out, or declare narrower bounds."
+        raise _other_model(what, model, remedy)
 
     def estimator_for(rules: "Policy", given: Any) -> Any:
-        return estimator_class(model, rules)(
+        return models.estimator_class(model, rules)(
             rules,
             **large,
             epsilon=epsilon,
@@ -186,16 +162,18 @@ def train(
         )
 
     estimator = estimator_for(declared, table)
-    options: dict[str, Any] = {}
+    start: dict[str, Any] = {}
     if public_rows is not None:
-        _refuse_public_rows(model)
-        options["public_rows"] = read_declared(public_rows, declared)
+        if model is Model.MLP:
+            what = "--public-rows starts linear and additive models"
+            raise _other_model(what, model, "Leave it out, or choose another model.")
+        start["public_rows"] = read_declared(public_rows, declared)
     tested = None if public_test is None else _rows_to_test(public_test, declared)
     # Read in batches, unless all rows are needed at once.
     whole = research or buys or model is Model.MLP
     with (
         results(out, private=research) as staging,
-        rows_for(engine, address, data, declared) as rows,
+        options.rows_for(engine, address, data, declared) as rows,
     ):
         if whole:
             with working("Reading the table"):
@@ -206,7 +184,7 @@ def train(
                 given, decision = buy_leakage(estimator, rows, choice, seed=seed)
             if isinstance(given, LeakageTable):
                 table = given
-                declared = policy_with(table, declared)
+                declared = models.policy_with(table, declared)
                 # At once: it is paid for, whatever becomes of the training.
                 write_text(bought, json.dumps(table.to_dict()), private=research)
             estimator = estimator_for(declared, given)
@@ -224,7 +202,7 @@ def train(
             charge = partial(_charge, payment, estimator)
         with working("Training"), _naming(bought if buys and table else None):
             labels = rows[target] if whole else None
-            fitted = estimator.fit(rows, labels, charge=charge, **options)
+            fitted = estimator.fit(rows, labels, charge=charge, **start)
         document: dict[str, Any] = {"certificate": None}
         if buys:
             document["leakage"] = decision
@@ -237,7 +215,8 @@ def train(
         document["seconds"] = time.perf_counter() - started if research else None
         measured, curve = [], []
         if public_rows is not None:
-            measured.append(_public_alone(fitted))
+            alone = " of the public rows alone, cross-validated"
+            measured.append(_measured(fitted, fitted.public_score_, "public", alone))
             document["public_rows"] = {
                 "n_rows": fitted.n_public_rows_,
                 "score_alone": fitted.public_score_,
@@ -256,7 +235,7 @@ def train(
         if fitted.certificate_ is not None:
             write_text(staging / "certificate.txt", fitted.certificate_.to_text())
         with working("Writing the report"):
-            summary = describe(
+            summary = models.describe(
                 fitted,
                 title=title or f"Model of {target}",
                 n_rows=rows.num_rows if whole else fitted.plan_.n_rows,
@@ -266,7 +245,7 @@ def train(
             )
             if charged is not None:
                 summary = with_ledger(summary, charged)
-            write_summary(staging, summary)
+            models.write_summary(staging, summary)
     document["out"] = str(out)
     show(document, as_json=as_json, text=_text(document, fitted, out))
 
@@ -289,12 +268,9 @@ def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> N
     payment.charge(certificate, estimator.policy_)
 
 
-def _refuse_no_fall_back(model: Model) -> None:
-    if model is not Model.MLP:
-        raise CorrDPError(
-            f"--no-fall-back is for --model mlp, got --model {model.value}. Leave it "
-            "out."
-        )
+def _other_model(what: str, model: Model, remedy: str = "Leave it out.") -> CorrDPError:
+    """Return the refusal of an option that is for other models."""
+    return CorrDPError(f"{what}, got --model {model.value}. {remedy}")
 
 
 def _refuse_needless(method: MethodChoice, table: Any) -> None:
@@ -335,27 +311,11 @@ def _target(policy: "Policy") -> str:
     return policy.label.name
 
 
-def _measured(fitted: Any, score: float, basis: str) -> "Measured":
+def _measured(fitted: Any, score: float, basis: str, of: str = "") -> "Measured":
     from corrdp.report import Measured
 
     name = "accuracy" if hasattr(fitted, "predict_proba") else "R squared"
-    return Measured(name=name, value=score, basis=basis)
-
-
-def _public_alone(fitted: Any) -> "Measured":
-    from corrdp.report import Measured
-
-    kind = "accuracy" if hasattr(fitted, "predict_proba") else "R squared"
-    name = f"{kind} of the public rows alone, cross-validated"
-    return Measured(name=name, value=fitted.public_score_, basis="public")
-
-
-def _refuse_public_rows(model: Model) -> None:
-    if model is Model.MLP:
-        raise CorrDPError(
-            "--public-rows starts linear and additive models, got --model mlp. Leave "
-            "it out, or choose another model."
-        )
+    return Measured(name=name + of, value=score, basis=basis)
 
 
 def _curve(fitted: Any, rows: Any, target: str, basis: str) -> "list[Measured]":

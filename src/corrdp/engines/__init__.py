@@ -8,7 +8,13 @@ afterwards. No row is fetched, and no noise is drawn on a worker
 """
 
 from corrdp.engines._file_parts import EngineFiles, engine_files
-from corrdp.engines._kinds import hosted_parts, is_elsewhere, is_hosted, refuse_hosted
+from corrdp.engines._kinds import (
+    engine_session,
+    hosted_parts,
+    is_elsewhere,
+    is_hosted,
+    refuse_hosted,
+)
 from corrdp.engines._parts import (
     Answer,
     Engine,
@@ -24,7 +30,6 @@ from corrdp.engines._parts import (
     made,
     mark_of,
 )
-from corrdp.engines._sessions import engine_session
 
 __all__ = [
     "Answer",

@@ -1,8 +1,10 @@
 """Dask hosts partitions as futures: a lost one is computed again from its graph."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from corrdp.engines._file_parts import PIECE
 from corrdp.engines._parts import (
     Maker,
     PlacedQuestion,
@@ -21,14 +23,10 @@ class DaskEngine:
     """Partitions of a `dask.dataframe.DataFrame` on the current client's workers.
 
     Futures, not actors: those are lost for good when their worker is.
-
-    Parameters
-    ----------
-    frame : dask.dataframe.DataFrame
-        Private rows.
     """
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, n_hosts: int | None = None) -> None:
+        del n_hosts  # the cluster's own
         self._frame = frame
         self._client = _client()
         self._kept: list[Any] = []
@@ -83,3 +81,34 @@ def _client() -> Any:
         "there is no Dask client, so nobody to host the partitions. Start one, for "
         "example dask.distributed.Client()."
     )
+
+
+def joined(address: str | None) -> Callable[[], None]:
+    """Join a cluster, or start one on this machine; return what ends it."""
+    from distributed import Client, LocalCluster, get_client
+
+    if address is not None:
+        return Client(address).close  # type: ignore[no-any-return]
+    try:
+        get_client()
+    except ValueError:
+        # None would be port 8787, which another run may hold, for all the network.
+        cluster = LocalCluster(
+            dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+        )
+        client = Client(cluster)
+
+        def end() -> None:
+            client.close()
+            cluster.close()
+
+        return end
+    return lambda: None  # others have started it
+
+
+def table_of_pieces(pieces: Sequence[str]) -> Any:
+    """Return a table of pieces of files, one in each partition."""
+    import dask.dataframe as dd
+    import pandas as pd
+
+    return dd.from_pandas(pd.DataFrame({PIECE: list(pieces)}), npartitions=len(pieces))

@@ -61,15 +61,7 @@ def engine_files(
 
 @dataclass(frozen=True, eq=False)
 class FileMaker:
-    """Reads the pieces of a partition on its worker, and makes them into a part.
-
-    Parameters
-    ----------
-    make : Maker
-        What becomes of the rows.
-    number_columns : sequence of str
-        Columns that are numbers.
-    """
+    """Reads the pieces of a partition on its worker, and makes them into a part."""
 
     make: Maker
     number_columns: Sequence[str]
@@ -98,15 +90,7 @@ class FileMaker:
 
 
 class FileEngine:
-    """An engine whose partitions are pieces of files.
-
-    Parameters
-    ----------
-    engine : Engine
-        Hosts a table of pieces.
-    number_columns : sequence of str
-        Columns that are numbers.
-    """
+    """An engine whose partitions are pieces of files, of which it hosts a table."""
 
     def __init__(self, engine: Engine, number_columns: Sequence[str]) -> None:
         self._engine = engine

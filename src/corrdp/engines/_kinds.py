@@ -1,11 +1,16 @@
-"""Tables that an engine holds, known by their type alone: no engine is imported."""
+"""Tables that an engine holds, known by their type alone, and sessions of engines.
 
-from collections.abc import Callable
+All that differs between engines stands in the module of each; none is imported before
+a table or a command asks for it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from corrdp.engines import _dask, _ray, _spark
 from corrdp.engines._file_parts import EngineFiles, FileEngine
 from corrdp.engines._parts import Engine, HostedParts, Maker, told_by_kind
-from corrdp.engines._sessions import pieces_on
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.tables import is_source
 
@@ -78,42 +83,56 @@ def _kind(data: Any) -> str | None:
 
 def _names(data: Any) -> list[str]:
     if _kind(data) == "ray.Dataset":
-        from corrdp.engines._ray import column_names
-
-        return column_names(data)
+        return _ray.column_names(data)
     return [str(name) for name in data.columns]
 
 
-def _dask(data: Any, n_hosts: int | None) -> Engine:
-    from corrdp.engines._dask import DaskEngine
-
-    del n_hosts  # the cluster's own
-    return DaskEngine(data)
-
-
-def _ray(data: Any, n_hosts: int | None) -> Engine:
-    from corrdp.engines._ray import RayEngine
-
-    return RayEngine(data, n_hosts)
-
-
-def _spark(data: Any, n_hosts: int | None) -> Engine:
-    from corrdp.engines._spark import SparkEngine
-
-    del n_hosts  # the session's own
-    return SparkEngine(data)
-
-
 def _files(data: EngineFiles, n_hosts: int | None) -> Engine:
-    pieces = told_by_kind(lambda: pieces_on(data.engine, data.pieces))
+    module = _MODULES[data.engine]
+    pieces = told_by_kind(lambda: module.table_of_pieces(data.pieces))
     kind = _kind(pieces)
     assert kind is not None
     return FileEngine(_ENGINES[kind](pieces, n_hosts), data.number_columns)
 
 
+@contextmanager
+def engine_session(engine: str, address: str | None = None) -> Iterator[None]:
+    """Join an engine for as long as a command takes.
+
+    Parameters
+    ----------
+    engine : {"dask", "ray", "spark"}
+        Which one.
+    address : str, optional
+        Of a cluster: a Dask scheduler, ``auto`` or an address for Ray, a master or
+        ``sc://...`` for Spark. By default the session of this process, or a new one on
+        this machine.
+
+    Notes
+    -----
+    Engines print on the driver what workers say. In sessions that are started here
+    Ray forwards nothing, and workers of Dask on this machine are silent.
+    """
+    with ExitStack() as stack:
+        refusal = None
+        try:
+            stack.callback(_MODULES[engine].joined(address))
+        except ImportError:
+            refusal = f"{engine} is not installed. pip install 'corrdp[{engine}]'."
+        except Exception as error:
+            refusal = (
+                f"{engine} does not answer at {address or 'this machine'} "
+                f"({type(error).__name__}). Check that it runs there."
+            )
+        if refusal is not None:
+            raise CorrDPError(refusal)
+        yield
+
+
+_MODULES: dict[str, Any] = {"dask": _dask, "ray": _ray, "spark": _spark}
 _ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {
     "corrdp.EngineFiles": _files,
-    "dask.DataFrame": _dask,
-    "pyspark.DataFrame": _spark,
-    "ray.Dataset": _ray,
+    "dask.DataFrame": _dask.DaskEngine,
+    "pyspark.DataFrame": _spark.SparkEngine,
+    "ray.Dataset": _ray.RayEngine,
 }

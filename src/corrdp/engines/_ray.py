@@ -1,11 +1,13 @@
 """Ray hosts partitions in actors: a lost actor makes its blocks again."""
 
 import logging
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from corrdp._validate import check_count
+from corrdp.engines._file_parts import PIECE
 from corrdp.engines._parts import (
     Failed,
     Maker,
@@ -41,14 +43,7 @@ def column_names(dataset: Any) -> list[str]:
 class BlockHost:
     """Makes its blocks when it starts, and again when it is restarted; an actor.
 
-    Parameters
-    ----------
-    make : Maker
-        What becomes of a block.
-    places : sequence of int
-        Numbers of its blocks.
-    blocks : sequence of object references
-        Arrow tables in the object store, read here and not held.
+    Blocks are Arrow tables in the object store, read here and not held.
     """
 
     def __init__(self, make: Maker, places: Sequence[int], blocks: Sequence[Any]):
@@ -66,12 +61,7 @@ class BlockHost:
 class RayEngine:
     """Blocks of a `ray.data.Dataset` in actors, which are restarted if they die.
 
-    Parameters
-    ----------
-    dataset : ray.data.Dataset
-        Private rows.
-    n_hosts : int, optional
-        Number of actors; one per processor of the cluster by default.
+    There are `n_hosts` actors, one per processor of the cluster by default.
     """
 
     def __init__(self, dataset: Any, n_hosts: int | None) -> None:
@@ -119,3 +109,30 @@ class RayEngine:
         for actor in self._actors:
             ray.kill(actor, no_restart=True)
         self._actors, self._blocks = [], []
+
+
+def joined(address: str | None) -> Callable[[], None]:
+    """Join a cluster, or start one on this machine; return what ends it."""
+    import ray
+    import ray.data
+
+    if ray.is_initialized():
+        return lambda: None  # others have started it
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    ray.init(
+        address=address,
+        log_to_driver=False,
+        logging_level=logging.CRITICAL,
+        **({} if address else {"include_dashboard": False}),
+    )
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    return ray.shutdown  # type: ignore[no-any-return]
+
+
+def table_of_pieces(pieces: Sequence[str]) -> Any:
+    """Return a table of pieces of files, one in each block."""
+    import ray.data
+
+    rows = [{PIECE: piece} for piece in pieces]
+    return ray.data.from_items(rows, override_num_blocks=len(pieces))

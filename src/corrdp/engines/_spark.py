@@ -6,16 +6,19 @@ asked; executors keep logs of their own.
 """
 
 import logging
+import os
 import pickle
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from corrdp.engines._file_parts import PIECE
 from corrdp.engines._parts import (
     Failed,
     Maker,
@@ -41,14 +44,10 @@ class SparkEngine:
     What was made is persisted in memory and on disk, so a frame is evaluated once; the
     partitions of an executor that is lost are evaluated again from their lineage, and
     their marks say whether the rows are the same.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        Private rows.
     """
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, n_hosts: int | None = None) -> None:
+        del n_hosts  # the session's own
         self._frame = frame
         self._kept: Any = None
         self._places: dict[int, int] = {}
@@ -125,7 +124,7 @@ def _quoted(name: str) -> str:
 
 
 @contextmanager
-def no_word_of_pandas() -> Iterator[None]:
+def _no_word_of_pandas() -> Iterator[None]:
     """Silence PySpark's warning: rows pass as Arrow, whichever pandas is beside."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
@@ -133,7 +132,7 @@ def no_word_of_pandas() -> Iterator[None]:
 
 
 def _mapped(frame: Any, function: Any, schema: str) -> Any:
-    with no_word_of_pandas():
+    with _no_word_of_pandas():
         return frame.mapInArrow(function, schema)
 
 
@@ -198,13 +197,8 @@ def quiet_logs(frame: Any) -> Callable[[bool], None]:
 
     That is told whether a job failed: its other tasks may then still run, and fail as
     loudly, so they are waited for. If there is no end of them the log stays silent
-    until another fit has ended.
-
-    Parameters
-    ----------
-    frame : pyspark.sql.DataFrame
-        Whose session it is. With Spark Connect the log is the server's, and is left
-        unless the server is one of this process.
+    until another fit has ended. With Spark Connect the log is the server's, and is left
+    unless the server is one of this process.
     """
     from pyspark import SparkContext
 
@@ -280,3 +274,31 @@ def _idle(context: Any) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def joined(address: str | None) -> Callable[[], None]:
+    """Join a cluster, or start one on this machine; return what ends it."""
+    from pyspark.sql import SparkSession
+
+    if address is None and SparkSession.getActiveSession() is not None:
+        return lambda: None  # others have started it
+    builder = SparkSession.builder.appName("corrdp")
+    if address is not None and address.startswith("sc://"):
+        builder = builder.remote(address)
+    else:
+        if address is None or address.startswith("local"):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # One failure of a task ends a job on local[*].
+        builder = builder.master(address or "local[*,4]")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+    return builder.getOrCreate().stop  # type: ignore[no-any-return]
+
+
+def table_of_pieces(pieces: Sequence[str]) -> Any:
+    """Return a table of pieces of files, about one in each partition."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    with _no_word_of_pandas():
+        rows = spark.createDataFrame([(piece,) for piece in pieces], f"{PIECE} string")
+    return rows.repartition(len(pieces))

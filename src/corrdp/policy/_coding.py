@@ -309,7 +309,7 @@ def hat_codes(knots: Sequence[float], values: FloatArray) -> FloatArray:
 
 def has_knots(feature: Feature) -> bool:
     """Return whether a feature is a number that is coded with a curve."""
-    return isinstance(feature.domain, NumberDomain) and feature.domain.knots is not None
+    return bool(knots_of(feature))
 
 
 def knots_of(feature: Feature) -> tuple[float, ...]:
@@ -335,32 +335,34 @@ def even_knots(domain: NumberDomain, n_knots: int) -> tuple[float, ...]:
 def with_knots(
     policy: Policy, choose: Callable[[Feature], Sequence[float] | None]
 ) -> Policy:
-    """Return the policy with knots for its numbers.
+    """Return the policy with knots for its numbers; those that it declares stay.
 
     Parameters
     ----------
     policy : Policy
-        A policy; knots that it declares stay.
+        A policy.
     choose : callable
-        Returns the knots of a number, or None for none. They must be public.
+        Returns the knots of a number, which must be public, or None for none.
     """
-    features = []
-    for feature in policy.features:
-        domain = feature.domain
-        if isinstance(domain, NumberDomain) and domain.knots is None:
-            knots = choose(feature)
-            if knots is not None:
-                curved = replace(domain, knots=tuple(float(k) for k in knots))
-                feature = replace(feature, domain=curved)
-        features.append(feature)
-    return replace(policy, features=tuple(features))
+
+    def curved(feature: Feature, domain: NumberDomain) -> NumberDomain:
+        knots = choose(feature) if domain.knots is None else domain.knots
+        return domain if knots is None else replace(domain, knots=tuple(knots))
+
+    return _with_numbers(policy, curved)
 
 
 def without_knots(policy: Policy) -> Policy:
     """Return the policy with numbers as straight lines, whatever it declares."""
+    return _with_numbers(policy, lambda _, domain: replace(domain, knots=None))
+
+
+def _with_numbers(
+    policy: Policy, change: Callable[[Feature, NumberDomain], NumberDomain]
+) -> Policy:
     features = tuple(
-        replace(feature, domain=replace(feature.domain, knots=None))
-        if has_knots(feature) and isinstance(feature.domain, NumberDomain)
+        replace(feature, domain=change(feature, feature.domain))
+        if isinstance(feature.domain, NumberDomain)
         else feature
         for feature in policy.features
     )

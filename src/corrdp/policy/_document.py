@@ -107,14 +107,9 @@ def policy_arguments(document: Any) -> dict[str, Any]:
 def policy_document(policy: "Policy", *, as_declared: bool = True) -> JSONObject:
     """Return the document that `policy_arguments` reads back.
 
-    Parameters
-    ----------
-    policy : Policy
-        The policy.
-    as_declared : bool
-        Whether to write what says how values are written: categories declared as
-        numbers as numbers, ``whole`` and ``digits``; canonical text otherwise, which
-        is all that comparisons see.
+    If it is `as_declared` it says how values are written: categories declared as
+    numbers as numbers, ``whole`` and ``digits``; canonical text otherwise, which is all
+    that comparisons see.
     """
     document: JSONObject = {}
     if policy.label is not None:

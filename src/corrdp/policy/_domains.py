@@ -57,6 +57,11 @@ def checked_number(name: str, value: Any, **limits: Any) -> float:
     return check_real(name, value, error=PolicyError, **limits) + 0.0
 
 
+def checked_share(name: str, value: Any, remedy: str) -> float:
+    """Return a declared number in [0, 1], or raise `PolicyError`."""
+    return checked_number(name, value, lower=0.0, upper=1.0, remedy=remedy)
+
+
 def checked_flag(name: str, value: Any) -> bool:
     """Return a declared true or false, or raise `PolicyError`."""
     if not isinstance(value, bool):

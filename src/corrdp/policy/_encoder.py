@@ -404,9 +404,7 @@ def read_declared(
     (docs/theory/encoder.md). Nobody is told how many rows were read of a table with
     units: how many a unit has is private.
     """
-    declared: list[Feature | Label] = [*policy.features]
-    if with_label and policy.label is not None:
-        declared.append(policy.label)
+    declared = policy.columns if with_label else policy.features
     names = [column.name for column in declared]
     names += [] if policy.unit is None else [policy.unit]
     quiet = nullcontext() if policy.unit is None else watching_rows(lambda _: None)

@@ -12,7 +12,7 @@ from corrdp.policy._domains import (
     Domain,
     NumberDomain,
     Slot,
-    checked_number,
+    checked_share,
     checked_text,
     shown,
 )
@@ -107,26 +107,16 @@ class Feature:
         object.__setattr__(self, "role", role)
         _check_domain(owner, self.domain)
         if self.leakage is not None:
-            leakage = checked_number(
-                f"{owner}.leakage",
-                self.leakage,
-                lower=0.0,
-                upper=1.0,
-                remedy="Declare a total variation distance.",
-            )
+            remedy = "Declare a total variation distance."
+            leakage = checked_share(f"{owner}.leakage", self.leakage, remedy)
             object.__setattr__(self, "leakage", leakage)
             if role is not ColumnRole.INSENSITIVE:
                 raise PolicyError(
                     f"{owner}.leakage={leakage:g} is declared for a {role} feature. "
                     "Only insensitive features have a leakage: remove it."
                 )
-        score = checked_number(
-            f"{owner}.score",
-            self.score,
-            lower=0.0,
-            upper=1.0,
-            remedy="Declare 0 (insensitive) to 1 (fully sensitive).",
-        )
+        remedy = "Declare 0 (insensitive) to 1 (fully sensitive)."
+        score = checked_share(f"{owner}.score", self.score, remedy)
         object.__setattr__(self, "score", score)
         allowed = {ColumnRole.SENSITIVE: {0.0, 1.0}, ColumnRole.PUBLIC: {0.0}}
         if role in allowed and score not in allowed[role]:
@@ -192,13 +182,8 @@ class Label:
                 'label.missing="slot" is declared, but a label has no flag column. '
                 "Declare missing_value, or leave missing labels refused."
             )
-        score = checked_number(
-            "label.score",
-            self.score,
-            lower=0.0,
-            upper=1.0,
-            remedy="Declare 0 (labels are public) to 1 (fully sensitive).",
-        )
+        remedy = "Declare 0 (labels are public) to 1 (fully sensitive)."
+        score = checked_share("label.score", self.score, remedy)
         object.__setattr__(self, "score", score)
         joins = LabelJoining.SENSITIVE if score == 1.0 else LabelJoining.EVERY
         if self.joins is not None:

@@ -96,7 +96,8 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
     if pa.types.is_boolean(kind):
         has_missing = column.null_count > 0
         return _boolean(is_label, has_missing) if pc.count(column).as_py() else _empty()
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or _is_decimal(kind):
+    is_float = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if pa.types.is_integer(kind) or is_float:
         numbers = pc.drop_null(column).cast(pa.float64(), safe=False)
         numbers = numbers.filter(pc.invert(pc.is_nan(numbers)))
         if len(numbers) == 0:
@@ -362,9 +363,3 @@ def _share(values: Any, counts: Any, patterns: tuple[str, ...]) -> float:
 
     matching = pc.sum(counts.filter(_matches(values, patterns))).as_py() or 0
     return float(matching / pc.sum(counts).as_py())
-
-
-def _is_decimal(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_decimal(kind))

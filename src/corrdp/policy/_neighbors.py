@@ -9,7 +9,7 @@ from typing import Protocol
 from corrdp._names import WHOLE_RECORD
 from corrdp._validate import check_count, check_delta, check_epsilon, check_real
 from corrdp.exceptions import BudgetError, CorrDPWarning, PolicyError
-from corrdp.policy._domains import checked_number, shown
+from corrdp.policy._domains import checked_share, shown
 from corrdp.policy._features import ColumnRole, NeighborRelation
 from corrdp.policy._policy import Policy
 
@@ -318,6 +318,4 @@ def _block_distance(
 def _checked_leakage(name: str, value: float | None) -> float | None:
     if value is None:
         return None
-    return checked_number(
-        name, value, lower=0.0, upper=1.0, remedy="Pass a total variation distance."
-    )
+    return checked_share(name, value, "Pass a total variation distance.")

@@ -22,7 +22,12 @@ from corrdp.policy._document import (
     policy_document,
     read_text,
 )
-from corrdp.policy._domains import checked_number, checked_text, shown
+from corrdp.policy._domains import (
+    checked_number,
+    checked_share,
+    checked_text,
+    shown,
+)
 from corrdp.policy._features import (
     ColumnRole,
     Conditioning,
@@ -103,12 +108,9 @@ class Policy:
             ),
         }
         if self.block_leakage is not None:
-            checked["block_leakage"] = checked_number(
-                "block_leakage",
-                self.block_leakage,
-                lower=0.0,
-                upper=1.0,
-                remedy="Declare a total variation distance.",
+            remedy = "Declare a total variation distance."
+            checked["block_leakage"] = checked_share(
+                "block_leakage", self.block_leakage, remedy
             )
         if not isinstance(self.unconfirmed, list | tuple):
             raise PolicyError(
@@ -145,6 +147,18 @@ class Policy:
     def public(self) -> tuple[str, ...]:
         """Names of the public features."""
         return self._names(ColumnRole.PUBLIC)
+
+    @property
+    def unprotected(self) -> tuple[str, ...]:
+        """Names of all columns that no class changes: public ones, a public label."""
+        if self.label is None or self.label.is_protected:
+            return self.public
+        return (*self.public, self.label.name)
+
+    @property
+    def columns(self) -> tuple[Feature | Label, ...]:
+        """All declared columns: the features, then the label if there is one."""
+        return self.features if self.label is None else (*self.features, self.label)
 
     @property
     def label_is_protected(self) -> bool:
@@ -280,8 +294,7 @@ class Policy:
         if self.unit is None:
             return {}
         unit = checked_text("unit", self.unit)
-        label = () if self.label is None else (self.label.name,)
-        if unit in (*(feature.name for feature in self.features), *label):
+        if unit in (column.name for column in self.columns):
             raise PolicyError(
                 f"unit={unit!r} is declared as a feature or the target as well. A unit "
                 "says whose row it is and is never released: remove its feature."
@@ -318,10 +331,7 @@ class Policy:
                 f"label must be a Label or None, got {shown(self.label)}. "
                 "Declare the target's domain and score."
             )
-        names = [feature.name for feature in self.features]
-        if self.label is not None:
-            names.append(self.label.name)
-        for name, count in Counter(names).items():
+        for name, count in Counter(column.name for column in self.columns).items():
             if count > 1:
                 raise PolicyError(
                     f"Column {name!r} is declared more than once. A column is one "

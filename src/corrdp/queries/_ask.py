@@ -30,7 +30,16 @@ from corrdp.queries._conditions import Absence, Comparison, Condition, Membershi
 from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._metrics import ModelMetric
 from corrdp.queries._quantiles import Histogram, Quantiles
-from corrdp.queries._query import Arithmetic, By, Constant, Query, Where, as_columns
+from corrdp.queries._query import (
+    Arithmetic,
+    By,
+    Constant,
+    Query,
+    Where,
+    aggregates,
+    as_columns,
+    with_parts,
+)
 from corrdp.queries._question_text import (
     ARITHMETIC,
     KEYWORDS,
@@ -50,19 +59,10 @@ _PAIRS: dict[str, type[Covariance | Correlation]] = {
     "covariance": Covariance,
     "correlation": Correlation,
 }
-_NAMES = (
-    "count",
-    "sum",
-    "mean",
-    "variance",
-    "histogram",
-    "median",
-    "quantiles",
-    "covariance",
-    "correlation",
-)
+_NAMES = ("count", *_SPLITTABLE, "median", "quantiles", *_PAIRS)
 
 Item = TypeVar("Item")
+_END = "end"
 
 
 def parse_ask(text: str) -> Query:
@@ -97,7 +97,7 @@ def parse_ask(text: str) -> Query:
 
 def ask_text(query: Query) -> str:
     """Return a question that `parse_ask` reads back as the same query."""
-    clauses = {_clauses(part) for part in _aggregates(query)}
+    clauses = {_clauses(part) for part in aggregates(query)}
     if isinstance(query, Arithmetic) and len(clauses) > 1:
         # Parts that are split or filtered differently: shown, not read back.
         return _combined(query, ask_text)
@@ -110,10 +110,8 @@ def split_and_filtered(
 ) -> Query:
     """Return a question with every part of it split and filtered."""
     if isinstance(query, Arithmetic):
-        return replace(
-            query,
-            left=split_and_filtered(query.left, by, groups, where),
-            right=split_and_filtered(query.right, by, groups, where),
+        return with_parts(
+            query, lambda part: split_and_filtered(part, by, groups, where)
         )
     if isinstance(query, Constant) or (by is None and where is None):
         return query
@@ -134,12 +132,6 @@ def split_and_filtered(
         before = query.where  # type: ignore[attr-defined]
         query = replace(query, where=where if before is None else before & where)  # type: ignore[type-var]
     return query
-
-
-def _aggregates(query: Query) -> list[Query]:
-    if isinstance(query, Arithmetic):
-        return _aggregates(query.left) + _aggregates(query.right)
-    return [] if isinstance(query, Constant) else [query]
 
 
 def _combined(query: Query, text: Callable[[Query], str]) -> str:
@@ -199,14 +191,14 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = tokens_of(text)
+        self._tokens = [*tokens_of(text), Token(_END, "the end", len(text))]
         self._next = 0
 
     def ask(self) -> Query:
         query = self._sum()
         by, groups = self._by_clause()
         where = self._condition() if self._accept("where") else None
-        if self._next < len(self._tokens):
+        if self._peek().kind != _END:
             raise self._error("the end of the question")
         if by is None and where is None:
             return query
@@ -226,8 +218,7 @@ class _Parser:
 
     def _factor(self) -> Query:
         expected = f"one of {', '.join(_NAMES)}"
-        if self._at("("):
-            self._take_mark("(")
+        if self._accept_mark("("):
             query = self._sum()
             self._take_mark(")")
             return query
@@ -245,8 +236,7 @@ class _Parser:
 
     def _argument(self) -> tuple[str, str | None]:
         name = self._value("a column or a number")
-        if self._at("="):
-            self._take_mark("=")
+        if self._accept_mark("="):
             return name, self._value("a group of the column")
         return name, None
 
@@ -255,8 +245,7 @@ class _Parser:
             return None, None
         columns = [self._value("a column after 'by'")]
         groups = self._groups() if self._at("(") else None
-        while self._at(","):
-            self._take_mark(",")
+        while self._accept_mark(","):
             columns.append(self._value("a column"))
         return (columns[0] if len(columns) == 1 else tuple(columns)), groups
 
@@ -281,21 +270,19 @@ class _Parser:
     def _statement(self) -> Condition:
         if self._accept("not"):
             return ~self._statement()
-        if self._at("("):
-            self._take_mark("(")
+        if self._accept_mark("("):
             condition = self._condition()
             self._take_mark(")")
             return condition
-        start = self._next
+        first = self._peek()
         name = self._value("a column")
-        if self._tokens[start].kind == "word" and name[-1] in "<>!":
+        if first.kind == "word" and name[-1] in "<>!":
             raise self._refusal(f"write blanks around the sign after {name[:-1]!r}")
-        if self._next < len(self._tokens) and self._peek().kind == "sign":
+        if self._peek().kind == "sign":
             sign = self._take("sign", "a comparison")
             sign = "!=" if sign == "<>" else sign
             return Comparison(name, sign, self._value("a value"))
-        if self._at("="):
-            self._take_mark("=")
+        if self._accept_mark("="):
             return Comparison(name, "=", self._value("a value"))
         if self._accept("between"):
             lower = Comparison(name, ">=", self._value("a value"))
@@ -345,44 +332,45 @@ class _Parser:
 
     def _list(self, item: Callable[[], Item]) -> list[Item]:
         items = [item()]
-        while self._at(","):
-            self._take_mark(",")
+        while self._accept_mark(","):
             items.append(item())
         return items
 
     def _value(self, expected: str) -> str:
-        if self._next < len(self._tokens):
-            token = self._peek()
-            if token.kind == "quoted" and len(token.text) > 2:
-                self._next += 1
-                return token.text[1:-1].replace('""', '"')
-            if token.kind == "word" and token.text in KEYWORDS | ARITHMETIC:
-                raise self._error(f"{expected}, in double quotes if that is its name")
+        token = self._peek()
+        if token.kind == "quoted" and len(token.text) > 2:
+            self._next += 1
+            return token.text[1:-1].replace('""', '"')
+        if token.kind == "word" and token.text in KEYWORDS | ARITHMETIC:
+            raise self._error(f"{expected}, in double quotes if that is its name")
         return self._take("word", expected)
 
     def _accept(self, *words: str) -> str | None:
         """Take one of the words if it comes next."""
-        if self._next < len(self._tokens):
-            token = self._peek()
-            if token.kind == "word" and token.text in words:
-                self._next += 1
-                return token.text
-        return None
+        token = self._peek()
+        if token.kind != "word" or token.text not in words:
+            return None
+        self._next += 1
+        return token.text
+
+    def _accept_mark(self, mark: str) -> bool:
+        """Take the mark if it comes next."""
+        found = self._at(mark)
+        self._next += found
+        return found
 
     def _take_mark(self, mark: str) -> None:
-        if not self._at(mark):
+        if not self._accept_mark(mark):
             raise self._error(f"'{mark}'")
-        self._next += 1
 
     def _take(self, kind: str, expected: str) -> str:
-        if self._next == len(self._tokens) or self._peek().kind != kind:
+        token = self._peek()
+        if token.kind != kind:
             raise self._error(expected)
         self._next += 1
-        return self._tokens[self._next - 1].text
+        return token.text
 
     def _at(self, mark: str) -> bool:
-        if self._next == len(self._tokens):
-            return False
         return self._peek().kind == "mark" and self._peek().text == mark
 
     def _peek(self) -> Token:
@@ -397,10 +385,9 @@ class _Parser:
             ) from None
 
     def _error(self, expected: str) -> CorrDPError:
-        at_end = self._next == len(self._tokens)
-        found = "the end" if at_end else repr(self._peek().text)
-        position = len(self._text) if at_end else self._peek().position
-        return self._refusal(f"expected {expected} at {position}, found {found}")
+        token = self._peek()
+        found = token.text if token.kind == _END else repr(token.text)
+        return self._refusal(f"expected {expected} at {token.position}, found {found}")
 
     def _refusal(self, what: str) -> CorrDPError:
         return CorrDPError(

@@ -21,12 +21,7 @@ from corrdp.mechanisms.noise import (
     grid_rate,
 )
 from corrdp.policy import Policy
-from corrdp.queries._columns import (
-    group_names,
-    number_bounds,
-    read_groups,
-    read_numbers,
-)
+from corrdp.queries._columns import number_bounds, read_numbers
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._moments import Moment
 
@@ -41,16 +36,9 @@ _FINEST_PROBABILITY = 10**6
 class Grid:
     """Places between declared bounds at multiples of a round step.
 
-    Numbers that people write down, whole ones above all, are places themselves.
-
-    Parameters
-    ----------
-    first, last : int
-        The places are these multiples of the step, and those between.
-    power : int
-        The step is `factor` times ten to this power.
-    factor : int
-        1, 2 or 5.
+    Numbers that people write down, whole ones above all, are places themselves. The
+    step is `factor`, which is 1, 2 or 5, times ten to the `power`; places are its
+    multiples from the `first` to the `last`.
     """
 
     first: int
@@ -96,14 +84,8 @@ class Grid:
 class RankChoice(Moment):
     """The place of one quantile on a grid, drawn in every cell.
 
-    Its released coordinate is the number of the place, not a noisy sum.
-
-    Parameters
-    ----------
-    present : str
-        The column; rows in which it is missing are left out.
-    probability : float
-        Which quantile, in [0, 1].
+    Its released coordinate is the number of the place, not a noisy sum. Rows in which
+    the column, `present`, is missing are left out.
     """
 
     probability: float = 0.5
@@ -141,9 +123,12 @@ class RankChoice(Moment):
         return 2 * cells, cells
 
     def grid(self, policy: Policy, *, scale: Fraction, n_rows: int) -> Grid:
-        """Return the places among which the draw chooses."""
-        bounds = number_bounds(policy, self.column)
-        return grid_for(*bounds, scale=scale, n_rows=n_rows)
+        """Return the places among which the draw chooses, from public numbers alone."""
+        wanted = float(_MOST_PLACES)
+        if scale > 0:
+            wanted = _PLACES_PER_ROW * n_rows * float(choice_rate(scale))
+        wanted = min(max(wanted, _FEWEST_PLACES), _MOST_PLACES)
+        return Grid.between(*number_bounds(policy, self.column), wanted)
 
     def scores(self, policy: Policy, table: Any, grid: Grid) -> IntArray:
         """Return the score of every place in every cell, in whole rows, 0 at best.
@@ -160,16 +145,8 @@ class RankChoice(Moment):
             used = used & self.where.evaluate(policy, table).true
         lower, upper = number_bounds(policy, self.column)
         place = grid.nearest(lower + (numbers.values + 0.5) * (upper - lower))
-        declared = tuple(group_names(policy, name) for name in self.by)
-        cell = np.zeros(place.size, dtype=np.int64)
-        for name, names in zip(self.by, declared, strict=True):
-            cell = cell * len(names) + read_groups(policy, table, name)
-        sizes = tuple(map(len, declared))
-        wanted = np.arange(math.prod(sizes))
-        if self.groups is not None:
-            released = [declared[0].index(label) for label in self.groups]
-            wanted = wanted.reshape(sizes[0], -1)[released].reshape(-1)
-        inside = (place[used & (cell == number)] for number in wanted)
+        cell, _, released = self._cells_of(policy, table, place.size)
+        inside = (place[used & (cell == number)] for number in released)
         return np.stack([self._scored(rows, len(grid)) for rows in inside])
 
     def _scored(self, place: IntArray, n_places: int) -> IntArray:
@@ -264,12 +241,3 @@ def rank_radius(n_places: int, *, scale: Fraction, failure_probability: float) -
 def choice_rate(scale: Fraction) -> Fraction:
     """Return the rate of a draw whose price is that of noise of a scale, or less."""
     return grid_rate(min(1.0, float(1 / scale)))
-
-
-def grid_for(lower: float, upper: float, *, scale: Fraction, n_rows: int) -> Grid:
-    """Return the places among which a quantile is drawn, from public numbers alone."""
-    wanted = float(_MOST_PLACES)
-    if scale > 0:
-        wanted = _PLACES_PER_ROW * n_rows * float(choice_rate(scale))
-    wanted = min(max(wanted, _FEWEST_PLACES), _MOST_PLACES)
-    return Grid.between(lower, upper, wanted)

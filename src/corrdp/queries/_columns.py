@@ -116,9 +116,7 @@ def read_centered(policy: Policy, name: str, value: float) -> float:
     Comparing codes is comparing numbers: the encoder is monotone, and a cell that
     equals the number has its very code.
     """
-    domain = column(policy, name).domain
-    alone = Policy((Feature(name, "sensitive", domain),))  # type: ignore[arg-type]
-    return float(PolicyEncoder(alone).transform(np.array([[value]]))[0, 0])
+    return float(_encoder_of(policy, name).transform(np.array([[value]]))[0, 0])
 
 
 def read_groups(policy: Policy, table: Any, name: str) -> IntArray:
@@ -150,11 +148,10 @@ def _distinct_texts(edges: FloatArray) -> list[str]:
 def _one_column(
     policy: Policy, table: Any, name: str, computed: frozenset[str] = frozenset()
 ) -> tuple[PolicyEncoder, Any]:
-    chosen = column(policy, name)
-    alone = Policy((Feature(name, "sensitive", chosen.domain),))  # type: ignore[arg-type]
+    encoder = _encoder_of(policy, name)
     if isinstance(table, ExtendedTable):
         if name in table.columns:
-            return PolicyEncoder(alone), table.column(name)
+            return encoder, table.column(name)
         return _one_column(policy, table.table, name, frozenset(table.columns))
     if isinstance(table, np.ndarray):
         names = [f.name for f in policy.features if f.name not in computed]
@@ -164,8 +161,13 @@ def _one_column(
                 f"the {len(names)} features of the policy, without the label. Pass a "
                 "table with column names."
             )
-        return PolicyEncoder(alone), table[:, [names.index(name)]]
-    return PolicyEncoder(alone), table
+        return encoder, table[:, [names.index(name)]]
+    return encoder, table
+
+
+def _encoder_of(policy: Policy, name: str) -> PolicyEncoder:
+    domain = column(policy, name).domain
+    return PolicyEncoder(Policy((Feature(name, "sensitive", domain),)))  # type: ignore[arg-type]
 
 
 Computed = Mapping[str, NDArray[Any]]

@@ -47,7 +47,20 @@ class Truth(NamedTuple):
     false: NDArray[np.bool_]
 
 
-class Condition(ABC):
+class _Combinable:
+    """What conditions and columns, which stand for one, are combined by."""
+
+    def __and__(self, other: "Condition | Column") -> "Condition":
+        return Both(as_condition(self), as_condition(other))
+
+    def __or__(self, other: "Condition | Column") -> "Condition":
+        return Either(as_condition(self), as_condition(other))
+
+    def __invert__(self) -> "Condition":
+        return Negation(as_condition(self))
+
+
+class Condition(_Combinable, ABC):
     """A statement about one row, made of declared columns and constants.
 
     Combine with ``&``, ``|`` and ``~``.
@@ -66,15 +79,6 @@ class Condition(ABC):
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where it is true and where it is false, row by row."""
 
-    def __and__(self, other: "Condition | Column") -> "Condition":
-        return Both(self, as_condition(other))
-
-    def __or__(self, other: "Condition | Column") -> "Condition":
-        return Either(self, as_condition(other))
-
-    def __invert__(self) -> "Condition":
-        return Negation(self)
-
     def __bool__(self) -> bool:
         raise CorrDPError(
             "a condition has no truth before it meets a row. Combine conditions with "
@@ -82,7 +86,7 @@ class Condition(ABC):
         )
 
 
-class Column:
+class Column(_Combinable):
     """A column in a condition: ``col("age") >= 40``, ``col("smoker")``.
 
     Parameters
@@ -122,15 +126,6 @@ class Column:
         """Return whether the cell is missing."""
         return Absence(self.name)
 
-    def __and__(self, other: "Condition | Column") -> Condition:
-        return as_condition(self) & other
-
-    def __or__(self, other: "Condition | Column") -> Condition:
-        return as_condition(self) | other
-
-    def __invert__(self) -> Condition:
-        return ~as_condition(self)
-
     def __bool__(self) -> bool:
         raise CorrDPError(
             f"column {self.name!r} has no truth before it meets a row. Combine "
@@ -150,7 +145,7 @@ right=Comparison(column='smoker', operator='=', value='true'))
     return Column(name)
 
 
-def as_condition(given: "Condition | Column") -> Condition:
+def as_condition(given: object) -> Condition:
     """Return a condition; a column alone says that it is true."""
     if isinstance(given, Column):
         return Comparison(given.name, "=", "true")

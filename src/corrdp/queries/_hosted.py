@@ -38,17 +38,7 @@ class SumsOfPart:
 
 @dataclass(frozen=True, eq=False)
 class PartSummer:
-    """Sums up the rows of a partition on its worker.
-
-    Parameters
-    ----------
-    policy : Policy
-        Domains of the columns.
-    columns : sequence of str
-        Columns that are read.
-    moments : sequence of Moment
-        What is summed; the number of rows alone if there are none.
-    """
+    """Sums up the rows of a partition on its worker; counts them without moments."""
 
     policy: Policy
     columns: Sequence[str]

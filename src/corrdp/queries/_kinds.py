@@ -1,13 +1,13 @@
 """The queries: which moments each needs, and how it is computed from them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import Policy
 from corrdp.queries._columns import may_be_missing, number_bounds
 from corrdp.queries._estimates import Estimate
-from corrdp.queries._moments import Moment, count_moment
+from corrdp.queries._moments import Moment
 from corrdp.queries._query import (
     By,
     Estimates,
@@ -89,6 +89,16 @@ class ColumnQuery(Query):
         """Columns of the cells."""
         return as_columns(self.by)
 
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return the centered sum, and the count where it is not public."""
+        number_bounds(policy, self.column)
+        total = _moment((self.column,), self)
+        total.levels(policy)
+        present = self.column if may_be_missing(policy, self.column) else None
+        if not total.by and present is None and total.where is None:
+            return (total,)
+        return total, replace(total, factors=(), present=present)
+
 
 @dataclass(frozen=True)
 class Total(ColumnQuery):
@@ -101,10 +111,6 @@ class Total(ColumnQuery):
     by, groups, where
         As in `Count`.
     """
-
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return the centered sum, and the count where it is not public."""
-        return _sum_and_count(policy, self)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return lower bound and center put back."""
@@ -132,10 +138,6 @@ class Mean(ColumnQuery):
     by, groups, where
         As in `Count`.
     """
-
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return the centered sum, and the count where it is not public."""
-        return _sum_and_count(policy, self)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return means inside the declared bounds."""
@@ -167,9 +169,7 @@ class Variance(ColumnQuery):
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return sum, sum of squares, and the count where it is not public."""
-        number_bounds(policy, self.column)
-        square = _moment((self.column, self.column), self)
-        return (square, *_sum_and_count(policy, self))
+        return (_moment((self.column, self.column), self), *super().moments(policy))
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the variance, at most a quarter of the squared width."""
@@ -190,15 +190,33 @@ class Variance(ColumnQuery):
 
 
 @dataclass(frozen=True)
-class Covariance(Query):
-    """Population covariance of two numbers without missing slots."""
+class _PairQuery(Query):
+    """A question about two numbers without missing slots."""
 
     first: str
     second: str
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return both sums and the sum of products."""
-        return _pair_moments(policy, self.first, self.second)
+        if self.first == self.second:
+            raise CorrDPError(
+                f"a covariance needs two columns, got {self.first!r} twice. Ask for "
+                "the variance of it."
+            )
+        names = (self.first, self.second)
+        for name in names:
+            number_bounds(policy, name)
+            if may_be_missing(policy, name):
+                raise PolicyError(
+                    f"column {name!r} has a missing slot, and this query needs a "
+                    "number in every row. Declare a missing_value instead."
+                )
+        return (*(Moment((name,)) for name in names), Moment(tuple(sorted(names))))
+
+
+@dataclass(frozen=True)
+class Covariance(_PairQuery):
+    """Population covariance of two numbers without missing slots."""
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the covariance, at most a quarter of the product of widths."""
@@ -211,16 +229,13 @@ class Covariance(Query):
 
 
 @dataclass(frozen=True)
-class Correlation(Query):
+class Correlation(_PairQuery):
     """Pearson correlation of two numbers without missing slots."""
-
-    first: str
-    second: str
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return what covariance needs and both sums of squares."""
         squares = tuple(Moment((name, name)) for name in (self.first, self.second))
-        return _pair_moments(policy, self.first, self.second) + squares
+        return super().moments(policy) + squares
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the correlation, between -1 and 1."""
@@ -259,14 +274,6 @@ def _moment(factors: tuple[str, ...], query: Count | ColumnQuery) -> Moment:
     return Moment(factors, as_columns(query.by), query.groups, None, query.where)  # type: ignore[arg-type]
 
 
-def _sum_and_count(policy: Policy, query: ColumnQuery) -> tuple[Moment, ...]:
-    number_bounds(policy, query.column)
-    total = _moment((query.column,), query)
-    total.levels(policy)
-    count = count_moment(policy, query.column, total)
-    return (total,) if count is None else (total, count)
-
-
 def _counts(
     rest: list[Moment],
     like: Moment,
@@ -277,23 +284,6 @@ def _counts(
     if not rest:
         return [Estimate.exactly(float(n_rows))] * len(like.cells(policy))
     return [count.clipped(0.0, n_rows) for count in estimates[rest[0]]]
-
-
-def _pair_moments(policy: Policy, first: str, second: str) -> tuple[Moment, ...]:
-    if first == second:
-        raise CorrDPError(
-            f"a covariance needs two columns, got {first!r} twice. Ask for the "
-            "variance of it."
-        )
-    for name in (first, second):
-        number_bounds(policy, name)
-        if may_be_missing(policy, name):
-            raise PolicyError(
-                f"column {name!r} has a missing slot, and this query needs a number in "
-                "every row. Declare a missing_value instead."
-            )
-    ordered = sorted((first, second))
-    return Moment((first,)), Moment((second,)), Moment((ordered[0], ordered[1]))
 
 
 def _covariance(

@@ -6,13 +6,14 @@ public. It was checked against measured errors (``docs/queries.md``).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from corrdp.mechanisms.noise import concentrated_rho
 from corrdp.policy import Budget, NumberDomain, Policy
 from corrdp.queries._columns import bin_edges, column
 from corrdp.queries._moments import Moment
 from corrdp.queries._quantiles import QuantileMethod, Quantiles
-from corrdp.queries._query import Arithmetic, Query
+from corrdp.queries._query import Query, with_parts
 
 # Moments to their price bounds per promised class: (1-norm, squared 2-norm).
 Movements = Callable[[Moment], Mapping[str, tuple[int, int]]]
@@ -34,31 +35,25 @@ def with_methods(
 ) -> tuple[Query, ...]:
     """Return the questions with a method for every quantile.
 
-    Parameters
-    ----------
-    queries : sequence of Query
-        What is asked.
-    policy : Policy
-        With all columns that are read.
-    method : {"auto", "choice", "counts"}
-        For quantiles that name no method themselves.
-    movements : callable
-        From a moment to its movement under every promised class.
-    allowed : mapping of str to float
-        Epsilon promised to each of these classes.
-    budget : Budget
-        Of all questions.
-    gaussian : bool
-        Whether Gaussian noise is possible.
-    n_rows : int
-        Public number of rows.
+    `method` is for quantiles that name none themselves; `policy` has all columns that
+    are read, `allowed` the epsilon promised to each class of `movements`, and
+    `gaussian` says whether such noise is possible.
     """
-    named = [_named(query, method) for query in queries]
+
+    def named(part: Query) -> Query:
+        return replace(part, method=method) if _is_open(part) else part
+
+    def counted(part: Query) -> Query:
+        """Take counts where a quantile can have them: radii add up in values."""
+        if not _is_open(part):
+            return part
+        return replace(part, method="counts" if _has_bins(part, policy) else "choice")
+
+    asked_for = [with_parts(query, named) for query in queries]
     shared: set[Moment] = set()
-    for query in named:
+    for query in asked_for:
         if not isinstance(query, Quantiles):
-            calculated = _calculated(query, policy)
-            shared.update(calculated.moments(policy))
+            shared.update(with_parts(query, counted).moments(policy))
     limits = {
         name: concentrated_rho(epsilon=epsilon, delta=budget.delta)
         if gaussian
@@ -66,8 +61,8 @@ def with_methods(
         for name, epsilon in allowed.items()
     }
     asked: dict[Moment, list[Quantiles]] = {}
-    for query in named:
-        if isinstance(query, Quantiles) and _open(query) and _has_bins(query, policy):
+    for query in asked_for:
+        if _is_open(query) and _has_bins(query, policy):
             asked.setdefault(_counts(query, policy), []).append(query)
     by_draws = {
         counts: counts not in shared
@@ -78,42 +73,16 @@ def with_methods(
     }
 
     def decided(query: Query) -> Query:
-        if not isinstance(query, Quantiles):
-            return _calculated(query, policy)
-        if not _open(query):
-            return query
+        if not _is_open(query):
+            return with_parts(query, counted)
         drawn = not _has_bins(query, policy) or by_draws[_counts(query, policy)]
         return replace(query, method="choice" if drawn else "counts")
 
-    return tuple(map(decided, named))
+    return tuple(map(decided, asked_for))
 
 
-def _named(query: Query, method: QuantileMethod) -> Query:
-    if isinstance(query, Arithmetic):
-        return replace(
-            query, left=_named(query.left, method), right=_named(query.right, method)
-        )
-    if isinstance(query, Quantiles) and _open(query):
-        return replace(query, method=method)
-    return query
-
-
-def _calculated(query: Query, policy: Policy) -> Query:
-    """Return arithmetic with counts where it can have them: radii add up in values."""
-    if isinstance(query, Arithmetic):
-        return replace(
-            query,
-            left=_calculated(query.left, policy),
-            right=_calculated(query.right, policy),
-        )
-    if isinstance(query, Quantiles) and _open(query):
-        counted = _has_bins(query, policy)
-        return replace(query, method="counts" if counted else "choice")
-    return query
-
-
-def _open(query: Quantiles) -> bool:
-    return query.method == "auto"
+def _is_open(query: Query) -> TypeGuard[Quantiles]:
+    return isinstance(query, Quantiles) and query.method == "auto"
 
 
 def _has_bins(query: Quantiles, policy: Policy) -> bool:

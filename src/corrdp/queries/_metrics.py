@@ -5,8 +5,8 @@ Theory: ``docs/theory/queries.md``.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,16 +32,9 @@ class PairMoment(Moment):
     """Pairs ordered rightly minus pairs ordered wrongly, in every cell.
 
     A pair is a row with the positive label and one without it, of the same cell; equal
-    scores count for neither.
-
-    Parameters
-    ----------
-    score, label : str
-        Columns of the score and of the label.
-    positive : str
-        The group of the label that should score higher.
-    n_rows : int
-        Public number of rows, which bounds the pairs of one row.
+    scores count for neither. `score` and `label` are columns, `positive` is the group
+    of the label that should score higher, and the public `n_rows` bounds the pairs of
+    one row.
     """
 
     score: str = ""
@@ -91,12 +84,7 @@ class PairMoment(Moment):
         scores = read_numbers(policy, table, self.score).values
         places = group_names(policy, self.label)
         positive = read_groups(policy, table, self.label) == places.index(self.positive)
-        cell = np.zeros(scores.size, dtype=np.int64)
-        n_cells = 1
-        for name in self.by:
-            names = group_names(policy, name)
-            cell = cell * len(names) + read_groups(policy, table, name)
-            n_cells *= len(names)
+        cell, n_cells, _ = self._cells_of(policy, table, scores.size)
         found = np.zeros(n_cells, dtype=np.int64)
         for number in range(n_cells):
             inside = cell == number
@@ -118,32 +106,36 @@ class ModelMetric(Query):
 
 
 @dataclass(frozen=True)
-class AreaUnderCurve(ModelMetric):
-    """Share of pairs of unlike rows that the probability orders rightly.
-
-    Parameters
-    ----------
-    label : str
-        Column of the label, with two groups; the second should score higher.
-    n_rows : int
-        Public number of rows.
-    by : str or tuple of str, optional
-        Columns that split the rows.
-    """
+class _LabelMetric(ModelMetric):
+    """A metric of the label in every cell of some columns, named by a word."""
 
     label: str
-    n_rows: int
     by: By = None
+    word: ClassVar[str]
 
     @property
     def text(self) -> str:
         """The question in words."""
-        return f"auc({self.label})" + _by_text(self.by)
+        columns = as_columns(self.by)
+        split = f" by {', '.join(columns)}" if columns else ""
+        return f"{self.word}({self.label}){split}"
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """Columns of the cells."""
         return as_columns(self.by)
+
+
+@dataclass(frozen=True)
+class AreaUnderCurve(_LabelMetric):
+    """Share of pairs of unlike rows that the probability orders rightly.
+
+    The label has two groups, of which the second should score higher; `n_rows` is
+    public.
+    """
+
+    n_rows: int = field(kw_only=True)
+    word = "auc"
 
     def weight(self, moment: Moment) -> float:
         """Return less for the counts than for the pairs."""
@@ -185,61 +177,59 @@ class AreaUnderCurve(ModelMetric):
 
 
 @dataclass(frozen=True)
-class Calibration(ModelMetric):
+class _ProbabilityMetric(_LabelMetric):
+    """A metric that is computed from counts by bin of the probability and label."""
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return counts by bin and label."""
+        return Count((*as_columns(self.by), PROBABILITY, self.label)).moments(policy)
+
+    def _bins(
+        self, policy: Policy, n_rows: int, estimates: Estimates
+    ) -> list[tuple[tuple[str, ...], Estimate, Estimate]]:
+        """Return per bin the counts of both labels."""
+        (moment,) = self.moments(policy)
+        counts = [count.clipped(0.0, n_rows) for count in estimates[moment]]
+        cells = moment.cells(policy)
+        return [
+            (cells[place][:-1], counts[place], counts[place + 1])
+            for place in range(0, len(cells), 2)
+        ]
+
+
+@dataclass(frozen=True)
+class Calibration(_ProbabilityMetric):
     """Share of positive rows among those of every bin of the probability."""
 
-    label: str
-    by: By = None
-
-    @property
-    def text(self) -> str:
-        """The question in words."""
-        return f"calibration({self.label})" + _by_text(self.by)
+    word = "calibration"
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """Columns to split by, then the bins of the probability."""
         return (*as_columns(self.by), "probability")
 
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return counts by bin and label."""
-        return _by_probability(policy, self.label, self.by)
-
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return positive rows over all rows of the bin."""
-        answers: Labeled = []
-        for cell, negative, positive in _pairs(
-            self.moments(policy)[0], policy, n_rows, estimates
-        ):
-            share = (positive / (positive + negative)).clipped(0.0, 1.0)
-            answers.append((cell, share))
-        return answers
+        return [
+            (cell, (positive / (positive + negative)).clipped(0.0, 1.0))
+            for cell, negative, positive in self._bins(policy, n_rows, estimates)
+        ]
 
 
 @dataclass(frozen=True)
-class RocCurve(ModelMetric):
+class RocCurve(_ProbabilityMetric):
     """Rates of true and false alarms at the edges of the bins of the probability."""
 
-    label: str
-    by: By = None
-
-    @property
-    def text(self) -> str:
-        """The question in words."""
-        return f"roc({self.label})" + _by_text(self.by)
+    word = "roc"
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """Columns to split by, the threshold, and which rate."""
         return (*as_columns(self.by), "at least", "rate")
 
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return counts by bin and label."""
-        return _by_probability(policy, self.label, self.by)
-
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the rows above every threshold over all rows of their label."""
-        found = _pairs(self.moments(policy)[0], policy, n_rows, estimates)
+        found = self._bins(policy, n_rows, estimates)
         n_bins = len(group_names(policy, PROBABILITY))
         answers: Labeled = []
         for start in range(0, len(found), n_bins):
@@ -257,21 +247,10 @@ class RocCurve(ModelMetric):
 
 
 @dataclass(frozen=True)
-class RSquared(ModelMetric):
+class RSquared(_LabelMetric):
     """One minus the mean squared error over the variance of the label."""
 
-    label: str
-    by: By = None
-
-    @property
-    def text(self) -> str:
-        """The question in words."""
-        return f"r_squared({self.label})" + _by_text(self.by)
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """Columns of the cells."""
-        return as_columns(self.by)
+    word = "r_squared"
 
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return sums of squared errors, of labels and of their squares."""
@@ -302,29 +281,13 @@ def metric_query(name: str, label: str, n_rows: int, by: By) -> Query:
         "accuracy": Mean(CORRECT, by),
         "log_loss": Mean(LOSS, by),
         "confusion": Count((*as_columns(by), label, PREDICTION)),
-        "auc": AreaUnderCurve(label, n_rows, by),
+        "auc": AreaUnderCurve(label, by, n_rows=n_rows),
         "roc": RocCurve(label, by),
         "calibration": Calibration(label, by),
         "mean_squared_error": Mean(SQUARED_ERROR, by),
         "r_squared": RSquared(label, by),
     }
     return questions[name]
-
-
-def _by_probability(policy: Policy, label: str, by: By) -> tuple[Moment, ...]:
-    return Count((*as_columns(by), PROBABILITY, label)).moments(policy)
-
-
-def _pairs(
-    moment: Moment, policy: Policy, n_rows: int, estimates: Estimates
-) -> list[tuple[tuple[str, ...], Estimate, Estimate]]:
-    """Return per bin the counts of both labels."""
-    counts = [count.clipped(0.0, n_rows) for count in estimates[moment]]
-    cells = moment.cells(policy)
-    return [
-        (cells[place][:-1], counts[place], counts[place + 1])
-        for place in range(0, len(cells), 2)
-    ]
 
 
 def _pairs_of(positive: Estimate, n_rows: int) -> Estimate:
@@ -340,12 +303,4 @@ def _pairs_of(positive: Estimate, n_rows: int) -> Estimate:
 
 
 def _sum(counts: list[Estimate]) -> Estimate:
-    total = Estimate.exactly(0.0)
-    for count in counts:
-        total = total + count
-    return total
-
-
-def _by_text(by: By) -> str:
-    columns = as_columns(by)
-    return f" by {', '.join(columns)}" if columns else ""
+    return sum(counts, Estimate.exactly(0.0))

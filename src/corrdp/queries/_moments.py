@@ -24,7 +24,6 @@ from corrdp.queries._columns import (
     DerivedColumns,
     count_rows,
     group_names,
-    may_be_missing,
     read_groups,
     read_numbers,
 )
@@ -177,16 +176,25 @@ class Moment:
             rows = np.floor(product + 0.5).astype(np.int64)
         if self.where is not None:
             rows = np.where(self.where.evaluate(policy, table).true, rows, 0)
+        cell, n_cells, released = self._cells_of(policy, table, rows.size)
+        sums = np.zeros(n_cells, dtype=np.int64)
+        np.add.at(sums, cell, rows)
+        return sums[released]
+
+    def _cells_of(
+        self, policy: Policy, table: Any, n_rows: int
+    ) -> tuple[IntArray, int, IntArray]:
+        """Return the cell of each row, how many there are, and which are released."""
         declared = tuple(group_names(policy, name) for name in self.by)
-        cell = np.zeros(rows.size, dtype=np.int64)
+        cell = np.zeros(n_rows, dtype=np.int64)
         for name, names in zip(self.by, declared, strict=True):
             cell = cell * len(names) + read_groups(policy, table, name)
-        sums = np.zeros(math.prod(map(len, declared)), dtype=np.int64)
-        np.add.at(sums, cell, rows)
-        if self.groups is None:
-            return sums
-        released = [declared[0].index(label) for label in self.groups]
-        return sums.reshape(len(declared[0]), -1)[released].reshape(-1)
+        n_cells = math.prod(map(len, declared))
+        released = np.arange(n_cells)
+        if self.groups is not None:
+            first = [declared[0].index(label) for label in self.groups]
+            released = released.reshape(len(declared[0]), -1)[first].reshape(-1)
+        return cell, n_cells, released
 
 
 def _check_groups(
@@ -205,14 +213,6 @@ def _check_groups(
         )
 
 
-def count_moment(policy: Policy, name: str, like: Moment) -> Moment | None:
-    """Return the moment that counts the rows of a mean, or None if it is public."""
-    present = name if may_be_missing(policy, name) else None
-    if not like.by and present is None and like.where is None:
-        return None
-    return Moment((), like.by, like.groups, present, like.where)
-
-
 def moment_movement(
     moments: Mapping[Moment, float],
     policy: Policy,
@@ -221,16 +221,8 @@ def moment_movement(
 ) -> Movement:
     """Return the movement of moments under the classes of a policy.
 
-    Parameters
-    ----------
-    moments : dict of Moment to float
-        With the weight of each moment's variance relative to its squared span.
-    policy : Policy
-        Declares the groups.
-    classes : tuple of NeighborClass
-        Of the policy, ``whole_record`` included.
-    derived : DerivedColumns, optional
-        Columns that change with others.
+    Every moment has the weight of its variance relative to its squared span; `derived`
+    columns change with others.
 
     Guarantee
     ---------
@@ -238,12 +230,9 @@ def moment_movement(
     from them, and through no other; where all rows of a unit change together, as often
     as it has places (``docs/theory/queries.md``).
     """
-    label = () if policy.label is None else (policy.label.name,)
     bounds = []
     for neighbor in classes:
-        changed = frozenset(
-            neighbor.features + (label if neighbor.label_changes else ())
-        )
+        changed = neighbor.columns(policy)
         reached = changed if derived is None else derived.reached(changed)
         bounds.append(
             [

@@ -83,17 +83,10 @@ class QueryPlan:
     budget: Budget
     n_rows: int
     leakage: LeakageClaim
-    assumptions: tuple[str, ...] = (GRID_ASSUMPTION,)
-    names: tuple[str, ...] = ()
-    derived: DerivedColumns | None = None
-    texts: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.names:
-            object.__setattr__(self, "names", ("",) * len(self.queries))
-        if not self.texts:
-            texts = tuple(ask_text(query) for query in self.queries)
-            object.__setattr__(self, "texts", texts)
+    assumptions: tuple[str, ...]
+    names: tuple[str, ...]
+    derived: DerivedColumns | None
+    texts: tuple[str, ...]
 
     @property
     def view(self) -> Policy:
@@ -256,7 +249,7 @@ def plan_queries(
         n_rows,
         claim,
         assumptions,
-        names,
+        names or ("",) * len(asked),
         derived,
         texts,
     )

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from corrdp._validate import check_real
@@ -17,6 +17,17 @@ Estimates: TypeAlias = Mapping[Moment, list[Estimate]]
 Labeled: TypeAlias = list[tuple[Cell, Estimate]]
 By: TypeAlias = str | tuple[str, ...] | None
 Where: TypeAlias = Condition | Column | None
+
+
+Operation: TypeAlias = Callable[["Query", "Query | float"], "Query"]
+
+
+def _combining(sign: str) -> tuple[Operation, Operation]:
+    """Return what combines a question with what follows, or with what precedes it."""
+    return (
+        lambda own, other: Arithmetic(sign, own, as_query(other)),
+        lambda own, other: Arithmetic(sign, as_query(other), own),
+    )
 
 
 class Query(ABC):
@@ -44,29 +55,10 @@ class Query(ABC):
         del moment
         return 1.0
 
-    def __add__(self, other: "Query | float") -> "Query":
-        return Arithmetic("+", self, as_query(other))
-
-    def __radd__(self, other: float) -> "Query":
-        return Arithmetic("+", as_query(other), self)
-
-    def __sub__(self, other: "Query | float") -> "Query":
-        return Arithmetic("-", self, as_query(other))
-
-    def __rsub__(self, other: float) -> "Query":
-        return Arithmetic("-", as_query(other), self)
-
-    def __mul__(self, other: "Query | float") -> "Query":
-        return Arithmetic("*", self, as_query(other))
-
-    def __rmul__(self, other: float) -> "Query":
-        return Arithmetic("*", as_query(other), self)
-
-    def __truediv__(self, other: "Query | float") -> "Query":
-        return Arithmetic("/", self, as_query(other))
-
-    def __rtruediv__(self, other: float) -> "Query":
-        return Arithmetic("/", as_query(other), self)
+    __add__, __radd__ = _combining("+")
+    __sub__, __rsub__ = _combining("-")
+    __mul__, __rmul__ = _combining("*")
+    __truediv__, __rtruediv__ = _combining("/")
 
 
 @dataclass(frozen=True)
@@ -154,6 +146,21 @@ class Arithmetic(Query):
                 )
             answers.append((cell, combine(pair[0], pair[1])))
         return answers
+
+
+def with_parts(query: Query, change: Callable[[Query], Query]) -> Query:
+    """Return a question with every part of its arithmetic changed."""
+    if not isinstance(query, Arithmetic):
+        return change(query)
+    left, right = (with_parts(side, change) for side in (query.left, query.right))
+    return replace(query, left=left, right=right)
+
+
+def aggregates(query: Query) -> list[Query]:
+    """Return the parts of a question that read the table."""
+    if isinstance(query, Arithmetic):
+        return aggregates(query.left) + aggregates(query.right)
+    return [] if isinstance(query, Constant) else [query]
 
 
 def as_query(given: "Query | float") -> Query:

@@ -181,12 +181,11 @@ def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
     hosted = (
         rows.sums(plan.moments, plan.view) if isinstance(rows, HostedRows) else None
     )
-    noise = plan.noise.draw(random_state=random_state)
+    noise = _by_moment(plan, plan.noise.draw(random_state=random_state))
     choices = noise_generator(random_state, purpose="quantiles")
     parts = [np.zeros(0, dtype=np.int64)]
-    start = 0
-    for place, (moment, group, scale) in enumerate(
-        zip(plan.moments, plan.noise.movement.groups, plan.noise.scales, strict=True)
+    for place, (moment, own, scale) in enumerate(
+        zip(plan.moments, noise, plan.noise.scales, strict=True)
     ):
         if isinstance(moment, RankChoice):
             drawn = moment.choose(
@@ -202,9 +201,14 @@ def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
             exact = (
                 moment.evaluate(plan.view, rows) if hosted is None else hosted[place]
             )
-            parts.append(exact + noise[start : start + group.size])
-        start += group.size
+            parts.append(exact + own)
     return np.concatenate(parts)
+
+
+def _by_moment(plan: QueryPlan, coordinates: IntArray) -> list[IntArray]:
+    """Return coordinates of all moments as those of each."""
+    sizes = [group.size for group in plan.noise.movement.groups]
+    return np.split(coordinates, np.cumsum(sizes)[:-1]) if sizes else []
 
 
 def _pay(
@@ -237,22 +241,19 @@ def answers_of(
     Post-processing of the noisy sums (``docs/theory/queries.md``).
     """
     estimates: dict[Moment, list[Estimate]] = {}
-    start = 0
-    groups, scales = plan.noise.movement.groups, plan.noise.scales
-    n_noisy = sum(g.size for g, scale in zip(groups, scales, strict=True) if scale)
-    for moment, group, radius, scale in zip(
-        plan.moments, groups, reach.tolist(), scales, strict=True
+    parts, scales = _by_moment(plan, noisy), plan.noise.scales
+    n_noisy = sum(part.size for part, scale in zip(parts, scales, strict=True) if scale)
+    for moment, part, radius, scale in zip(
+        plan.moments, parts, reach.tolist(), scales, strict=True
     ):
         if isinstance(moment, RankChoice):
-            found = moment.estimates(
+            estimates[moment] = moment.estimates(
                 plan.view,
-                noisy[start : start + group.size].tolist(),
+                part.tolist(),
                 scale=scale,
                 n_rows=plan.n_rows,
                 failure_probability=beta / max(n_noisy, 1),
             )
-            estimates[moment] = found
-            start += group.size
             continue
         # Every row is rounded to a whole step, by at most half a step.
         rounding = 0.5 * plan.n_rows if moment.factors else 0.0
@@ -260,9 +261,8 @@ def answers_of(
             Estimate(
                 value, value - radius - rounding, value + radius + rounding
             ).scaled(1.0 / moment.steps)
-            for value in noisy[start : start + group.size].astype(float).tolist()
+            for value in part.astype(float).tolist()
         ]
-        start += group.size
     return tuple(
         _answer(
             plan,

@@ -4,7 +4,7 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from corrdp._typing import JSONObject
 from corrdp.certificate import Certificate
@@ -24,6 +24,7 @@ _STYLE = (
 _LEFT, _WIDTH, _ROW, _CELL = 190, 420, 22, 46
 _BLUE = (47, 127, 193)
 MOST_CELLS = 400
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -82,29 +83,22 @@ class Answer:
     @property
     def value(self) -> float | dict[str, float]:
         """The number, or a number per cell."""
-        value: float | dict[str, float] = self._by_label(self.values)
-        return value
+        return self._by_label(self.values)
 
     @property
     def radius(self) -> float | dict[str, float]:
         """The radius, or a radius per cell."""
-        radius: float | dict[str, float] = self._by_label(self.radii)
-        return radius
+        return self._by_label(self.radii)
 
     @property
     def sampling_radius(self) -> float | dict[str, float | None] | None:
         """The sampling radius, or one per cell."""
-        radii = self.sampling_radii or (None,) * len(self.values)
-        radius: float | dict[str, float | None] | None = self._by_label(radii)
-        return radius
+        return self._by_label(self.sampling_radii or (None,) * len(self.values))
 
     @property
     def rank_radius(self) -> float | dict[str, float] | None:
         """By how many rows a drawn quantile may miss its rank; None for the rest."""
-        radius: float | dict[str, float] | None = (
-            self._by_label(self.rank_radii) if self.rank_radii else None
-        )
-        return radius
+        return self._by_label(self.rank_radii) if self.rank_radii else None
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""
@@ -133,10 +127,16 @@ class Answer:
         return f"{self.radii[place]:.4g}"
 
     def to_svg(self) -> str:
-        """Return a picture: bars with error bars, or a heat map of two columns."""
-        return chart_svg(self.title, self.keys, self.cells, self.values, self.radii)
+        """Return a picture: bars with error bars, or a heat map of two columns.
 
-    def _by_label(self, items: Sequence[Any]) -> Any:
+        That of one number, or of more cells than can be told apart, is empty.
+        """
+        if not self.keys or not 2 <= len(self.cells) <= MOST_CELLS:
+            return ""
+        draw = _heat_map if len(self.keys) == 2 else _bars
+        return draw(self.title, self.cells, self.values, self.radii)
+
+    def _by_label(self, items: Sequence[_T]) -> _T | dict[str, _T]:
         if self.labels == ("",):
             return items[0]
         return dict(zip(self.labels, items, strict=True))
@@ -260,24 +260,6 @@ def _table(head: list[str], body: list[list[str]]) -> str:
 
     rows = "".join(line("td", cells) for cells in body)
     return f"<table>{line('th', head)}{rows}</table>"
-
-
-def chart_svg(
-    title: str,
-    keys: Sequence[str],
-    cells: Sequence[tuple[str, ...]],
-    values: Sequence[float],
-    radii: Sequence[float],
-) -> str:
-    """Return bars with error bars, or a heat map if two columns name the cells.
-
-    A picture of one number, or of more cells than can be told apart, is empty.
-    """
-    if not keys or not 2 <= len(cells) <= MOST_CELLS:
-        return ""
-    if len(keys) == 2:
-        return _heat_map(title, cells, values, radii)
-    return _bars(title, cells, values, radii)
 
 
 def _bars(

@@ -13,7 +13,7 @@ from corrdp.queries._ask import split_and_filtered
 from corrdp.queries._conditions import Absence, Comparison, Condition, Membership
 from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._quantiles import Quantiles
-from corrdp.queries._query import Arithmetic, Constant, Query, Questions
+from corrdp.queries._query import Arithmetic, Constant, Query, Questions, aggregates
 from corrdp.tables import canonical_text
 
 _PARTS = {"expressions", "from", "from_", "where", "group", "kind"}
@@ -118,7 +118,7 @@ class _Reader:
                     raise self._refused(bare, why)
                 continue
             query = self._aggregate(bare)
-            if not _has_aggregate(query):
+            if not aggregates(query):
                 raise self._refused(bare, "a constant needs no table")
             split = by if len(by) != 1 else by[0]
             build = partial(split_and_filtered, query, split or None, None, condition)
@@ -276,9 +276,3 @@ class _Reader:
 
 def _first(node: Any) -> Any:
     return node[0] if isinstance(node, list) else node
-
-
-def _has_aggregate(query: Query) -> bool:
-    if isinstance(query, Arithmetic):
-        return _has_aggregate(query.left) or _has_aggregate(query.right)
-    return not isinstance(query, Constant)

@@ -6,6 +6,7 @@ from typing import Any
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.report._html import brief_number
 
 SCHEMA = "corrdp.audit/1"
 _KEYS = (
@@ -81,13 +82,10 @@ def _alarms(results: list[JSONObject]) -> list[JSONObject]:
 def _in_words(row: JSONObject) -> str:
     """Return one result as a phrase: the text alternative of its bar."""
     return (
-        f"{row['class']}, {row['target']}: at least {_number(row['audited_epsilon'])} "
-        f"of {_number(row['certified_epsilon'])}, {row['verdict']}"
+        f"{row['class']}, {row['target']}: at least "
+        f"{brief_number(row['audited_epsilon'])} of "
+        f"{brief_number(row['certified_epsilon'])}, {row['verdict']}"
     )
-
-
-def _number(value: Any) -> str:
-    return "infinite" if value == "inf" else f"{value:.3g}"
 
 
 def _short(digest: str | None) -> str:

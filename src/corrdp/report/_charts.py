@@ -13,7 +13,8 @@ BLUE, ORANGE, GREEN, PURPLE, GRAY = (
     "#8a63c2",
     "#7c8794",
 )
-_BAR = {"type": "bar", "color": BLUE, "tooltip": {"content": "data"}}
+_DATA_TIP = {"tooltip": {"content": "data"}}
+_BAR = {"type": "bar", "color": BLUE} | _DATA_TIP
 _TICK = {"type": "tick", "color": ORANGE, "thickness": 3, "size": 18, "opacity": 1}
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # Text and lines take the color of the page, so that one chart serves light and dark.
@@ -79,8 +80,26 @@ def _rows(field: str) -> JSONObject:
     return {"field": field, "type": "nominal", "sort": None, "title": None}
 
 
-def _two_colors(first: str, second: str) -> JSONObject:
-    return {"domain": [first, second], "range": [BLUE, ORANGE]}
+def _layer(mark: Any, data: list[Any] | None = None, **encoding: Any) -> JSONObject:
+    own = {} if data is None else {"data": {"values": data}}
+    return {**own, "mark": mark, "encoding": encoding}
+
+
+def _with_band(rows: list[JSONObject], field: str) -> list[JSONObject]:
+    """Return rows with the ends of a band around a field, as wide as its noise."""
+    return [
+        row
+        | {
+            "low": row[field] - _BAND * (row["deviation"] or 0.0),
+            "high": row[field] + _BAND * (row["deviation"] or 0.0),
+        }
+        for row in rows
+    ]
+
+
+def _colors(field: str, domain: list[str], colors: list[str]) -> JSONObject:
+    scale = {"domain": domain, "range": colors}
+    return {"field": field, "type": "nominal", "scale": scale}
 
 
 def _budget(promise: JSONObject | None) -> JSONObject | None:
@@ -104,11 +123,7 @@ def _budget(promise: JSONObject | None) -> JSONObject | None:
         encoding={
             "y": _rows("class"),
             "x": _number("proved", "proved epsilon"),
-            "color": {
-                "field": "kind",
-                "type": "nominal",
-                "scale": _two_colors("promised", "price only"),
-            },
+            "color": _colors("kind", ["promised", "price only"], [BLUE, ORANGE]),
         },
     )
 
@@ -117,25 +132,14 @@ def _leakage(features: list[JSONObject]) -> JSONObject | None:
     if not features:
         return None
     y = _rows("feature")
-    domain = {"domain": [0, 1]}
     title = "leakage (bar) and its upper bound (tick)"
     bounded = [row for row in features if row["upper"] is not None]
     return _chart(
         features,
         "Leakage of every insensitive feature: estimate and upper bound",
         layer=[
-            {
-                "mark": _BAR,
-                "encoding": {
-                    "y": y,
-                    "x": _number("estimate", title, scale=domain),
-                },
-            },
-            {
-                "data": {"values": bounded},
-                "mark": _TICK,
-                "encoding": {"y": y, "x": _number("upper", title)},
-            },
+            _layer(_BAR, y=y, x=_number("estimate", title, scale={"domain": [0, 1]})),
+            _layer(_TICK, bounded, y=y, x=_number("upper", title)),
         ],
     )
 
@@ -157,7 +161,7 @@ def _noise(rows: list[JSONObject]) -> JSONObject | None:
             "y": _rows("feature"),
             "yOffset": {"field": "plan", "type": "nominal", "sort": plans},
             "x": _number("noise", "noise on the mean gradient (standard deviation)"),
-            "color": {"field": "plan", "type": "nominal", "scale": _two_colors(*plans)},
+            "color": _colors("plan", plans, [BLUE, ORANGE]),
         },
     )
 
@@ -165,39 +169,20 @@ def _noise(rows: list[JSONObject]) -> JSONObject | None:
 def _coefficients(rows: list[JSONObject]) -> JSONObject | None:
     if not rows:
         return None
-    values = [
-        row
-        | {
-            "low": row["weight"] - 2 * (row["deviation"] or 0.0),
-            "high": row["weight"] + 2 * (row["deviation"] or 0.0),
-        }
-        for row in rows
-    ]
     y = _rows("column")
     title = "weight, with two standard deviations of the noise"
+    point = {"type": "point", "filled": True, "size": 60, "color": BLUE, "opacity": 1}
     return _chart(
-        values,
+        _with_band(rows, "weight"),
         "Released coefficients with error bars for the noise",
         layer=[
-            {
-                "mark": {"type": "rule", "color": GRAY, "strokeWidth": 2},
-                "encoding": {
-                    "y": y,
-                    "x": _number("low", title),
-                    "x2": {"field": "high"},
-                },
-            },
-            {
-                "mark": {
-                    "type": "point",
-                    "filled": True,
-                    "size": 60,
-                    "color": BLUE,
-                    "opacity": 1,
-                    "tooltip": {"content": "data"},
-                },
-                "encoding": {"y": y, "x": _number("weight", title)},
-            },
+            _layer(
+                {"type": "rule", "color": GRAY, "strokeWidth": 2},
+                y=y,
+                x=_number("low", title),
+                x2={"field": "high"},
+            ),
+            _layer(point | _DATA_TIP, y=y, x=_number("weight", title)),
         ],
     )
 
@@ -223,37 +208,27 @@ def _sweep(sweep: JSONObject | None) -> JSONObject | None:
         return None
     x = _number("epsilon", "epsilon", scale={"type": "log", "nice": False})
     methods = list(dict.fromkeys(point["method"] for point in sweep["points"]))
-    color = {
-        "field": "method",
-        "type": "nominal",
-        "scale": {
-            "domain": methods,
-            "range": [BLUE, ORANGE, GREEN, PURPLE, GRAY][: len(methods)],
-        },
-    }
+    colors = [BLUE, ORANGE, GREEN, PURPLE, GRAY][: len(methods)]
+    color = _colors("method", methods, colors)
     y = {"scale": {"zero": False}}
     return _chart(
         sweep["points"],
         "Privacy against utility for every method",
         height=260,
         layer=[
-            {
-                "mark": {"type": "errorband", "opacity": 0.18},
-                "encoding": {
-                    "x": x,
-                    "y": _number("low", sweep["metric"], **y),
-                    "y2": {"field": "high"},
-                    "color": color,
-                },
-            },
-            {
-                "mark": {"type": "line", "point": True, "tooltip": {"content": "data"}},
-                "encoding": {
-                    "x": x,
-                    "y": _number("mean", sweep["metric"], **y),
-                    "color": color,
-                },
-            },
+            _layer(
+                {"type": "errorband", "opacity": 0.18},
+                x=x,
+                y=_number("low", sweep["metric"], **y),
+                y2={"field": "high"},
+                color=color,
+            ),
+            _layer(
+                {"type": "line", "point": True} | _DATA_TIP,
+                x=x,
+                y=_number("mean", sweep["metric"], **y),
+                color=color,
+            ),
         ],
     )
 
@@ -261,43 +236,30 @@ def _sweep(sweep: JSONObject | None) -> JSONObject | None:
 def _audit(audit: JSONObject | None) -> JSONObject | None:
     if audit is None:
         return None
+
+    def finite(epsilon: Any) -> Any:
+        return None if epsilon == "inf" else epsilon
+
     values = [
         {
             "what": f"{row['class']}, {row['target'].replace(', white box', '')}",
-            "audited": None
-            if row["audited_epsilon"] == "inf"
-            else row["audited_epsilon"],
-            "certified": None
-            if row["certified_epsilon"] == "inf"
-            else row["certified_epsilon"],
+            "audited": finite(row["audited_epsilon"]),
+            "certified": finite(row["certified_epsilon"]),
             "verdict": row["verdict"],
         }
         for row in audit["rows"]
     ]
+    certified = [value for value in values if value["certified"] is not None]
+    violated = [value for value in values if value["verdict"] == "violated"]
+    text = {"type": "text", "align": "left", "dx": 6}
+    text |= {"color": "currentColor", "fontWeight": "bold"}
     y = _rows("what") | {"axis": {"labelLimit": 260}}
     title = "epsilon: audited lower bound (bar) and certified (tick)"
-    audited = {"y": y, "x": _number("audited", title)}
-    layers: list[JSONObject] = [
-        {
-            "mark": _BAR,
-            "encoding": audited,
-        },
-        {
-            "data": {"values": [v for v in values if v["certified"] is not None]},
-            "mark": _TICK,
-            "encoding": {"y": y, "x": _number("certified", title)},
-        },
-        {
-            "data": {"values": [v for v in values if v["verdict"] == "violated"]},
-            "mark": {
-                "type": "text",
-                "align": "left",
-                "dx": 6,
-                "color": "currentColor",
-                "fontWeight": "bold",
-            },
-            "encoding": audited | {"text": {"field": "verdict"}},
-        },
+    audited = _number("audited", title)
+    layers = [
+        _layer(_BAR, y=y, x=audited),
+        _layer(_TICK, certified, y=y, x=_number("certified", title)),
+        _layer(text, violated, y=y, x=audited, text={"field": "verdict"}),
     ]
     return _chart(
         values,
@@ -318,20 +280,16 @@ def _audit_roc(audit: JSONObject | None) -> JSONObject | None:
         values,
         "True against false alarms of every attack",
         layer=[
-            {
-                "data": {"values": chance},
-                "mark": {"type": "line", "color": GRAY, "strokeDash": [4, 4]},
-                "encoding": {"x": x, "y": y},
-            },
-            {
-                "mark": {"type": "line", "tooltip": {"content": "data"}},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "order": {"field": "true_alarms"},
-                    "color": _rows("what") | {"legend": {"labelLimit": 260}},
-                },
-            },
+            _layer(
+                {"type": "line", "color": GRAY, "strokeDash": [4, 4]}, chance, x=x, y=y
+            ),
+            _layer(
+                {"type": "line"} | _DATA_TIP,
+                x=x,
+                y=y,
+                order={"field": "true_alarms"},
+                color=_rows("what") | {"legend": {"labelLimit": 260}},
+            ),
         ],
     )
 
@@ -340,52 +298,36 @@ def shape_chart(rows: list[JSONObject] | None) -> JSONObject | None:
     """Return curves with bands for the noise, or None if there are none."""
     if not rows:
         return None
-    values = [
-        row
-        | {
-            "low": row["effect"] - _BAND * (row["deviation"] or 0.0),
-            "high": row["effect"] + _BAND * (row["deviation"] or 0.0),
-        }
-        for row in rows
-    ]
     labels = list(dict.fromkeys(row["label"] for row in rows))
     color: JSONObject = {"value": BLUE}
     if len(labels) > 1:
-        color = {
-            "field": "label",
-            "type": "nominal",
-            "scale": {"domain": labels, "range": [BLUE, ORANGE, GREEN, PURPLE]},
-        }
+        color = _colors("label", labels, [BLUE, ORANGE, GREEN, PURPLE])
     x = {"field": "value", "type": "quantitative", "title": None}
     effect = {"type": "quantitative", "title": "effect"}
     return {
         "$schema": SCHEMA,
         "description": "What every number adds to the score, with bands for the noise",
         "config": CONFIG | {"header": {"labelColor": "currentColor", "title": None}},
-        "data": {"values": values},
+        "data": {"values": _with_band(rows, "effect")},
         "facet": {"field": "feature", "type": "nominal", "sort": None, "title": None},
         "columns": 2,
         "spec": {
             "width": 230,
             "height": 130,
             "layer": [
-                {
-                    "mark": {"type": "area", "opacity": 0.2},
-                    "encoding": {
-                        "x": x,
-                        "y": effect | {"field": "low"},
-                        "y2": {"field": "high"},
-                        "color": color,
-                    },
-                },
-                {
-                    "mark": {"type": "line", "point": True, "tooltip": True},
-                    "encoding": {
-                        "x": x,
-                        "y": effect | {"field": "effect"},
-                        "color": color,
-                    },
-                },
+                _layer(
+                    {"type": "area", "opacity": 0.2},
+                    x=x,
+                    y=effect | {"field": "low"},
+                    y2={"field": "high"},
+                    color=color,
+                ),
+                _layer(
+                    {"type": "line", "point": True, "tooltip": True},
+                    x=x,
+                    y=effect | {"field": "effect"},
+                    color=color,
+                ),
             ],
         },
         "resolve": {"scale": {"x": "independent"}},

@@ -6,12 +6,11 @@ the specialist.
 """
 
 import json
-import math
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from corrdp._json import decoding
+from corrdp._json import decode_number, decoding
 from corrdp._typing import JSONObject
 from corrdp.certificate import grouped_by, listed, percent, rounded_up
 from corrdp.exceptions import CorrDPError
@@ -89,7 +88,7 @@ def _quality(summary: JSONObject) -> str:
     if expected["noise"] == "constant":
         return (
             "Too few rows for this budget: the model is a constant. It takes about "
-            f"{_count(expected['rows_needed'])} rows."
+            f"{expected['rows_needed']:,.0f} rows."
         )
     low, high = (f"{100 * min(share, 1):.2g}" for share in expected["lost_band"])
     sentence = (
@@ -150,7 +149,7 @@ def _promises(promise: JSONObject) -> list[str]:
     groups = grouped_by({row["features"][0]: row["times"] for row in alone})
     if len(groups) > MOST_SENTENCES:
         least, most = (
-            end(alone, key=lambda row: _size(row["proved"]))["times"]
+            end(alone, key=lambda row: decode_number(row["proved"]))["times"]
             for end in (min, max)
         )
         return [
@@ -164,10 +163,6 @@ def _promises(promise: JSONObject) -> list[str]:
             subject = f"one of {len(features)} features ({subject})"
         sentences.append(f"If {subject} were different: {times}.")
     return sentences
-
-
-def _size(epsilon: Any) -> float:
-    return math.inf if epsilon == "inf" else float(epsilon)
 
 
 def _risks(promise: JSONObject) -> list[JSONObject]:
@@ -194,13 +189,8 @@ def _cells(risk: JSONObject) -> tuple[str, ...]:
         risk["guess"]["0.1"],
         risk["even_odds"],
     )
-    mu = math.inf if risk["mu"] == "inf" else risk["mu"]
-    shown = "infinite" if math.isinf(mu) else rounded_up(mu)
+    shown = "infinite" if risk["mu"] == "inf" else rounded_up(risk["mu"])
     return (shown, *(percent(share).removesuffix(" %") for share in shares))
-
-
-def _count(number: float) -> str:
-    return f"{number:,.0f}"
 
 
 @decoding("summary")

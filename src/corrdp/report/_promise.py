@@ -10,8 +10,15 @@ import numpy as np
 
 from corrdp._json import encode_number
 from corrdp._typing import FloatArray, JSONObject
-from corrdp.certificate import Calibration, Certificate, ClassClaim
-from corrdp.policy import BlockKind
+from corrdp.certificate import (
+    Calibration,
+    Certificate,
+    ClassClaim,
+    LeakageClaim,
+    certify,
+)
+from corrdp.leakage import LeakageTable
+from corrdp.policy import BlockKind, Budget, Policy
 from corrdp.training import TrainingPlan, noise_gains
 
 NOT_COVERED = (
@@ -100,6 +107,32 @@ def _times(epsilon: float) -> str:
     if epsilon > 50:
         return f"at most e^{epsilon:.0f} times as likely, which means nothing"
     return f"at most {math.exp(epsilon):.3g} times as likely, or as unlikely"
+
+
+def plan_certificate(
+    policy: Policy,
+    plan: TrainingPlan,
+    *,
+    budget: Budget,
+    leakage: LeakageTable | None,
+) -> Certificate:
+    """Return what a training will prove, with what its leakage has cost.
+
+    Guarantee
+    ---------
+    That of `certify` (`docs/theory/composition.md`): a function of the plan.
+    """
+    return certify(
+        policy,
+        [
+            *(() if leakage is None else leakage.components),
+            *plan.components(plan.spending.means_cost),
+        ],
+        budget=budget,
+        leakage=LeakageClaim.declared(policy)
+        if leakage is None
+        else leakage.claim(policy=policy),
+    )
 
 
 def plan_verdict(

@@ -134,7 +134,9 @@ def summarize(
         "shapes": _shapes(policy, shapes),
         "ledger": None,
         "audit": None,
-        "certificate_digest": _digest(certificate),
+        "certificate_digest": (
+            None if certificate is None else str(certificate.to_dict()["digest"])
+        ),
         "software": _software(certificate),
         "policy_fingerprint": policy.fingerprint(),
     }
@@ -237,35 +239,25 @@ def _domain_words(domain: Any) -> str:
 def _leakage(
     policy: Policy, certificate: Certificate | None, table: LeakageTable | None
 ) -> JSONObject:
+    stated: LeakageTable | LeakageClaim
     if table is not None and policy.insensitive:
-        return {
-            "source": table.source,
-            "metric": table.metric,
-            "failure_probability": table.failure_probability,
-            "features": [
-                {
-                    "feature": name,
-                    "estimate": found.estimate,
-                    "upper": found.upper,
-                    "reason": f"{found.method}: {found.reason}",
-                }
-                for name, found in table.features.items()
-            ],
-        }
-    claim = LeakageClaim("declared", {}) if certificate is None else certificate.leakage
+        stated = table
+        rows = [
+            (name, found.estimate, found.upper, f"{found.method}: {found.reason}")
+            for name, found in table.features.items()
+        ]
+    else:
+        stated = claim = (
+            LeakageClaim("declared", {}) if certificate is None else certificate.leakage
+        )
+        reason = f"{claim.source}, as the certificate states it"
+        rows = [(name, value, value, reason) for name, value in claim.values.items()]
+    keys = ("feature", "estimate", "upper", "reason")
     return {
-        "source": claim.source,
-        "metric": claim.metric,
-        "failure_probability": claim.failure_probability,
-        "features": [
-            {
-                "feature": name,
-                "estimate": value,
-                "upper": value,
-                "reason": f"{claim.source}, as the certificate states it",
-            }
-            for name, value in claim.values.items()
-        ],
+        "source": stated.source,
+        "metric": stated.metric,
+        "failure_probability": stated.failure_probability,
+        "features": [dict(zip(keys, row, strict=True)) for row in rows],
     }
 
 
@@ -353,10 +345,6 @@ def _shapes(policy: Policy, shapes: Sequence[JSONObject]) -> list[JSONObject]:
                     }
                 )
     return rows
-
-
-def _digest(certificate: Certificate | None) -> str | None:
-    return None if certificate is None else str(certificate.to_dict()["digest"])
 
 
 def _software(certificate: Certificate | None) -> dict[str, str]:

@@ -24,13 +24,18 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from corrdp._typing import JSONObject
 from corrdp.certificate import Certificate
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageTable
-from corrdp.policy import Policy
+from corrdp.policy import Budget, Policy
 from corrdp.studio._forms import Form, edited, number, read_form, shown
-from corrdp.studio._preview import ESTIMATORS, budget_words, planned, previewed
+from corrdp.studio._preview import (
+    ESTIMATORS,
+    Asked,
+    budget_words,
+    planned,
+    previewed,
+)
 from corrdp.studio._security import FORM_FIELD, REPORT_POLICY, Gate, Keys
 from corrdp.studio._session import ROLES, Session
 
@@ -47,14 +52,8 @@ STEPS = {
 def make_app(session: Session, keys: Keys, *, port: int) -> Starlette:
     """Return the studio of one session as an application.
 
-    Parameters
-    ----------
-    session : Session
-        The table and what was said of it.
-    keys : Keys
-        Token, cookie and form key of this start.
-    port : int
-        Where it listens: requests for another host are refused.
+    `keys` are those of this start; requests for another host than this machine's
+    `port` are refused.
     """
     pages = _Pages(session, keys)
     hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
@@ -93,7 +92,8 @@ class _Pages:
         return _see("/columns")
 
     async def show(self, name: str, request: Request) -> Response:
-        return await run_in_threadpool(self._page, name, dict(request.query_params))
+        del request  # whatever was asked for, a page shows the session
+        return await run_in_threadpool(self._page, name)
 
     async def take(self, name: str, request: Request) -> Response:
         form = await read_form(request)
@@ -105,18 +105,11 @@ class _Pages:
         return await run_in_threadpool(self._taken, name, form)
 
     def _taken(self, name: str, form: Form) -> Response:
-        actions: dict[str, Callable[[Form], str]] = {
-            "columns": self._take_columns,
-            "domains": self._take_domains,
-            "leakage": self._take_leakage,
-            "budget": self._take_budget,
-            "run": self._take_run,
-        }
         try:
             with self._lock:
-                return _see(actions[name](form))
+                return _see(getattr(self, f"_take_{name}")(form))
         except CorrDPError as error:
-            return self._page(name, {}, problem=str(error))
+            return self._page(name, problem=str(error))
 
     def _take_columns(self, form: Form) -> str:
         names = [column.name for column in self._session.columns]
@@ -244,8 +237,7 @@ class _Pages:
             session.train_words(), session.policy().fingerprint()
         )
 
-    def _page(self, name: str, query: Form, problem: str = "") -> Response:
-        del query
+    def _page(self, name: str, problem: str = "") -> Response:
         session = self._session
         if name != "columns" and session.document is None:
             return _see("/columns")
@@ -275,23 +267,18 @@ class _Pages:
         return {"words": budget_words(choices.epsilon, choices.delta)}
 
     def _show_plan(self) -> dict[str, Any]:
-        return {"failed": False, "plan": self._asked(planned)}
+        return {"failed": False, "plan": planned(self._asked())}
 
     def _show_preview(self) -> dict[str, Any]:
-        return {"preview": self._asked(previewed)}
+        return {"preview": previewed(self._asked())}
 
-    def _asked(self, describe: Callable[..., JSONObject]) -> JSONObject:
-        """Return what a model with the choices so far would be like."""
+    def _asked(self) -> Asked:
+        """Return the model that the choices so far are about."""
         session, choices = self._session, self._session.choices
         policy = session.policy()
-        return describe(
-            policy,
-            session.n_rows,
-            epsilon=choices.epsilon,
-            delta=choices.delta,
-            model=choices.model,
-            leakage=self._leakage_table(policy),
-        )
+        budget = Budget(epsilon=choices.epsilon, delta=choices.delta)
+        leakage = self._leakage_table(policy)
+        return Asked(policy, session.n_rows, budget, choices.model, leakage)
 
     def _leakage_table(self, policy: Policy) -> LeakageTable | None:
         path = self._leakage_path()
@@ -356,16 +343,9 @@ LOOPBACK = "127.0.0.1"
 
 
 def serve(session: Session, *, port: int, tell: Callable[[str], None]) -> None:
-    """Serve one session until it is interrupted.
+    """Serve one session until it is interrupted; port 0 takes any free one.
 
-    Parameters
-    ----------
-    session : Session
-        The table and what was said of it.
-    port : int
-        0 takes any free one.
-    tell : callable
-        Gets the address with its token, once the studio listens.
+    Who is told gets the address with its token, once the studio listens.
     """
     keys = Keys()
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:

@@ -81,17 +81,9 @@ class Jobs:
     ) -> tuple[str, Job]:
         """Return the key and the job of a command, started if it is new.
 
-        Parameters
-        ----------
-        words : sequence of str
-            Arguments of ``corrdp``: what the command is.
-        what : str
-            What it does, for people.
-        about : str
-            What else makes it another command: the policy in the file that it reads.
-        extra : sequence of str
-            Further arguments that do not make it another command: a ledger is
-            created by the first run that it pays for.
+        Its words, arguments of ``corrdp``, make it the command it is, and what it is
+        about: the policy in the file that it reads. Extra arguments do not: a ledger is
+        created by the first run that it pays for.
         """
         key = _key(words, about)
         with self._lock:

@@ -6,14 +6,14 @@ preview is a function of the policy, the number of rows and the budget alone.
 """
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.accounting import GaussianEvent, attack_risk, gaussian_mu
-from corrdp.certificate import LeakageClaim, certify, percent, risk_words
+from corrdp.certificate import percent, risk_words
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.leakage import LeakageTable
 from corrdp.policy import (
@@ -25,7 +25,7 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
 )
-from corrdp.report import gradient_noise, plan_verdict
+from corrdp.report import gradient_noise, plan_certificate, plan_verdict
 
 ESTIMATORS = {"logistic": LogisticRegression, "linear": LinearRegression}
 MOST_ROWS = 20_000
@@ -42,45 +42,32 @@ def budget_words(epsilon: float, delta: float) -> str:
     return risk_words(attack_risk([GaussianEvent(mu)])) + "."
 
 
-def planned(
-    policy: Policy,
-    n_rows: int,
-    *,
-    epsilon: float,
-    delta: float,
-    model: str,
-    leakage: LeakageTable | None,
-) -> JSONObject:
-    """Return noise, expected quality, prices and a verdict, from public numbers.
+class Asked(NamedTuple):
+    """What the person wants to train: on a confirmed policy and a public size.
 
-    Parameters
-    ----------
-    policy : Policy
-        Confirmed.
-    n_rows : int
-        Public number of rows.
-    epsilon, delta : float
-        The budget.
-    model : str
-        ``logistic`` or ``linear``.
-    leakage : LeakageTable or None
-        A released table; None means what the policy declares.
+    Without a released leakage the policy's own is taken.
     """
+
+    policy: Policy
+    n_rows: int
+    budget: Budget
+    model: str
+    leakage: LeakageTable | None
+
+    def estimator(self, policy: Policy, **options: Any) -> Any:
+        """Return the model with the budget."""
+        epsilon, delta = self.budget.epsilon, self.budget.delta
+        return ESTIMATORS[self.model](policy, epsilon=epsilon, delta=delta, **options)
+
+
+def planned(asked: Asked) -> JSONObject:
+    """Return noise, expected quality, prices and a verdict, from public numbers."""
+    policy, n_rows, budget, _, leakage = asked
     if leakage is not None:
         policy = leakage.policy_for(policy)  # as training reads it
-    kind = ESTIMATORS[model]
-    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
-    estimator = kind(policy, leakage=leakage, **options)
+    estimator = asked.estimator(policy, leakage=leakage)
     plan, ordinary = estimator.plan(n_rows), estimator.ordinary_plan(policy, n_rows)
-    paid = () if leakage is None else leakage.components
-    certificate = certify(
-        policy,
-        [*paid, *plan.components(plan.spending.means_cost)],
-        budget=Budget(epsilon=epsilon, delta=delta),
-        leakage=LeakageClaim.declared(policy)
-        if leakage is None
-        else leakage.claim(policy=policy),
-    )
+    certificate = plan_certificate(policy, plan, budget=budget, leakage=leakage)
     here, there = gradient_noise(plan), gradient_noise(ordinary)
     low, high = (edge / plan.prediction.gain for edge in plan.prediction.band)
     return {
@@ -97,7 +84,9 @@ def planned(
         "band": (percent(min(low, 1.0)), percent(min(high, 1.0))),
         "ordinary_lost": percent(ordinary.noise_to_signal),
         "whole_record": certificate.classes["whole_record"].epsilon,
-        "verdict": plan_verdict(plan, ordinary, epsilon=epsilon, delta=delta),
+        "verdict": plan_verdict(
+            plan, ordinary, epsilon=budget.epsilon, delta=budget.delta
+        ),
     }
 
 
@@ -120,44 +109,32 @@ def invented_rows(policy: Policy, n_rows: int, generator: np.random.Generator) -
     return features.append_column(label.name, pa.array(labels))
 
 
-def previewed(
-    policy: Policy,
-    n_rows: int,
-    *,
-    epsilon: float,
-    delta: float,
-    model: str,
-    leakage: LeakageTable | None,
-) -> JSONObject:
+def previewed(asked: Asked) -> JSONObject:
     """Return scores on invented rows: with CorrDP, ordinary DP, and without noise.
 
-    Parameters
-    ----------
-    policy : Policy
-        Confirmed.
-    n_rows : int
-        Public number of rows; at most 20,000 are invented.
-    epsilon, delta, model, leakage
-        As for `planned`.
+    At most 20,000 rows are invented.
     """
-    n_train = min(n_rows, MOST_ROWS)
+    policy, model = asked.policy, asked.model
+    n_train = min(asked.n_rows, MOST_ROWS)
     generator = np.random.default_rng(0)
     rows = invented_rows(policy, n_train + N_TEST, generator)
     train, test = rows.slice(0, n_train), rows.slice(n_train)
-    kind = ESTIMATORS[model]
-    options: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     shown = []
     for method, name in TRAINED.items():
-        own: dict[str, Any] = {"leakage": leakage} if method == "corr" else {}
+        known = asked.leakage if method == "corr" else None
         scores = [
-            _score(kind(policy, method=method, **options, **own), policy, train, test)
+            _score(
+                asked.estimator(policy, method=method, leakage=known),
+                policy,
+                train,
+                test,
+            )
             for _ in range(N_FITS)
         ]
         error = float(np.std(scores, ddof=1) / np.sqrt(N_FITS))
         shown.append({"name": name, "score": float(np.mean(scores)), "error": error})
-    plain = _score(
-        kind(policy, method="nonprivate", research=True), policy, train, test
-    )
+    bare = ESTIMATORS[model](policy, method="nonprivate", research=True)
+    plain = _score(bare, policy, train, test)
     shown.append({"name": "no protection", "score": plain, "error": None})
     return {
         "n_rows": n_train,

@@ -54,14 +54,8 @@ class Choices:
 class Session:
     """One table, one draft, one policy, at most one paid leakage and one model.
 
-    Parameters
-    ----------
-    data : str
-        Table, as every command reads it.
-    folder : Path
-        Where the policy and all results go.
-    ledger, ledger_epsilon : optional
-        Ledger that every paid command is charged to.
+    `folder` is where the policy and all results go; every paid command is charged to
+    the ledger, if there is one.
     """
 
     def __init__(

@@ -18,13 +18,8 @@ import numpy as np
 from corrdp._typing import IntArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.mechanisms.noise import (
-    discrete_gaussian,
-    exponential_choice,
-    grid_rate,
-    grid_scale,
-)
-from corrdp.synthesis._estimation import NoisyTable, combined
+from corrdp.mechanisms.noise import exponential_choice, grid_rate, grid_scale
+from corrdp.synthesis._estimation import NoisyTable, combined, noisy_table
 from corrdp.synthesis._junction_tree import Region, count_cells, n_cells
 from corrdp.synthesis._plan import expected_noise
 from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
@@ -40,18 +35,9 @@ _LARGEST_SHARE = 0.25  # of the cells allowed, for one table
 class Stream:
     r"""Candidates that are chosen among, and what each round costs.
 
-    Parameters
-    ----------
-    regions : tuple of Region
-        Tables that may be measured.
-    n_rounds : int
-        Looks, each with one measurement.
-    rate : Fraction
-        Of the exponential choice, per whole number of the score.
-    scale : Fraction
-        Of the noise on what was chosen.
-    changed : mapping of str to frozenset of int
-        Columns that each neighbor class may change.
+    A round is a look, an exponential choice with `rate` per whole number of the score,
+    and a measurement with noise of `scale`; `changed` are the columns that each
+    neighbor class may change.
 
     Guarantee
     ---------
@@ -103,18 +89,7 @@ def plan_streams(
     limits: Mapping[str, float],
     n_rounds: int,
 ) -> tuple[Stream, ...]:
-    """Return the open and the guarded stream within the limits of all classes.
-
-    Parameters
-    ----------
-    candidates : sequence of Region
-        Tables that may be measured.
-    changed : mapping of str to frozenset of int
-        Columns that each class may change, ``whole_record`` among them.
-    limits : mapping of str to float
-        Most that each promised class may be charged.
-    n_rounds : int
-        Rounds of each stream.
+    """Return the open and the guarded stream, of `n_rounds` each, within all limits.
 
     Guarantee
     ---------
@@ -218,10 +193,7 @@ def measure_adaptively(
             ]
             place = exponential_choice(scores, rate=stream.rate, generator=noise)
             region = fitting[place]
-            counts = exact[region]
-            added = discrete_gaussian(stream.scale, size=counts.size, generator=noise)
-            noisy = (counts + added.reshape(counts.shape)).astype(np.float64)
-            tables.append(NoisyTable(region, noisy, float(stream.scale)))
+            tables.append(noisy_table(region, exact[region], stream.scale, noise))
             held = (*held, region) if region not in held else held
     return tuple(tables)
 

@@ -133,9 +133,10 @@ class SynthesisPlan:
             )
             for name in self.refinement
         }
+        name = f"leakage and {COMPONENT}" if self.leakage.spent else COMPONENT
         return certify(
             self.policy,
-            [Component(_component_name(self.leakage), events=events)],
+            [Component(name, events=events)],
             budget=self.budget,
             leakage=self.leakage.claim,
             assumptions=(ASSUMPTION, *self.leakage.assumptions),
@@ -266,10 +267,6 @@ def spent_rho(components: Sequence[Component], class_name: str) -> float:
                     "the leakage with Gaussian noise."
                 )
     return rho
-
-
-def _component_name(leakage: LeakageInput) -> str:
-    return f"leakage and {COMPONENT}" if leakage.spent else COMPONENT
 
 
 def _allowed_rho(

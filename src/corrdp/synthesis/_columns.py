@@ -26,6 +26,7 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
     Slot,
+    number_columns,
 )
 
 DEFAULT_BINS = 16
@@ -67,7 +68,7 @@ class TableColumns:
     shapes: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        numbers = [f.name for f in self._features if _is_number(f)]
+        numbers = number_columns(self._features)
         for name in self.shapes:
             if name not in numbers:
                 raise PolicyError(
@@ -82,18 +83,16 @@ class TableColumns:
 
         Roles are of no matter here: they are only used to name columns.
         """
-        columns = [(f.name, f.domain) for f in self.policy.features]
-        if self.policy.label is not None:
-            columns.append((self.policy.label.name, self.policy.label.domain))
         return tuple(
             Feature(
-                name,
+                column.name,
                 "sensitive",  # type: ignore[arg-type]
-                replace(domain, bins=self.bins)
-                if isinstance(domain, NumberDomain) and domain.bins is None
-                else domain,
+                replace(column.domain, bins=self.bins)
+                if isinstance(column.domain, NumberDomain)
+                and column.domain.bins is None
+                else column.domain,
             )
-            for name, domain in columns
+            for column in self.policy.columns
         )
 
     @cached_property
@@ -230,10 +229,6 @@ class TableColumns:
 def _are_held(numbers: Iterable[Any]) -> bool:
     """Return whether tables of every kind hold such whole numbers."""
     return all(-(2**63) <= number < 2**63 for number in numbers)
-
-
-def _is_number(feature: Feature) -> bool:
-    return not isinstance(feature.domain, CategoryDomain | BooleanDomain)
 
 
 def _inside_bins(

@@ -22,18 +22,10 @@ def structural_zeros(
 ) -> Zeros:
     """Return the cells that never occur, by region.
 
-    Parameters
-    ----------
-    columns : TableColumns
-        Columns and their codes.
-    impossible : sequence of mapping
-        Each maps columns to a value, a list of values, or for numbers ``(low, high)``;
-        rows that match all of them never occur.
-    determines : sequence of mapping
-        Each has ``column``, ``gives`` and ``values``: a mapping from the value of
-        the first column to the only value of the second.
-    max_cells : int
-        Most cells of one declaration.
+    An entry of `impossible` maps columns to a value, a list of values, or for numbers
+    ``(low, high)``: rows that match all of them never occur. One of `determines` has
+    ``column``, ``gives`` and ``values``: a mapping from the value of the first column
+    to the only value of the second. None may have more than `max_cells` cells.
     """
     found: dict[Region, np.ndarray] = {}
 
@@ -65,17 +57,12 @@ def structural_zeros(
             )
         source, target = rule["column"], rule["gives"]
         region = _region(columns, {source: None, target: None}, max_cells)
-        never = np.zeros(
-            (
-                columns.sizes[columns.index(source)],
-                columns.sizes[columns.index(target)],
-            ),
-            dtype=bool,
-        )
+        places = columns.index(source), columns.index(target)
+        never = np.zeros([columns.sizes[place] for place in places], dtype=bool)
         for value, given in rule["values"].items():
             rows = _matches(columns, source, value)
             never[np.ix_(rows, ~_matches(columns, target, given))] = True
-        add(region, never if columns.index(source) < columns.index(target) else never.T)
+        add(region, never if places[0] < places[1] else never.T)
     return tuple(sorted(found.items(), key=lambda item: item[0]))
 
 

@@ -16,11 +16,13 @@ of magnitude only scales the coordinates, which a diagonal preconditioner undoes
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import minimize
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
+from corrdp.mechanisms.noise import discrete_gaussian
 from corrdp.synthesis._junction_tree import JunctionTree, Region
 from corrdp.synthesis._model import Calibrated, calibrate, expanded
 
@@ -46,6 +48,22 @@ class NoisyTable:
     region: Region
     counts: FloatArray
     noise_scale: float
+
+
+def noisy_table(
+    region: Region, counts: IntArray, scale: Fraction, generator: np.random.Generator
+) -> NoisyTable:
+    """Return counts with noise on every cell; exact ones at scale 0.
+
+    Guarantee
+    ---------
+    Discrete Gaussian noise of the scale that is priced, drawn exactly and anew for
+    every cell (`docs/theory/synthesis.md`, Theorem 1).
+    """
+    if scale:
+        noise = discrete_gaussian(scale, size=counts.size, generator=generator)
+        counts = counts + noise.reshape(counts.shape)
+    return NoisyTable(region, counts.astype(np.float64), float(scale))
 
 
 def combined(tables: Sequence[NoisyTable]) -> tuple[NoisyTable, ...]:
@@ -90,22 +108,8 @@ def fit_model(
 ) -> tuple[Calibrated, dict[Region, FloatArray]]:
     """Return the calibrated model and its parameters by region.
 
-    Parameters
-    ----------
-    tree : JunctionTree
-        Holds every region of `tables` and `zeros` in a clique.
-    tables : sequence of NoisyTable
-        Distinct regions.
-    n_rows : int
-        Public number of rows.
-    sizes : sequence of int
-        Number of codes of every column.
-    zeros : sequence of (Region, array of bool)
-        Cells that never occur, marked True.
-    start : mapping of Region to array, optional
-        Parameters to begin with.
-    most_steps : int
-        Most steps of the search.
+    The tree holds every region of `tables`, which are distinct, and of `zeros`, cells
+    that never occur, in a clique; `sizes` are the numbers of codes of all columns.
 
     Guarantee
     ---------

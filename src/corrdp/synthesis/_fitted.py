@@ -11,7 +11,6 @@ import numpy as np
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.policy import ColumnRole, Policy
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._constraints import Zeros
 from corrdp.synthesis._estimation import rebuilt_model
@@ -23,20 +22,8 @@ from corrdp.synthesis._model import Calibrated
 class FittedTable:
     """Parameters of the model by region, and how its codes become values.
 
-    Parameters
-    ----------
-    columns : TableColumns
-        Columns and their codes.
-    zeros : tuple of (Region, array of bool)
-        Cells that never occur.
-    theta : mapping of Region to array of float
-        Parameters.
-    n_rows : int
-        Public number of rows that the model was fitted on.
-    pairs : tuple of Region
-        Pairs that were chosen.
-    output : str
-        Kind of table that `sample` returns unless told otherwise.
+    `zeros` are cells that never occur, `pairs` those that were chosen, `output` is the
+    kind of table that `sample` returns unless told otherwise.
     """
 
     columns: TableColumns
@@ -118,7 +105,7 @@ class FittedTable:
         )
 
     def _public_columns(self, names: list[str]) -> list[str]:
-        public = public_columns(self.columns.policy)
+        public = self.columns.policy.unprotected
         stray = [name for name in names if name not in public]
         if stray or not names:
             raise PolicyError(
@@ -147,14 +134,6 @@ class FittedTable:
                 f"output must be pandas, polars or pyarrow, and installed, got "
                 f"output={backend!r}. Choose one."
             ) from None
-
-
-def public_columns(policy: Policy) -> tuple[str, ...]:
-    """Return the columns that the policy does not protect."""
-    label = policy.label
-    own = () if label is None or label.is_protected else (label.name,)
-    names = (f.name for f in policy.features if f.role is ColumnRole.PUBLIC)
-    return (*names, *own)
 
 
 def kind_of_table(table: Any) -> str:

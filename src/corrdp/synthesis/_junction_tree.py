@@ -27,12 +27,7 @@ def n_cells(region: Iterable[int], sizes: Sequence[int]) -> int:
 class JunctionTree:
     """Cliques in an order in which every clique follows its parent.
 
-    Parameters
-    ----------
-    cliques : tuple of Region
-        The first is the root.
-    parents : tuple of int
-        Index of the parent of every clique; -1 for the root.
+    The first is the root, whose parent is -1.
     """
 
     cliques: tuple[Region, ...]
@@ -67,12 +62,7 @@ def clique_cells(regions: Iterable[Region], sizes: Sequence[int]) -> int:
 def junction_tree(regions: Iterable[Region], sizes: Sequence[int]) -> JunctionTree:
     """Return a junction tree of all columns that holds every region in a clique.
 
-    Parameters
-    ----------
-    regions : iterable of Region
-        Tables that the model must be able to express.
-    sizes : sequence of int
-        Number of codes of every column.
+    `sizes` are the numbers of codes of all columns.
     """
     cliques = sorted(_cliques(regions, sizes))
     # Prim's algorithm: a spanning tree of largest separators is a junction tree.
@@ -121,7 +111,7 @@ def _cliques(regions: Iterable[Region], sizes: Sequence[int]) -> list[Region]:
 def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntArray:
     """Return how many rows lie in each cell of a region's table.
 
-    Exact, hence private: only `_release` adds noise to them.
+    Exact, hence private: `noisy_table` adds noise to them.
     """
     shape = tuple(sizes[column] for column in region)
     cells = codes[:, region[0]].astype(np.int64, copy=False)  # no product overflows

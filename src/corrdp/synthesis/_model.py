@@ -10,6 +10,7 @@ law given its separator. Given columns are looked up first, so that each array h
 leading axis for the distinct given rows and one axis for every column that is not.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,19 +19,14 @@ import numpy as np
 from corrdp._typing import FloatArray, IntArray
 from corrdp.synthesis._junction_tree import JunctionTree, Region
 
+_MOST_NUMBERS = 2_000_000  # held at a time for one clique
+
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
     """Clique tables that agree on what they share, each with total 1.
 
-    Parameters
-    ----------
-    tree : JunctionTree
-        Cliques and their parents.
-    tables : tuple of array of float
-        Probabilities of the cells of every clique.
-    log_total : float
-        Logarithm of the sum that normalized them.
+    `log_total` is the logarithm of the sum that normalized them.
     """
 
     tree: JunctionTree
@@ -48,9 +44,8 @@ class Calibrated:
         Every clique holds its expected count of each cell, given the separator, up to
         less than one row: systematic sampling has less scatter than independent rows.
         """
-        n_columns = 1 + max(max(clique) for clique in self.tree.cliques)
         # Columns one after the other: they are counted a few at a time.
-        codes = np.zeros((n_rows, n_columns), dtype=np.int64, order="F")
+        codes = np.zeros((n_rows, self._n_columns), dtype=np.int64, order="F")
         for clique, separator, table in zip(
             self.tree.cliques, self.tree.separators, self.tables, strict=True
         ):
@@ -76,27 +71,91 @@ class Calibrated:
     ) -> IntArray:
         """Return one row of codes per given row, drawn from the conditional law.
 
-        Parameters
-        ----------
-        given : mapping of int to array of int
-            Codes of some columns, by column number.
-        generator : numpy Generator
-            Source of randomness.
+        What is given are codes of some columns, by column number.
         """
-        from corrdp.synthesis._model import sample_given
+        columns = tuple(sorted(given))
+        stacked = np.column_stack([given[column] for column in columns])
+        patterns, inverse = np.unique(stacked, axis=0, return_inverse=True)
+        inverse = inverse.reshape(-1)
+        codes = np.empty((len(stacked), self._n_columns), dtype=np.int64)
+        most_hidden = max(
+            math.prod(
+                size
+                for c, size in zip(clique, table.shape, strict=True)
+                if c not in given
+            )
+            for clique, table in zip(self.tree.cliques, self.tables, strict=True)
+        )
+        step = max(1, _MOST_NUMBERS // most_hidden)
+        # Rows of one pattern may be many: bound what a chunk holds by both.
+        order = np.argsort(inverse, kind="stable")
+        for start in range(0, len(order), step):
+            rows = order[start : start + step]
+            used, local = np.unique(inverse[rows], return_inverse=True)
+            evidence = {c: patterns[used, i] for i, c in enumerate(columns)}
+            codes[rows] = self._sample_chunk(evidence, local, generator)
+        return codes
 
-        return sample_given(self, given, generator)
+    @property
+    def _n_columns(self) -> int:
+        return 1 + max(max(clique) for clique in self.tree.cliques)
+
+    def _sample_chunk(
+        self,
+        evidence: Mapping[int, IntArray],
+        pattern: IntArray,
+        generator: np.random.Generator,
+    ) -> IntArray:
+        tree = self.tree
+        laws = [
+            _looked_up(_law(table, clique, separator), clique, evidence)
+            for table, clique, separator in zip(
+                self.tables, tree.cliques, tree.separators, strict=True
+            )
+        ]
+        hidden = [
+            tuple(c for c in clique if c not in evidence) for clique in tree.cliques
+        ]
+        for child in range(len(laws) - 1, 0, -1):
+            parent = tree.parents[child]
+            shared = tuple(c for c in tree.separators[child] if c not in evidence)
+            axes = tuple(1 + i for i, c in enumerate(hidden[child]) if c not in shared)
+            message = laws[child].sum(axis=axes)
+            peak = message.max(axis=tuple(range(1, message.ndim)), keepdims=True)
+            message = message / np.where(peak > 0, peak, 1.0)
+            shape = iter(message.shape[1:])
+            laws[parent] = laws[parent] * message.reshape(
+                [
+                    len(message),
+                    *(next(shape) if c in shared else 1 for c in hidden[parent]),
+                ]
+            )
+        codes = np.empty((len(pattern), self._n_columns), dtype=np.int64)
+        for column, values in evidence.items():
+            codes[:, column] = values[pattern]
+        done = set(evidence)
+        for law, own in zip(laws, hidden, strict=True):
+            rest = tuple(c for c in own if c not in done)
+            if not rest:
+                continue
+            known = tuple(c for c in own if c in done)
+            moved = law.transpose([0, *(1 + own.index(c) for c in known + rest)])
+            weights = moved[(pattern, *(codes[:, c] for c in known))]
+            drawn = _categorical(weights.reshape(len(pattern), -1), generator)
+            sizes = moved.shape[1 + len(known) :]
+            for column, values in zip(
+                rest, np.unravel_index(drawn, sizes), strict=True
+            ):
+                codes[:, column] = values
+            done.update(rest)
+        return codes
 
 
 def calibrate(tree: JunctionTree, log_potentials: Sequence[FloatArray]) -> Calibrated:
     """Return the marginals of the cliques: one pass to the root and one back.
 
-    Parameters
-    ----------
-    tree : JunctionTree
-        Cliques and their parents.
-    log_potentials : sequence of array of float
-        Logarithm of the factor of every clique; minus infinity is a structural zero.
+    Given is the logarithm of the factor of every clique; minus infinity is a structural
+    zero.
     """
     log_total = 0.0
     beliefs = []
@@ -179,88 +238,6 @@ def _systematic(
     cells = np.empty(outer.size, dtype=np.int64)
     cells[rows] = inner
     return cells
-
-
-_MOST_NUMBERS = 2_000_000  # held at a time for one clique
-
-
-def sample_given(
-    model: Calibrated, given: Mapping[int, IntArray], generator: np.random.Generator
-) -> IntArray:
-    """Return one row per given row; see `Calibrated.sample_given`."""
-    columns = tuple(sorted(given))
-    stacked = np.column_stack([given[column] for column in columns])
-    patterns, inverse = np.unique(stacked, axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    n_columns = 1 + max(max(clique) for clique in model.tree.cliques)
-    codes = np.empty((len(stacked), n_columns), dtype=np.int64)
-    most_hidden = max(
-        int(
-            np.prod(
-                [
-                    size
-                    for c, size in zip(clique, table.shape, strict=True)
-                    if c not in given
-                ],
-                dtype=np.int64,
-            )
-        )
-        for clique, table in zip(model.tree.cliques, model.tables, strict=True)
-    )
-    step = max(1, _MOST_NUMBERS // most_hidden)
-    # Rows of one pattern may be many: bound what a chunk holds by both.
-    order = np.argsort(inverse, kind="stable")
-    for start in range(0, len(order), step):
-        rows = order[start : start + step]
-        used, local = np.unique(inverse[rows], return_inverse=True)
-        evidence = {c: patterns[used, i] for i, c in enumerate(columns)}
-        codes[rows] = _sample_chunk(model, evidence, local, n_columns, generator)
-    return codes
-
-
-def _sample_chunk(
-    model: Calibrated,
-    evidence: Mapping[int, IntArray],
-    pattern: IntArray,
-    n_columns: int,
-    generator: np.random.Generator,
-) -> IntArray:
-    tree = model.tree
-    laws = [
-        _looked_up(_law(table, clique, separator), clique, evidence)
-        for table, clique, separator in zip(
-            model.tables, tree.cliques, tree.separators, strict=True
-        )
-    ]
-    hidden = [tuple(c for c in clique if c not in evidence) for clique in tree.cliques]
-    for child in range(len(laws) - 1, 0, -1):
-        parent = tree.parents[child]
-        shared = tuple(c for c in tree.separators[child] if c not in evidence)
-        axes = tuple(1 + i for i, c in enumerate(hidden[child]) if c not in shared)
-        message = laws[child].sum(axis=axes)
-        peak = message.max(axis=tuple(range(1, message.ndim)), keepdims=True)
-        message = message / np.where(peak > 0, peak, 1.0)
-        shape = iter(message.shape[1:])
-        laws[parent] = laws[parent] * message.reshape(
-            [len(message), *(next(shape) if c in shared else 1 for c in hidden[parent])]
-        )
-    codes = np.empty((len(pattern), n_columns), dtype=np.int64)
-    for column, values in evidence.items():
-        codes[:, column] = values[pattern]
-    done = set(evidence)
-    for law, own in zip(laws, hidden, strict=True):
-        rest = tuple(c for c in own if c not in done)
-        if not rest:
-            continue
-        known = tuple(c for c in own if c in done)
-        moved = law.transpose([0, *(1 + own.index(c) for c in known + rest)])
-        weights = moved[(pattern, *(codes[:, c] for c in known))]
-        drawn = _categorical(weights.reshape(len(pattern), -1), generator)
-        sizes = moved.shape[1 + len(known) :]
-        for column, values in zip(rest, np.unravel_index(drawn, sizes), strict=True):
-            codes[:, column] = values
-        done.update(rest)
-    return codes
 
 
 def _law(table: FloatArray, clique: Region, separator: Region) -> FloatArray:

@@ -28,16 +28,9 @@ _DROPPED_AT_ONCE = 0.15
 class StagePlan:
     r"""Tables to measure, and the scale of the noise on each.
 
-    Parameters
-    ----------
-    regions : tuple of Region
-        Tables by column numbers.
-    scales : tuple of Fraction
-        Scale of the discrete Gaussian noise; 0 for a table that no class moves.
-    changed : mapping of str to frozenset of int
-        Columns that each neighbor class may change.
-    limits : mapping of str to float
-        Most that the stage may cost each class.
+    The noise is discrete Gaussian, of scale 0 for a table that no class moves;
+    `changed` are the columns that each neighbor class may change, `limits` the most
+    that the stage may cost it.
 
     Guarantee
     ---------
@@ -88,16 +81,8 @@ def plan_stage(
 ) -> StagePlan:
     """Return the noise of least total variance within the limits.
 
-    Parameters
-    ----------
-    regions : sequence of Region
-        Distinct tables.
-    sizes : sequence of int
-        Number of codes of every column.
-    changed : mapping of str to frozenset of int
-        Columns that each class may change, ``whole_record`` among them.
-    limits : mapping of str to float
-        Most that each class may be charged; a class that is left out is priced only.
+    Regions are distinct; `changed` and `limits` are those of `StagePlan`, where a class
+    without a limit is priced only.
     """
     names = list(limits)
     moves = np.array(

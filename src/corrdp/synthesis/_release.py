@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import IntArray
-from corrdp.mechanisms.noise import discrete_gaussian
 from corrdp.synthesis._adaptive import measure_adaptively
 from corrdp.synthesis._budget import MOST_NOISE, SynthesisPlan
-from corrdp.synthesis._estimation import NoisyTable
+from corrdp.synthesis._estimation import NoisyTable, noisy_table
 from corrdp.synthesis._junction_tree import count_cells
 from corrdp.synthesis._plan import StagePlan, plan_useful
 from corrdp.synthesis._structure import TableShape, choose_pairs, with_label
@@ -125,8 +124,5 @@ def measure(
         counts = count_cells(codes, region, sizes)
         if n_runs is not None:
             counts = np.broadcast_to(counts, (n_runs, *counts.shape))
-        if scale:
-            noise = discrete_gaussian(scale, size=counts.size, generator=generator)
-            counts = counts + noise.reshape(counts.shape)
-        tables.append(NoisyTable(region, counts.astype(np.float64), float(scale)))
+        tables.append(noisy_table(region, counts, scale, generator))
     return tuple(tables)

@@ -79,14 +79,8 @@ def choose_pairs(
 ) -> tuple[Region, ...]:
     """Return the pairs that a model should hold, in the order in which they joined.
 
-    Parameters
-    ----------
-    shape : TableShape
-        Public facts.
-    singles, pairs : sequence of NoisyTable
-        What was released.
-    generator : numpy Generator
-        To draw rows from intermediate models.
+    `singles` and `pairs` are what was released; the generator draws rows from
+    intermediate models.
     """
     chosen: list[Region] = []
     noisy = {table.region: table for table in pairs}

@@ -136,12 +136,13 @@ class Synthesizer:
         (`docs/theory/synthesis.md`).
         """
         declared = self._declared()
-        policy = protected_policy(declared, self._method())
+        method = Method(check_choice("method", self.method, _METHODS))
+        policy = protected_policy(declared, method)
         return plan_synthesis(
             policy,
             self._columns(declared),
             n_rows=check_count("n_rows", n_rows),
-            budget=self._budget(),
+            budget=Budget.chosen(epsilon=self.epsilon, delta=self.delta),
             leakage=resolve_leakage(
                 policy,
                 self.leakage,
@@ -149,7 +150,7 @@ class Synthesizer:
                 calibration=Calibration.CERTIFIED,
             ),
             max_cells=check_count("max_cells", self.max_cells),
-            selection=self._selection(),
+            selection=Selection(check_choice("selection", self.selection, Selection)),
         )
 
     def shape(self, n_rows: int) -> TableShape:
@@ -327,15 +328,6 @@ class Synthesizer:
             determines=self.determines,
             max_cells=self.max_cells,
         )
-
-    def _method(self) -> Method:
-        return Method(check_choice("method", self.method, _METHODS))
-
-    def _selection(self) -> Selection:
-        return Selection(check_choice("selection", self.selection, Selection))
-
-    def _budget(self) -> Budget:
-        return Budget.chosen(epsilon=self.epsilon, delta=self.delta)
 
     def _pay(
         self, ledger: Ledger, plan: SynthesisPlan, table: Any, accept_new_data: bool

@@ -8,12 +8,13 @@ has turned from ``"1"`` into 1 or 1.0, because of its neighbors, says the same.
 import datetime
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
+from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, ParamSpec
 
 import numpy as np
 
@@ -33,6 +34,7 @@ _BOOLEANS = {
     **dict.fromkeys(("false", "False", "FALSE"), "0"),
 }
 _BLANKS = " \t\r\n"
+_Terms = ParamSpec("_Terms")
 
 
 def canonical_text(value: Any) -> str | None:
@@ -145,8 +147,17 @@ def _decimal_text(value: Decimal) -> str | None:
 _PLAIN = r"^-?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,2})?$"
 """Numbers that Arrow and Python read alike, and that neither overflow nor vanish."""
 
-Reader = Callable[[Path, Sequence[str] | None, Sequence[str], int], Iterator[Any]]
-"""From path, columns, number columns and batch size to tables of text and floats."""
+
+class Wanted(NamedTuple):
+    """What is read of a source: columns (None for all), which are numbers, batches."""
+
+    columns: Sequence[str] | None
+    number_columns: Sequence[str]
+    batch_rows: int
+
+
+Reader = Callable[[Path, Wanted], Iterator[Any]]
+"""From a path and what is wanted of it to tables of text and floats."""
 
 
 def text_column(column: Any) -> Any:
@@ -306,16 +317,33 @@ def _is_unicode(column: Any) -> bool:
     return True
 
 
-def texts_and_numbers(table: Any, number_columns: Sequence[str]) -> Any:
-    """Return a table with numbers as floats and everything else as text."""
+def arrow_batches(held: Any, wanted: Wanted) -> Iterator[Any]:
+    """Yield rows that Arrow holds: the wanted columns as floats and texts."""
+    import pyarrow as pa
+
+    table = held if isinstance(held, pa.Table) else pa.Table.from_batches([held])
+    if wanted.columns is not None:
+        table = table.select(list(wanted.columns))
+    for start in range(0, table.num_rows, wanted.batch_rows):
+        rows = table.slice(start, wanted.batch_rows)
+        yield pa.table(
+            {
+                name: number_column(rows[name])
+                if name in wanted.number_columns
+                else text_column(rows[name])
+                for name in rows.column_names
+            }
+        )
+
+
+def object_batch(cells: Iterable[tuple[str, Sequence[Any]]], wanted: Wanted) -> Any:
+    """Return objects of any kind, by column, as one batch of floats and texts."""
     import pyarrow as pa
 
     return pa.table(
         {
-            name: number_column(table[name])
-            if name in number_columns
-            else text_column(table[name])
-            for name in table.column_names
+            name: (number_array if name in wanted.number_columns else text_array)(own)
+            for name, own in cells
         }
     )
 
@@ -336,16 +364,25 @@ def check_names(
         )
 
 
-def guarded(
-    path: Path, batches: Callable[[], Iterator[Any]], hint: str
-) -> Iterator[Any]:
-    """Pass batches on; a parser's own error may quote rows and is dropped."""
-    failure = ""
-    try:
-        yield from batches()
-    except (CorrDPError, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # panics of polars are no Exception
-        failure = type(error).__name__
-    if failure:
-        raise CorrDPError(f"cannot read {str(path)!r} ({failure}). {hint}")
+def guarded(hint: str) -> Callable[[Callable[_Terms, Any]], Callable[_Terms, Any]]:
+    """Return a decorator of readers: what a parser says may quote rows, and is dropped.
+
+    The first argument of a reader is the path, or what stands for it in messages.
+    """
+
+    def decorated(read: Callable[_Terms, Any]) -> Callable[_Terms, Any]:
+        @wraps(read)
+        def batches(*terms: _Terms.args, **more: _Terms.kwargs) -> Iterator[Any]:
+            failure = ""
+            try:
+                yield from read(*terms, **more)
+            except (CorrDPError, KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException as error:  # panics of polars are no Exception
+                failure = type(error).__name__
+            if failure:
+                raise CorrDPError(f"cannot read {str(terms[0])!r} ({failure}). {hint}")
+
+        return batches
+
+    return decorated

@@ -8,11 +8,11 @@ from typing import Any
 from corrdp.exceptions import CorrDPError
 from corrdp.tables._cells import (
     Reader,
+    Wanted,
+    arrow_batches,
     check_names,
     guarded,
-    number_array,
-    text_array,
-    texts_and_numbers,
+    object_batch,
 )
 
 DATABASE_LOGS = ("-wal", "-journal", ".wal")
@@ -24,57 +24,32 @@ def database_reader(path: Path, table: str) -> Reader:
     with path.open("rb") as file:
         header = file.read(16)
     if header.startswith(b"SQLite format 3"):
-        return partial(_sqlite_batches, table)
+        return partial(_sqlite_batches, table=table)
     if header[8:12] == b"DUCK":
-        return partial(_duckdb_batches, table)
+        return partial(_duckdb_batches, table=table)
     raise CorrDPError(
         f"{str(path)!r} is neither an SQLite nor a DuckDB file. "
         "Write file.db::table for those two only."
     )
 
 
-def _sqlite_batches(
-    table: str,
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-) -> Iterator[Any]:
+@guarded("Is its text UTF-8?")
+def _sqlite_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
     import sqlite3
     from contextlib import closing
 
-    import pyarrow as pa
-
-    def batches() -> Iterator[Any]:
-        uri = f"{path.resolve().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            present = [
-                row[1]
-                for row in connection.execute(f"pragma table_info({_quoted(table)})")
-            ]
-            cursor = connection.execute(_query(path, table, columns, present))
-            names = [entry[0] for entry in cursor.description]
-            while rows := cursor.fetchmany(batch_rows):  # each cell has its own type
-                cells = zip(names, zip(*rows, strict=True), strict=True)
-                yield pa.table(
-                    {
-                        name: (number_array if name in number_columns else text_array)(
-                            column
-                        )
-                        for name, column in cells
-                    }
-                )
-
-    return guarded(path, batches, "Is its text UTF-8?")
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as connection:
+        found = connection.execute(f"pragma table_info({quoted(table)})")
+        present = [row[1] for row in found]
+        cursor = connection.execute(_query(path, table, wanted.columns, present))
+        names = [entry[0] for entry in cursor.description]
+        while rows := cursor.fetchmany(wanted.batch_rows):  # a cell has its own type
+            yield object_batch(zip(names, zip(*rows, strict=True), strict=True), wanted)
 
 
-def _duckdb_batches(
-    table: str,
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-) -> Iterator[Any]:
+@guarded("Is the DuckDB version that wrote it installed?")
+def _duckdb_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
     try:
         import duckdb
     except ImportError:
@@ -82,21 +57,16 @@ def _duckdb_batches(
             "Reading a DuckDB file needs duckdb, which is not installed. Install it "
             "with pip install duckdb."
         ) from None
-    import pyarrow as pa
-
-    def batches() -> Iterator[Any]:
-        with duckdb.connect(str(path), read_only=True) as connection:
-            found: Any = connection.execute(
-                "select column_name from information_schema.columns "
-                "where table_name = ? order by ordinal_position",
-                [table],
-            ).fetchall()
-            present = [row[0] for row in found]
-            result = connection.sql(_query(path, table, columns, present))
-            for batch in result.to_arrow_reader(batch_rows):
-                yield texts_and_numbers(pa.Table.from_batches([batch]), number_columns)
-
-    return guarded(path, batches, "Is the DuckDB version that wrote it installed?")
+    with duckdb.connect(str(path), read_only=True) as connection:
+        found: Any = connection.execute(
+            "select column_name from information_schema.columns "
+            "where table_name = ? order by ordinal_position",
+            [table],
+        ).fetchall()
+        present = [row[0] for row in found]
+        result = connection.sql(_query(path, table, wanted.columns, present))
+        for batch in result.to_arrow_reader(wanted.batch_rows):
+            yield from arrow_batches(batch, wanted)
 
 
 def _query(
@@ -108,9 +78,10 @@ def _query(
             "of the file."
         )
     check_names(path, columns, present)
-    chosen = ", ".join(_quoted(name) for name in columns or present)
-    return f"select {chosen} from {_quoted(table)}"
+    chosen = ", ".join(quoted(name) for name in columns or present)
+    return f"select {chosen} from {quoted(table)}"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as SQL writes it, whatever it holds."""
     return '"' + name.replace('"', '""') + '"'

@@ -5,13 +5,13 @@ decides how a cell is read.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from corrdp.exceptions import CorrDPError
-from corrdp.tables._cells import Reader, number_column
+from corrdp.tables._cells import Reader, Wanted, number_column
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -50,40 +50,30 @@ def _below(directory: Path, above: list[str]) -> Iterator[Path]:
 
 
 def directory_batches(
-    directory: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-    reader_of: Callable[[Path], Reader],
+    directory: Path, wanted: Wanted, reader_of: Callable[[Path], Reader]
 ) -> Iterator[Any]:
     """Yield all files of a directory as `iter_batches` does each."""
     for path in files_under(directory):
         keys = folder_columns(path.relative_to(directory))
-        yield from with_folders(
-            keys, reader_of(path), path, columns, number_columns, batch_rows
-        )
+        yield from with_folders(keys, reader_of(path), path, wanted)
 
 
 def with_folders(
-    keys: Mapping[str, str | None],
-    read: Reader,
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
+    keys: Mapping[str, str | None], read: Reader, path: Path, wanted: Wanted
 ) -> Iterator[Any]:
     """Yield a file with the columns that its folders name, as `folder_columns` gave."""
     import pyarrow as pa
 
+    columns = wanted.columns
     own = None if columns is None else [c for c in columns if c not in keys]
     # Rows are counted by some column, even if only folders name the wanted ones.
-    for batch in read(path, own or None, number_columns, batch_rows):
+    for batch in read(path, wanted._replace(columns=own or None)):
         table = batch if own is None else batch.select(own)
         for name, text in keys.items():
             if columns is None or name in columns:
                 cell = pa.scalar(text, pa.string())
                 cells = pa.chunked_array([pa.repeat(cell, batch.num_rows)])
-                if name in number_columns:
+                if name in wanted.number_columns:
                     cells = number_column(cells)
                 table = table.append_column(name, cells)
         yield table if columns is None else table.select(list(columns))

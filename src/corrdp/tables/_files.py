@@ -1,10 +1,8 @@
 """Tables from files, in batches: CSV, JSON lines, Parquet, Arrow, SQLite, DuckDB.
 
-Needs pyarrow (``pip install corrdp[files]``). Columns declared numbers are read as
-floats, all others as canonical text, cell by cell (`_cells`): no type is ever inferred,
-since one record could change how all others are read. Parsers quote what they stumble
-over, so their messages never pass: a refusal names the file and the declared columns
-only.
+Needs pyarrow (``pip install corrdp[files]``). How cells are read says `_formats`.
+Parsers quote what they stumble over, so their messages never pass: a refusal names the
+file and the declared columns only.
 
 Rows that other libraries hold or read lazily come the same way: datasets and readers of
 pyarrow, lazy frames of polars, relations of DuckDB. Each is known by its type alone, so
@@ -20,8 +18,8 @@ from typing import Any
 
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
-from corrdp.tables._cells import check_names, guarded, texts_and_numbers
-from corrdp.tables._databases import DATABASE_LOGS
+from corrdp.tables._cells import Wanted, arrow_batches, check_names, guarded
+from corrdp.tables._databases import DATABASE_LOGS, quoted
 from corrdp.tables._directories import directory_batches, files_under
 from corrdp.tables._formats import reader_of
 
@@ -66,18 +64,7 @@ def read_table(
     *,
     number_columns: Sequence[str],
 ) -> Any:
-    """Return a whole file as a pyarrow table of texts and floats.
-
-    Parameters
-    ----------
-    path : str or Path
-        See `iter_batches`.
-    columns : sequence of str, optional
-        Columns to read; all of them by default.
-    number_columns : sequence of str
-        Columns declared numbers, read as floats. Every other column is text; an
-        empty sequence reads text everywhere.
-    """
+    """Return a whole source as a pyarrow table, read as `iter_batches` reads it."""
     require_pyarrow()
     import pyarrow as pa
 
@@ -128,17 +115,18 @@ def iter_batches(
     require_pyarrow()
     check_count("batch_rows", batch_rows)
     n_rows = 0
-    terms = (columns, number_columns, batch_rows)
-    for batch in (
-        foreign_batches(path, *terms)
-        if is_foreign_source(path)
-        else _file_batches(Path(path), *terms)
-    ):
-        n_rows += batch.num_rows
-        _tell_rows(n_rows)
-        yield batch
+    wanted = Wanted(columns, number_columns, batch_rows)
     if is_foreign_source(path):
-        path = type(path).__name__
+        name = Path(type(path).__name__)  # stands for the path in messages
+        batches = _foreign_batches(name, path, wanted)
+        path = name
+    else:
+        batches = _file_batches(Path(path), wanted)
+    for batch in batches:
+        n_rows += batch.num_rows
+        if (tell := _WATCHER.get()) is not None:
+            tell(n_rows)
+        yield batch
     if n_rows == 0:
         raise CorrDPError(f"{str(path)!r} has no rows. Pass a table with at least one.")
 
@@ -147,11 +135,8 @@ def iter_batches(
 def watching_rows(tell: Callable[[int], None]) -> Iterator[None]:
     """Call `tell` with the number of rows read so far, after every batch of a source.
 
-    Parameters
-    ----------
-    tell : callable
-        Takes a number of rows. How many a table has is public; how long a batch took
-        is not, so nothing else is told.
+    How many a table has is public; how long a batch took is not, so nothing else is
+    told.
     """
     token = _WATCHER.set(tell)
     try:
@@ -160,27 +145,12 @@ def watching_rows(tell: Callable[[int], None]) -> Iterator[None]:
         _WATCHER.reset(token)
 
 
-def _tell_rows(n_rows: int) -> None:
-    """Tell the watcher, if there is one."""
-    tell = _WATCHER.get()
-    if tell is not None:
-        tell(n_rows)
-
-
-def _file_batches(
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-) -> Iterator[Any]:
+def _file_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     if path.is_dir():
-        yield from directory_batches(
-            path, columns, number_columns, batch_rows, reader_of
-        )
+        yield from directory_batches(path, wanted, reader_of)
         return
     for part, table in _parts(str(path)):
-        reader = reader_of(part, table)
-        yield from reader(part, columns, number_columns, batch_rows)
+        yield from reader_of(part, table)(part, wanted)
 
 
 def require_pyarrow() -> None:
@@ -207,38 +177,17 @@ def _parts(path: str) -> list[tuple[Path, str | None]]:
     return [(Path(part), table or None) for part in found]
 
 
-_HINT = "Read it to its end by itself first, to see what is wrong."
-
-
 def is_foreign_source(data: Any) -> bool:
     """Return whether rows are held or read lazily by another library."""
     return _kind(data) is not None
 
 
-def foreign_batches(
-    data: Any,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-) -> Iterator[Any]:
-    """Yield what a foreign source holds, as `iter_batches` does a file."""
+@guarded("Read it to its end by itself first, to see what is wrong.")
+def _foreign_batches(name: Path, data: Any, wanted: Wanted) -> Iterator[Any]:
     kind = _kind(data)
     assert kind is not None
-    name = Path(type(data).__name__)  # stands for the path in messages
-    read = _READERS[kind]
-
-    def batches() -> Iterator[Any]:
-        import pyarrow as pa
-
-        for held in read(data, columns, name, batch_rows):
-            table = (
-                held if isinstance(held, pa.Table) else pa.Table.from_batches([held])
-            )
-            table = table if columns is None else table.select(list(columns))
-            for start in range(0, table.num_rows, batch_rows):
-                yield texts_and_numbers(table.slice(start, batch_rows), number_columns)
-
-    return guarded(name, batches, _HINT)
+    for held in _READERS[kind](data, wanted.columns, name, wanted.batch_rows):
+        yield from arrow_batches(held, wanted)
 
 
 def _kind(data: Any) -> str | None:
@@ -323,8 +272,7 @@ def _relation(
     check_names(name, columns, data.columns)
     wanted = data
     if columns is not None:
-        quoted = ('"' + column.replace('"', '""') + '"' for column in columns)
-        wanted = data.project(", ".join(quoted))
+        wanted = data.project(", ".join(map(quoted, columns)))
     newest = hasattr(wanted, "to_arrow_reader")  # the other name is older than 1.4
     read = wanted.to_arrow_reader if newest else wanted.fetch_arrow_reader
     yield from read(batch_rows)

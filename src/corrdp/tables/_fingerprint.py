@@ -32,17 +32,9 @@ def table_fingerprint(
 ) -> JSONObject:
     """Return the public number of rows and a keyed hash of every column.
 
-    Parameters
-    ----------
-    table : table
-        pandas, polars, pyarrow, or a numpy array of two dimensions.
-    key : bytes
-        Secret of the ledger. Without it no hash can be compared with guesses.
-    names : sequence of str, optional
-        Which columns, if the table has them; the names of an array's columns, in
-        order. All columns by default, those of an array by their number.
-    number_columns : sequence of str
-        Columns of a source (a path, a dataset) that are declared numbers.
+    `names` are the columns to hash, if the table has them, and those of a numpy array
+    in order; all columns by default, those of an array by their number. In a source (a
+    path, a dataset) `number_columns` are declared numbers. The key is the ledger's.
 
     Guarantee
     ---------
@@ -113,20 +105,10 @@ def _of_source(
 def check_same_data(
     fingerprint: JSONObject, earlier: Iterable[JSONObject | None]
 ) -> None:
-    """Raise `BudgetError` if a table is not that of earlier charges.
+    """Raise `BudgetError` if a table is not that of earlier charges, latest first.
 
-    Parameters
-    ----------
-    fingerprint : dict
-        Of the table at hand.
-    earlier : iterable of dict or None
-        What charges have recorded, latest first; None where nothing was.
-
-    Warns
-    -----
-    CorrDPWarning
-        If a column joins data that is known: under a new name a known column looks
-        new, and opens an account that has paid nothing.
+    Warns if a column joins data that is known: under a new name a known column looks
+    new, and opens an account that has paid nothing.
     """
     known: dict[str, tuple[int, str]] = {}
     for seen in earlier:

@@ -16,11 +16,11 @@ from typing import Any
 from corrdp.exceptions import CorrDPError
 from corrdp.tables._cells import (
     Reader,
+    Wanted,
+    arrow_batches,
     check_names,
     guarded,
-    number_array,
-    text_array,
-    texts_and_numbers,
+    object_batch,
 )
 from corrdp.tables._databases import database_reader
 
@@ -56,54 +56,40 @@ def reader_of(path: Path, table: str | None = None) -> Reader:
     return readers[known[0]]
 
 
-def _csv_batches(
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-) -> Iterator[Any]:
+@guarded(
+    "Rows of unequal length, or text that is not UTF-8? Correct it, or convert the "
+    "file, for example with iconv -f latin1 -t utf8."
+)
+def _csv_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
 
     delimiter = "\t" if ".tsv" in path.name.lower() else ","
-
-    def opened(names: Sequence[str], n_columns: int) -> Any:
-        return csv.open_csv(
-            pa.input_stream(str(path), compression="detect"),
-            read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-            parse_options=csv.ParseOptions(
-                delimiter=delimiter,
-                newlines_in_values=True,
-                # A row whose only cell is empty is a row: their number is public.
-                ignore_empty_lines=n_columns > 1,
-            ),
-            convert_options=csv.ConvertOptions(
-                include_columns=names,
-                column_types=dict.fromkeys(names, pa.string()),
-                strings_can_be_null=False,
-            ),
-        )
-
-    def batches() -> Iterator[Any]:
-        present, has_rows = _header(path, delimiter)
-        if not has_rows:
-            return
-        _refuse_other_marks(path, columns, present)
-        check_names(path, columns, present)
-        reader = opened(present if columns is None else columns, len(present))
-        inferred = [f.name for f in reader.schema if not pa.types.is_string(f.type)]
-        if inferred:
-            raise AssertionError("a column of a CSV file was not read as text")
-        for batch in reader:
-            table = pa.Table.from_batches([batch])
-            for start in range(0, table.num_rows, batch_rows):
-                yield texts_and_numbers(table.slice(start, batch_rows), number_columns)
-
-    hint = (
-        "Rows of unequal length, or text that is not UTF-8? Correct it, or convert "
-        "the file, for example with iconv -f latin1 -t utf8"
+    present, has_rows = _header(path, delimiter)
+    if not has_rows:
+        return
+    _refuse_other_marks(path, wanted.columns, present)
+    check_names(path, wanted.columns, present)
+    names = present if wanted.columns is None else wanted.columns
+    reader = csv.open_csv(
+        pa.input_stream(str(path), compression="detect"),
+        read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        parse_options=csv.ParseOptions(
+            delimiter=delimiter,
+            newlines_in_values=True,
+            # A row whose only cell is empty is a row: their number is public.
+            ignore_empty_lines=len(present) > 1,
+        ),
+        convert_options=csv.ConvertOptions(
+            include_columns=names,
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=False,
+        ),
     )
-    return guarded(path, batches, f"{hint}.")
+    if not all(pa.types.is_string(field.type) for field in reader.schema):
+        raise AssertionError("a column of a CSV file was not read as text")
+    for batch in reader:
+        yield from arrow_batches(batch, wanted)
 
 
 def _refuse_other_marks(
@@ -124,7 +110,6 @@ def _refuse_other_marks(
 def _header(path: Path, delimiter: str) -> tuple[list[str], bool]:
     """Return the names in the first line of a CSV file, and whether lines follow."""
     import csv
-    import io
 
     import pyarrow as pa
 
@@ -134,92 +119,54 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], bool]:
         return names, any(len(names) == 1 or line.strip("\r\n") for line in text)
 
 
+@guarded("Is it a Parquet file?")
 def parquet_batches(
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-    *,
-    part: int = 0,
-    n_parts: int = 1,
+    path: Path, wanted: Wanted, *, part: int = 0, n_parts: int = 1
 ) -> Iterator[Any]:
     """Yield a Parquet file, or a share of its row groups: part number `part`."""
-    import pyarrow as pa
     from pyarrow import parquet
 
-    def batches() -> Iterator[Any]:
-        # Buffers that are read ahead are all kept until the last batch.
-        with parquet.ParquetFile(path, pre_buffer=False) as file:
-            check_names(path, columns, file.schema_arrow.names)
-            count = file.num_row_groups
-            cuts = [count * i // n_parts for i in (part, part + 1)]
-            for batch in file.iter_batches(
-                batch_rows, row_groups=range(*cuts), columns=columns
-            ):
-                table = pa.Table.from_batches([batch])
-                table = table if columns is None else table.select(list(columns))
-                yield texts_and_numbers(table, number_columns)
-
-    return guarded(path, batches, "Is it a Parquet file?")
+    # Buffers that are read ahead are all kept until the last batch.
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
+        check_names(path, wanted.columns, file.schema_arrow.names)
+        count = file.num_row_groups
+        cuts = [count * i // n_parts for i in (part, part + 1)]
+        for batch in file.iter_batches(
+            wanted.batch_rows, row_groups=range(*cuts), columns=wanted.columns
+        ):
+            yield from arrow_batches(batch, wanted)
 
 
-def _arrow_batches(
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-) -> Iterator[Any]:
+@guarded("Is it an Arrow or Feather (version 2) file?")
+def _arrow_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     import pyarrow as pa
 
-    def batches() -> Iterator[Any]:
-        with pa.memory_map(str(path)) as source:
-            is_stream = source.read(6) != b"ARROW1"
-            source.seek(0)
-            reader = (pa.ipc.open_stream if is_stream else pa.ipc.open_file)(source)
-            check_names(path, columns, reader.schema.names)
-            count = None if is_stream else reader.num_record_batches
-            held = (
-                iter(reader)
-                if count is None
-                else (reader.get_batch(index) for index in range(count))
-            )
-            for batch in held:
-                table = pa.Table.from_batches([batch])
-                table = table if columns is None else table.select(list(columns))
-                for start in range(0, table.num_rows, batch_rows):
-                    yield texts_and_numbers(
-                        table.slice(start, batch_rows), number_columns
-                    )
-
-    return guarded(path, batches, "Is it an Arrow or Feather (version 2) file?")
+    with pa.memory_map(str(path)) as source:
+        is_stream = source.read(6) != b"ARROW1"
+        source.seek(0)
+        reader = (pa.ipc.open_stream if is_stream else pa.ipc.open_file)(source)
+        check_names(path, wanted.columns, reader.schema.names)
+        held = (
+            reader
+            if is_stream
+            else (reader.get_batch(index) for index in range(reader.num_record_batches))
+        )
+        for batch in held:
+            yield from arrow_batches(batch, wanted)
 
 
-def json_lines_batches(
-    path: Path,
-    columns: Sequence[str] | None,
-    number_columns: Sequence[str],
-    batch_rows: int,
-) -> Iterator[Any]:
+@guarded("One JSON object per line, in UTF-8?")
+def json_lines_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     """Yield a file of JSON lines; a name that a line leaves out is a missing value.
 
     There is no header. Whether any line has a name depends on other records, so a name
     that none has is a column of missing values, too, and not refused.
     """
-    import pyarrow as pa
-
-    def batches() -> Iterator[Any]:
-        names = _all_names(path) if columns is None else columns
-        lines = _objects(path)
-        while rows := list(islice(lines, batch_rows)):
-            cells = {name: [row.get(name) for row in rows] for name in names}
-            yield pa.table(
-                {
-                    name: (number_array if name in number_columns else text_array)(own)
-                    for name, own in cells.items()
-                }
-            )
-
-    return guarded(path, batches, "One JSON object per line, in UTF-8?")
+    names = _all_names(path) if wanted.columns is None else wanted.columns
+    lines = _objects(path)
+    while rows := list(islice(lines, wanted.batch_rows)):
+        cells = {name: [row.get(name) for row in rows] for name in names}
+        yield object_batch(cells.items(), wanted)
 
 
 def _all_names(path: Path) -> list[str]:

@@ -191,18 +191,8 @@ def _from_array(values: NDArray[Any]) -> Column:
 def with_twins(table: Any, *, changed: Sequence[str], partner: IntArray) -> Any:
     """Return a table of all rows and then, in the same order, all their twins.
 
-    Parameters
-    ----------
-    table : pandas, polars or pyarrow table
-        Rows.
-    changed : sequence of str
-        Columns that a twin has from its partner; all others are its own.
-    partner : array of int, shape (n_rows,)
-        Row that each twin takes these columns from.
-
-    Returns
-    -------
-    both : table of the same kind, with twice as many rows
+    A twin has the `changed` columns of another row, its `partner`, and all others of
+    its own.
     """
     check_columns(table, changed)
     frame = nw.from_native(table, eager_only=True)

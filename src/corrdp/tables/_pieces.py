@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corrdp.tables._cells import Reader
+from corrdp.tables._cells import Reader, Wanted
 from corrdp.tables._directories import folder_columns, with_folders
 from corrdp.tables._files import BATCH_ROWS, files_of, require_pyarrow
 from corrdp.tables._formats import parquet_batches, reader_of
@@ -23,16 +23,10 @@ PIECE_BYTES = 2**26
 
 @dataclass(frozen=True)
 class FilePiece:
-    """Some rows of a table: part number `part` of `n_parts` of a file.
+    """Some rows of a table: part number `part` of `n_parts` of a file, by row groups.
 
-    Parameters
-    ----------
-    path : str
-        Full path of the file.
-    folders : mapping of str to str or None
-        Columns that its folders name.
-    part, n_parts : int
-        Which share of the row groups; a part may have none.
+    `path` is full, `folders` are the columns that its folders name; a part may have no
+    rows.
     """
 
     path: str
@@ -58,9 +52,8 @@ class FilePiece:
         read: Reader = reader_of(path)
         if self.n_parts > 1:
             read = partial(parquet_batches, part=self.part, n_parts=self.n_parts)
-        yield from with_folders(
-            self.folders, read, path, columns, number_columns, BATCH_ROWS
-        )
+        wanted = Wanted(columns, number_columns, BATCH_ROWS)
+        yield from with_folders(self.folders, read, path, wanted)
 
 
 def pieces_of(data: str | Path) -> list[FilePiece] | None:

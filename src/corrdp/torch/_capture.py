@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from corrdp.exceptions import GuaranteeVoidError
+from corrdp.torch._rows import versions
 
 if TYPE_CHECKING:
     from corrdp.torch._layers import Layer
@@ -24,14 +25,8 @@ class _Recorder:
     """Stands for the ``forward`` of a layer and remembers what went through it.
 
     By itself, with slots: closures and tuples made anew for every layer and step take
-    several times as long.
-
-    Parameters
-    ----------
-    forward : callable
-        What it stands for.
-    own : callable, optional
-        The same if it is the instance's own attribute; None if it is of the class.
+    several times as long. `own` is the forward that is the instance's own attribute;
+    None if it is of the class.
     """
 
     __slots__ = ("_forward", "calls", "given", "output", "own", "problem", "versions")
@@ -64,7 +59,7 @@ class _Recorder:
             )
         else:
             self.given, self.output = given[0], output
-            self.versions = _versions(given[0], output)
+            self.versions = versions(given[0], output)
             self.problem = None
         return output
 
@@ -72,7 +67,7 @@ class _Recorder:
         """Return why the gradient per example is not known; None if it is."""
         if self.problem is not None:
             return self.problem
-        if _versions(self.given, self.output) != self.versions:
+        if versions(self.given, self.output) != self.versions:
             return (
                 "had its input or output changed in place. Use operations that "
                 "return a new tensor, for example ReLU(inplace=False)"
@@ -91,11 +86,6 @@ class Capture:
     Each layer's ``forward`` is replaced meanwhile: what it is given and returns
     determines the gradient of its parameters, whatever hooks do before and after. It
     is also quicker than hooks.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        The layers to watch.
     """
 
     def __init__(self, layers: Sequence["Layer"]) -> None:
@@ -159,8 +149,3 @@ class Capture:
 
 def _are_tensors(given: Any, output: Any) -> bool:
     return isinstance(given, Tensor) and isinstance(output, Tensor)
-
-
-def _versions(given: Tensor, output: Tensor) -> tuple[int, int]:
-    """Return counters that every change in place raises."""
-    return given._version, output._version  # noqa: SLF001

@@ -34,14 +34,7 @@ class _Share(NamedTuple):
 
 
 class GroupClipper:
-    r"""Sum per-example gradients, clipped by group, without storing them.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        Layers with trained parameters.
-    layout : NetworkLayout
-        Groups, clipping norms, influence bounds.
+    """Sum per-example gradients, clipped by group, without storing them.
 
     Guarantee
     ---------
@@ -100,8 +93,8 @@ class GroupClipper:
         activations, backprops : mapping of str to Tensor
             Input of every layer and gradient of the summed loss at its output.
         reference_backprop : Tensor, optional
-            Gradient at the output of the input layer when sensitive codes are at their
-            reference; needed if influence is clipped.
+            The latter of the input layer when sensitive codes are at their reference;
+            needed if influence is clipped. `second_passes` holds the same of towers.
         out : mapping of (str, str) to Tensor
             One tensor per parameter, by layer and name.
         check_finite : bool
@@ -109,8 +102,6 @@ class GroupClipper:
             a norm may make the sum NaN instead of contributing nothing.
         room : Room, optional
             Part of the clipping norms that every example may use; all by default.
-        second_passes : mapping of str to SecondPass, optional
-            What layers of towers were given and got at the reference.
         """
         gradients = {
             layer.name: example_gradients(

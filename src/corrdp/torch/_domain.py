@@ -22,17 +22,10 @@ def check_codes(
     center: FloatArray | None = None,
     scale: FloatArray | None = None,
 ) -> None:
-    """Raise unless every row holds codes of the policy.
+    """Raise unless every row holds codes of the policy, shape (n, n_columns).
 
-    Parameters
-    ----------
-    features : Tensor, shape (n, n_columns)
-        Codes; or codes that were moved so that their center is `center`, and
-        multiplied by `scale`.
-    blocks : sequence of Block
-        Blocks of the encoded columns.
-    center, scale : array of float, shape (n_columns,), optional
-        Public numbers; none for the codes themselves.
+    With `center` and `scale`, public numbers of shape (n_columns,), rows are codes that
+    were moved so that their center is `center`, and multiplied by `scale`.
 
     Guarantee
     ---------
@@ -70,12 +63,7 @@ def check_codes(
 def projected(codes: FloatArray, block: Block) -> FloatArray:
     """Return codes of one block, each row drawn into the hull of the domain.
 
-    Parameters
-    ----------
-    codes : array of float, shape (n, width)
-        Codes; what is not finite counts as the center.
-    block : Block
-        The block.
+    What is not finite counts as the center.
 
     Guarantee
     ---------

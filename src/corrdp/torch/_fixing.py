@@ -40,12 +40,7 @@ def fix_module(module: nn.Module) -> FixedModule:
     Parameters
     ----------
     module : torch.nn.Module
-        Any module; it is not changed.
-
-    Guarantee
-    ---------
-    None of its own: `make_private` tries the result like any other module
-    (`docs/theory/networks.md`).
+        Any module; it is not changed. `make_private` tries the result like any other.
 
     Examples
     --------

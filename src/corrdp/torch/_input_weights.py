@@ -26,14 +26,9 @@ class _Sizes(NamedTuple):
 
 
 class InputWeightClipper:
-    r"""Sum gradients of input weights, clipped by groups of columns.
+    """Sum gradients of input weights, clipped by groups of columns.
 
-    Parameters
-    ----------
-    layout : NetworkLayout
-        Groups of columns, clipping norms, influence bounds.
-    like : Tensor
-        A parameter whose type and device are taken.
+    Types and devices are those of the parameter `like`.
 
     Guarantee
     ---------
@@ -66,21 +61,12 @@ class InputWeightClipper:
         *,
         room: Room | None = None,
     ) -> None:
-        """Write the clipped sum into `out`.
+        """Write the clipped sum into `out`, shape (n_units, n_columns).
 
-        Parameters
-        ----------
-        codes : Tensor, shape (n, n_columns)
-            What the input layer was given.
-        backprop : Tensor, shape (n, n_units)
-            Gradient of the loss at its output.
-        reference : Tensor, shape (n, n_units), optional
-            The same with sensitive codes at their reference; needed if influence is
-            clipped.
-        out : Tensor, shape (n_units, n_columns)
-            Written to.
-        room : Room, optional
-            Part of the clipping norms that every example may use; all by default.
+        `codes`, shape (n, n_columns), are what the input layer was given, `backprop`,
+        shape (n, n_units), is the gradient of the loss at its output, and `reference`
+        the same with sensitive codes at their reference: needed if influence is
+        clipped. `room` is that of `GroupClipper.add_sum`.
 
         Guarantee
         ---------

@@ -17,15 +17,10 @@ def example_gradients(
 ) -> dict[str, Tensor]:
     """Return the gradient of every parameter for every example.
 
-    Parameters
-    ----------
-    layer : Layer
-        Any layer that maps one row per example to one row per example.
-    activation, backprop : Tensor, shape (n, ...)
-        What it was given, and the gradient of the loss at its output.
-    check_finite : bool
-        Whether to look for examples that come with what is not finite, for which the
-        gradient is zero then.
+    The layer maps one row per example to one row per example; `activation` and
+    `backprop`, shape (n, ...), are what it was given and the gradient of the loss at
+    its output. With `check_finite`, examples with what is not finite have a gradient of
+    zero.
 
     Guarantee
     ---------
@@ -120,17 +115,11 @@ def _of_layer_norm(
     return {"weight": (normed.view_as(signal) * signal).sum(1), "bias": signal.sum(1)}
 
 
-def _of_cells(
-    module: RecurrentCells, activation: Tensor, backprop: Tensor
-) -> dict[str, Tensor]:
-    return module.example_gradients(activation, backprop)
-
-
 _KNOWN: dict[type[nn.Module], Callable[..., dict[str, Tensor] | None]] = {
     nn.Linear: _of_linear,
     nn.Conv2d: _of_convolution,
     nn.Embedding: _of_embedding,
     nn.LayerNorm: _of_layer_norm,
-    LSTMCells: _of_cells,
-    GRUCells: _of_cells,
+    LSTMCells: RecurrentCells.example_gradients,
+    GRUCells: RecurrentCells.example_gradients,
 }

@@ -17,14 +17,7 @@ LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 class Layer:
     """A layer with parameters of its own that are trained.
 
-    Parameters
-    ----------
-    name : str
-        Path of the layer in the module.
-    module : torch.nn.Module
-        The layer.
-    parameters : mapping of str to Parameter
-        Trained parameters by their name inside the layer.
+    `name` is its path in the module, that of a parameter the one inside the layer.
     """
 
     name: str
@@ -110,9 +103,7 @@ def refuse_unsupported(
 ) -> None:
     """Raise for whatever is known not to work, with what to do instead.
 
-    Guarantee
-    ---------
-    None: what is not refused here is tried afterwards (`docs/theory/networks.md`).
+    What is not refused here is tried afterwards.
     """
     if not isinstance(policy, Policy):
         raise PolicyError(
@@ -151,12 +142,7 @@ def refuse_unsupported(
 
 
 def refuse_autocast() -> None:
-    """Raise inside ``torch.autocast``.
-
-    Guarantee
-    ---------
-    Norms are computed in the type of the parameters (`docs/theory/networks.md`).
-    """
+    """Raise inside ``torch.autocast``: norms have the type of the parameters."""
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise CorrDPError(
             "autocast is on: layers would compute in fewer digits than norms are "

@@ -22,19 +22,9 @@ ALL = "all"
 class ParameterGroup:
     """Parameters that are clipped together, per example.
 
-    Parameters
-    ----------
-    name : str
-        Name shown in plans and certificates.
-    size : int
-        Number of parameters.
-    clip_norm : float
-        Largest norm of one example's part.
-    influence_bound : float
-        How far sensitive features may move the part from what it would be at their
-        reference; infinite for no bound.
-    features : tuple of str
-        Raw features whose input weights these are.
+    `influence_bound` is how far sensitive features may move an example's part from what
+    it would be at their reference, infinite for no bound; `features` are the raw ones
+    whose input weights these are.
     """
 
     name: str
@@ -44,14 +34,10 @@ class ParameterGroup:
     features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        owner = f"of group {self.name!r}"
+        check_real(f"clip_norm {owner}", self.clip_norm, lower=0.0, open_lower=True)
         check_real(
-            f"clip_norm of group {self.name!r}",
-            self.clip_norm,
-            lower=0.0,
-            open_lower=True,
-        )
-        check_real(
-            f"influence_bound of group {self.name!r}",
+            f"influence_bound {owner}",
             self.influence_bound,
             lower=0.0,
             allow_infinite=True,
@@ -186,18 +172,9 @@ def grouped_layout(
 ) -> NetworkLayout:
     """Return groups of input columns by role or by raw feature, others by layer.
 
-    Parameters
-    ----------
-    layers : sequence of Layer
-        Layers with trained parameters.
-    blocks : sequence of Block
-        Blocks of the encoded columns.
-    reference : array of float, shape (n_columns,)
-        Public codes that stand for those of sensitive features.
-    input_layer : str, optional
-        Name of the linear layer that reads the encoded columns; the first one.
-    by_feature : bool
-        One group per raw feature instead of one per role.
+    `reference`, shape (n_columns,), are public codes that stand for those of sensitive
+    features; `input_layer` names the linear layer that reads the encoded columns, the
+    first one by default.
     """
     entry = find_input_layer(layers, blocks, input_layer)
     labels = [block.feature if by_feature else block.role.value for block in blocks]

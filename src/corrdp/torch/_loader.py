@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, UtilityWarning
+from corrdp.torch._rows import versions
 
 
 class PoissonLoader:
@@ -117,7 +118,7 @@ class PoissonLoader:
         )
 
     def _hand_out(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        self._handed_out.append(_Batch(features, labels, _versions(features, labels)))
+        self._handed_out.append(_Batch(features, labels, versions(features, labels)))
         return features, labels
 
 
@@ -129,38 +130,18 @@ class _Batch(NamedTuple):
     def is_made_of(self, features: Tensor, labels: Tensor) -> bool:
         """Whether these are the very tensors, with the values they had."""
         same = self.features is features and self.labels is labels
-        return same and self.versions == _versions(features, labels)
-
-
-def _versions(features: Tensor, labels: Tensor) -> tuple[int, int]:
-    """Return counters that every change in place raises."""
-    return features._version, labels._version  # noqa: SLF001
+        return same and self.versions == versions(features, labels)
 
 
 Rows: TypeAlias = tuple[Tensor, Tensor] | Dataset[Any] | DataLoader[Any]
 
 
 def rows_of(data: Rows) -> tuple[Tensor, Tensor, int | None]:
-    """Return features, labels and the batch size that a data loader had.
+    """Return all features and labels, and the batch size that a data loader had.
 
-    Parameters
-    ----------
-    data : tuple of Tensor, Dataset or DataLoader
-        Features and labels; a data set whose items are pairs of them; or a loader of
-        one. Items are read once, in order: transformations are not drawn anew.
-
-    Returns
-    -------
-    features, labels : Tensor
-        All rows.
-    batch_size : int or None
-        Of the loader, if it was one.
-
-    Guarantee
-    ---------
-    None of its own: an item must be a function of its row. Order, sampler, shuffling
-    and workers of a loader are not used; batches are Poisson samples
-    (`docs/theory/sampling.md`).
+    Items of a data set are read once, in order: transformations are not drawn anew, and
+    an item must be a function of its row. Order, sampler, shuffling and workers of a
+    loader are not used; batches are Poisson samples (`docs/theory/sampling.md`).
     """
     batch_size = None
     if isinstance(data, DataLoader):

@@ -17,16 +17,14 @@ from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
 from corrdp.policy import BlockKind, Budget, Policy, neighbor_classes, policy_blocks
 from corrdp.torch._domain import check_codes
-from corrdp.torch._given_noise import epsilon_of_noise, plan_given_noise
 from corrdp.torch._layers import LossFunction, refuse_unsupported, trained_layers
 from corrdp.torch._loader import PoissonLoader, Rows, rows_of
 from corrdp.torch._optimizer import PrivateOptimizer
-from corrdp.torch._plan_inputs import NetworkPlanInputs
-from corrdp.torch._planning import plan_network
+from corrdp.torch._plan_inputs import NetworkPlanInputs, ReleaseTerms
+from corrdp.torch._planning import epsilon_of_noise, plan_given_noise, plan_network
 from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
 from corrdp.torch._ranks import Ranks, ShardedLoader
-from corrdp.torch._terms import ReleaseTerms
 from corrdp.torch._towers import check_towers
 from corrdp.training import central_reference
 
@@ -269,25 +267,23 @@ def make_private(
         if plan.layout.towers:
             check_towers(module, layers, plan.layout, features)
     generator = noise_generator(random_state)
-    if ranks is None:
-        loader = PoissonLoader(
-            features, labels, rate=rate, n_steps=n_steps, generator=generator
-        )
-    else:
+    if ranks is not None:
         ranks.check_same(json.dumps(plan.to_json(), sort_keys=True))
         ranks.share_module(module)
         if not ranks.is_first:  # draws masks of random layers, and nothing else
             generator = noise_generator(
                 random_state, purpose=f"masks of rank {ranks.rank}"
             )
-        loader = ShardedLoader(
-            features,
-            labels,
-            ranks=ranks,
-            rate=rate,
-            n_steps=n_steps,
-            generator=generator,
-        )
+    schedule: dict[str, Any] = {
+        "rate": rate,
+        "n_steps": n_steps,
+        "generator": generator,
+    }
+    loader = (
+        PoissonLoader(features, labels, **schedule)
+        if ranks is None
+        else ShardedLoader(features, labels, ranks=ranks, **schedule)
+    )
     terms = ReleaseTerms(
         policy=policy,
         budget=budget,
@@ -333,18 +329,11 @@ def make_private_with_epsilon(
 
     Parameters
     ----------
-    module, optimizer, policy, epochs
+    module, optimizer, policy, epochs, **arguments
         As `make_private`.
-    data_loader : DataLoader, Dataset or tuple of Tensor
-        Its ``data``.
-    criterion : callable
-        Its ``loss``: one loss per example, as with ``reduction="none"``.
-    target_epsilon, target_delta : float
-        The budget.
-    max_grad_norm : float
-        Its ``clip_norm``.
-    **arguments
-        Passed on to `make_private`.
+    data_loader, criterion, target_epsilon, target_delta, max_grad_norm
+        Its ``data``, ``loss`` (one per example, as with ``reduction="none"``),
+        ``epsilon``, ``delta`` and ``clip_norm``.
 
     Guarantee
     ---------

@@ -30,23 +30,8 @@ def one_pass_factors(
 ) -> tuple[Tensor, list[Tensor]] | None:
     """Return factors that clip some linear layers together, and what they multiply.
 
-    Parameters
-    ----------
-    inputs, signals : sequence of Tensor, shape (n, ...)
-        What each layer was given, and the gradient of the loss at its output.
-    has_bias : tuple of float
-        One for a layer with a bias, else zero.
-    clip_norm : float
-        Clipping norm of the layers together.
-    room : Tensor, shape (n,) or (1,)
-        Part of it that every example may use.
-
-    Returns
-    -------
-    tuple of Tensor, shape (n,), and list of Tensor, or None
-        Factors and, by layer, the signals times them where these are no wider than
-        what the layer was given, else that. None where torch is to compute them:
-        also for rows beyond `LARGEST_SQUARE`.
+    Arguments and results are those of `_fused.write_factors`. None where torch is to
+    compute them: also for rows beyond `LARGEST_SQUARE`.
 
     Guarantee
     ---------
@@ -84,25 +69,8 @@ def one_pass_codes(
 ) -> tuple[Tensor, Tensor] | None:
     """Return what multiplies a signal and its reference in the clipped sum.
 
-    Parameters
-    ----------
-    codes : Tensor, shape (n, n_columns)
-        What the input layer was given.
-    signal, reference : Tensor, shape (n, n_units)
-        The gradient at its output, and that with sensitive codes at their reference.
-    runs : array of int, shape (n_runs, 3)
-        First column, end and group of columns that lie beside each other.
-    clip_norms : Tensor, shape (n_groups, n or 1)
-        Clipping norms of groups, or of groups and examples.
-    influence : array of float, shape (n_groups,)
-        Influence bounds.
-    limits : tuple of float
-        Largest square of a row of codes and of a signal that is taken.
-
-    Returns
-    -------
-    tuple of Tensor, or None
-        None where torch is to compute it: also for rows beyond the limits.
+    Arguments are those of `_fused.write_scaled_codes`. None where torch is to compute
+    it: also for rows beyond the limits.
 
     Guarantee
     ---------

@@ -1,4 +1,4 @@
-"""What a plan for a network may depend on, and the plan itself."""
+"""What a plan for a network may depend on, the plan, and what it is certified with."""
 
 import math
 from collections.abc import Mapping
@@ -8,13 +8,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp.accounting import (
-    WHOLE_RECORD,
-    NoisePlan,
-    gaussian_epsilon,
-    gaussian_mu,
+from corrdp.accounting import WHOLE_RECORD, NoisePlan, gaussian_epsilon, gaussian_mu
+from corrdp.certificate import (
+    Calibration,
+    Certificate,
+    Component,
+    LeakageClaim,
+    certify,
 )
-from corrdp.certificate import Calibration, Component
 from corrdp.exceptions import BudgetError, GuaranteeVoidError, UnsupportedEventError
 from corrdp.policy import Block, Budget, NeighborClass, Policy, allowed_epsilons
 from corrdp.torch._layers import Layer
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from corrdp.torch._reference import ReferencePlan
 
 INFLUENCE = 0.2
+SEPARATE_EXAMPLES = (
+    "the module and its loss treat every example by itself: a trial on random rows "
+    "found no coupling, and what it cannot see is assumed"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,3 +254,38 @@ class NetworkPlan:
         if self.reference is not None:
             text += ["", "mean of sensitive codes", self.reference.noise.to_text()]
         return "\n".join(text)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseTerms:
+    """What else a certificate states: policy, budget, leakage and how it was found.
+
+    `spent` are earlier releases on the same rows; noise and leakage are replayable if
+    they were drawn with a seed.
+    """
+
+    policy: Policy
+    budget: Budget
+    leakage: LeakageClaim
+    spent: tuple[Component, ...] = ()
+    replayable_noise: bool = False
+    leakage_assumptions: tuple[str, ...] = ()
+    replayable_leakage: bool = False
+
+    def certify(self, plan: NetworkPlan) -> Certificate:
+        """Return the certificate of all planned steps.
+
+        Guarantee
+        ---------
+        Stopping early is post-processing of the whole plan, so that it holds however
+        many steps are taken (`docs/theory/networks.md`, section 4).
+        """
+        return certify(
+            self.policy,
+            (*self.spent, *plan.components),
+            budget=self.budget,
+            leakage=self.leakage,
+            calibration=plan.calibration,
+            assumptions=(SEPARATE_EXAMPLES, *self.leakage_assumptions),
+            replayable_noise=self.replayable_noise or self.replayable_leakage,
+        )

@@ -1,21 +1,27 @@
 """The default rule: groups, norms and noise from public numbers alone."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 from torch import nn
 
-from corrdp._validate import check_choice
-from corrdp.accounting import WHOLE_RECORD, plan_noise
+from corrdp._validate import check_choice, check_real
+from corrdp.accounting import (
+    WHOLE_RECORD,
+    NoisePlan,
+    gaussian_epsilon,
+    plan_noise,
+    sampled_epsilon,
+)
 from corrdp.certificate import Calibration, Component
-from corrdp.exceptions import CorrDPError
+from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.torch._layers import Layer
 from corrdp.torch._layout import (
     WEIGHT,
     NetworkLayout,
-    ParameterGroup,
     flat_layout,
     grouped_layout,
     layered_layout,
@@ -29,6 +35,7 @@ METHODS = ("corr", "layered", "standard")
 INPUT_SHARE = 2.0  # how much more room first-layer gradients are given
 BIAS_CONSTANT = 1.0 / 3.0
 FAR_BIAS_CONSTANT = 1.0  # if the reference may lie far from the data
+_ROUND_OFF = 1e-6  # pricing rounds the last digits
 
 
 def plan_network(
@@ -99,6 +106,71 @@ def plan_network(
     return NetworkPlan(chosen, calibration, layout, layout, noise, deviation, reference)
 
 
+def epsilon_of_noise(
+    noise_multiplier: float,
+    *,
+    epsilon: float | None,
+    delta: float,
+    n_steps: int,
+    rate: float | None,
+    method: str,
+) -> float:
+    """Return the epsilon that flat clipping with so much noise keeps at `delta`.
+
+    `noise_multiplier` is a standard deviation in units of the clipping norm, `rate` a
+    Poisson sampling rate. An `epsilon` beside it is refused, and every `method` but
+    ``standard``, since others have several noise scales.
+
+    Guarantee
+    ---------
+    One record moves a sum by twice the clipping norm (`docs/theory/networks.md`,
+    section 2), priced as `docs/theory/gaussian.md` and `docs/theory/sampling.md` say.
+    """
+    if epsilon is not None:
+        raise BudgetError(
+            f"both epsilon={epsilon!r} and noise_multiplier={noise_multiplier!r} are "
+            "given, and one follows from the other. Give one."
+        )
+    if method != "standard":
+        raise CorrDPError(
+            f"noise_multiplier is for method='standard' and certified noise, which has "
+            f"one scale, got {method!r}. Give epsilon instead."
+        )
+    noise = check_real("noise_multiplier", noise_multiplier, lower=0.0, open_lower=True)
+    if rate is None:
+        mu = 2.0 * math.sqrt(n_steps) / noise
+        return gaussian_epsilon(mu=mu, delta=delta) * (1.0 + _ROUND_OFF)
+    return (1.0 + _ROUND_OFF) * sampled_epsilon(
+        rate=rate,
+        contribution=1.0 / noise,
+        change=2.0 / noise,
+        n_steps=n_steps,
+        delta=delta,
+    )
+
+
+def plan_given_noise(facts: NetworkPlanInputs, noise_multiplier: float) -> NetworkPlan:
+    """Return flat clipping with the noise that was asked for.
+
+    Guarantee
+    ---------
+    Priced like any plan; `facts.budget` holds what `epsilon_of_noise` returned
+    (`docs/theory/networks.md`, section 2).
+    """
+    layout = _flat(facts)
+    epsilon = facts.remaining_epsilon(WHOLE_RECORD, facts.budget.epsilon)
+    table = layout.sensitivity_table(facts.classes)
+    noise = NoisePlan(
+        table,
+        np.array([noise_multiplier * facts.clip_norm]),
+        dict.fromkeys(table.class_names, epsilon),
+        facts.budget.delta,
+        facts.n_steps,
+        facts.rate,
+    )
+    return NetworkPlan("standard", Calibration.CERTIFIED, layout, layout, noise)
+
+
 def _nothing_to_bound(facts: NetworkPlanInputs) -> bool:
     """Return whether no input columns could have the influence on them bounded."""
     return len({b.role is ColumnRole.SENSITIVE for b in facts.blocks}) == 1
@@ -147,14 +219,12 @@ def grouped(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
         by_feature=facts.by_feature,
     )
     layout = _sharing_norm(layout, facts.clip_norm, _nominal_squares(facts, layout))
-    sensitive = layout.sensitive_features
-
-    def bounded(group: ParameterGroup) -> ParameterGroup:
-        if not group.features or sensitive & set(group.features):
-            return group
-        return replace(group, influence_bound=influence * group.clip_norm)
-
-    return replace(layout, groups=tuple(bounded(group) for group in layout.groups))
+    bounded = {
+        index
+        for index, group in enumerate(layout.groups)
+        if group.features and layout.sensitive_features.isdisjoint(group.features)
+    }
+    return _with_influence(layout, bounded, influence)
 
 
 def _towered(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
@@ -163,6 +233,13 @@ def _towered(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
     nominal = {f"layer:{la.name}": _nominal_square(la) for la in facts.layers}
     layout = _sharing_norm(layout, facts.clip_norm, nominal)
     bounded = {layout.parameter_groups[name, WEIGHT] for name in layout.towers}
+    return _with_influence(layout, bounded, influence)
+
+
+def _with_influence(
+    layout: NetworkLayout, bounded: Container[int], influence: float
+) -> NetworkLayout:
+    """Return the layout with the influence on some groups bounded, by their norms."""
     groups = tuple(
         replace(group, influence_bound=influence * group.clip_norm)
         if index in bounded

@@ -17,12 +17,11 @@ from corrdp.torch._capture import INPUT_CHANGED, Capture
 from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import Layer, LossFunction, check_losses, refuse_autocast
 from corrdp.torch._loader import PoissonLoader
-from corrdp.torch._plan_inputs import NetworkPlan
+from corrdp.torch._plan_inputs import NetworkPlan, ReleaseTerms
 from corrdp.torch._randomness import LayerRandomness
 from corrdp.torch._ranks import Ranks
 from corrdp.torch._released import ReleasedGradients
 from corrdp.torch._rows import Room, all_finite, bounded_residuals, same_values
-from corrdp.torch._terms import ReleaseTerms
 from corrdp.torch._towers import SecondPass
 
 _ALONE = nullcontext()  # where no other process waits
@@ -44,24 +43,12 @@ def _differentiating() -> AbstractContextManager[Any]:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a training got. By itself: attributes of a module are slow to set.
-
-    Parameters
-    ----------
-    steps_charged : int
-        Number of steps that were paid for.
-    gradient_is_fresh : bool
-        Whether there is a private gradient that no step has used.
-    reference_is_known : bool
-        Whether what stands for sensitive codes was released, or is public.
-    is_stepping : bool
-        Whether the private optimizer is taking a step.
-    """
+    """How far a training got. By itself: attributes of a module are slow to set."""
 
     steps_charged: int = 0
-    gradient_is_fresh: bool = False
-    reference_is_known: bool = False
-    is_stepping: bool = False
+    gradient_is_fresh: bool = False  # one that no step has used
+    reference_is_known: bool = False  # released, or public
+    is_stepping: bool = False  # the private optimizer
 
 
 class PrivateModule(nn.Module):
@@ -238,12 +225,7 @@ class PrivateModule(nn.Module):
         return torch.addcmul(total, noise, self._scale)
 
     def check_gradients(self) -> None:
-        """Raise unless gradients are those that the last step released.
-
-        Guarantee
-        ---------
-        That of `ReleasedGradients` (`docs/theory/networks.md`, section 4).
-        """
+        """Raise unless gradients are those that the last step released."""
         self._released.check()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -301,12 +283,9 @@ class PrivateModule(nn.Module):
         return self._reference if self.progress.reference_is_known else None
 
     def use_reference(self, reference: Tensor) -> None:
-        """Let values that were released, or are public, stand for sensitive codes.
+        """Let values stand for sensitive codes; that they may is the caller's word.
 
-        Guarantee
-        ---------
-        None of its own: the caller vouches for them (`docs/theory/networks.md`,
-        section 3).
+        They were released, or are public (`docs/theory/networks.md`, section 3).
         """
         self._reference = reference.to(self._reference)
         self.progress.reference_is_known = True
@@ -344,12 +323,7 @@ class PrivateModule(nn.Module):
         }
 
     def example_losses(self, features: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss of every example: for audits and research only.
-
-        Guarantee
-        ---------
-        None: what is returned is not private. See `docs/theory/networks.md`.
-        """
+        """Return the loss of every example, not private: for audits and research."""
         return self._loss(self.module(features), labels)
 
     def trained_parameters(self) -> list[nn.Parameter]:

@@ -1,4 +1,4 @@
-"""Does every example stand for itself? Tried on a module before it sees data."""
+"""Does every example stand for itself, with all of its gradient? Tried before data."""
 
 import math
 from collections.abc import Iterator
@@ -11,13 +11,16 @@ from torch import Tensor, nn
 
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.torch._capture import INPUT_CHANGED, Capture
+from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import Layer, LossFunction, check_losses
-from corrdp.torch._probe_gradients import check_example_gradients
+from corrdp.torch._layout import flat_layout
 from corrdp.torch._randomness import generator_states
 
 _ROWS = 3
 _SPREADS = (1.0, 0.1, 3.0)  # of the other rows: one trial each
 _ROUNDINGS = 2**10  # tolerated difference, in units of the machine precision
+_SUM_ROUNDINGS = 2**12  # the same, of sums
+_NO_CLIPPING = 1e30
 
 _STOPS = (RuntimeError, ValueError, IndexError, AssertionError, ArithmeticError)
 
@@ -40,7 +43,6 @@ def probe_independence(
     """Raise unless an example's loss and gradient depend on that example alone.
 
     Returns whether the module draws random numbers.
-
 
     Shapes and types are those of the first rows of `features` and `labels`, values are
     random: no row is read. Tried in training mode, and in the mode the module is in.
@@ -80,30 +82,22 @@ def _tried(trial: "_Trial", features: Tensor, labels: Tensor, spread: float) -> 
         ) from None
 
 
-class _Trial:
+class _Trial(NamedTuple):
     """Passes over random rows with the same random generator."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        layers: tuple[Layer, ...],
-        loss: LossFunction,
-        seed: int,
-        devices: list[torch.device],
-    ) -> None:
-        self._devices = devices
-        self._module = module
-        self._layers = layers
-        self._loss = loss
-        self._seed = seed
+    module: nn.Module
+    layers: tuple[Layer, ...]
+    loss: LossFunction
+    seed: int
+    devices: list[torch.device]
 
     def run(self, features: Tensor, labels: Tensor, spread: float) -> bool:
-        generator = torch.Generator().manual_seed(self._seed)
+        generator = torch.Generator().manual_seed(self.seed)
         inputs = _random_rows(features, generator, spread, center=0.0)
         targets = _random_rows(labels, generator, 0.1, center=0.5)
         first = self._pass(inputs, targets)
         self._check_gradients(first)
-        check_example_gradients(self._layers, first.capture, first.losses)
+        check_example_gradients(self.layers, first.capture, first.losses)
         for row in range(_ROWS):
             others = torch.arange(_ROWS) != row
             changed, labeled = inputs.clone(), targets.clone()
@@ -117,18 +111,18 @@ class _Trial:
     def _pass(
         self, inputs: Tensor, targets: Tensor, *, may_break: bool = False
     ) -> _Pass:
-        torch.manual_seed(self._seed)
+        torch.manual_seed(self.seed)
         inputs = inputs.clone()
         if inputs.is_floating_point():
             inputs.requires_grad_()
-        before, drawn = _state(self._module), generator_states(self._devices)
-        with Capture(self._layers) as capture:
+        before, drawn = _state(self.module), generator_states(self.devices)
+        with Capture(self.layers) as capture:
             # A copy: a leaf must not be changed in place.
             given = inputs.clone()
             version = given._version  # noqa: SLF001
-            outputs = self._module(given)
-            losses = self._loss(outputs, targets)
-        _check_state(before, _state(self._module))
+            outputs = self.module(given)
+            losses = self.loss(outputs, targets)
+        _check_state(before, _state(self.module))
         check_losses(losses, len(inputs))
         capture.check(len(inputs))
         changed = given._version != version  # noqa: SLF001
@@ -140,7 +134,7 @@ class _Trial:
                 "not finite, so whether it combines examples cannot be tried. Bound "
                 "the outputs of the module, for example by clamping."
             )
-        now = generator_states(self._devices)
+        now = generator_states(self.devices)
         draws = not all(map(np.array_equal, drawn, now))
         return _Pass(inputs, outputs, losses, capture, draws)
 
@@ -178,7 +172,7 @@ class _Trial:
         """
         size = _loss_size(own)
         if isinstance(own.outputs, Tensor):
-            alone = self._loss(own.outputs[:1], targets[:1])
+            alone = self.loss(own.outputs[:1], targets[:1])
             if not _close(own.losses[:1], alone, size=size):
                 _refuse("by their number")
         if own.draws:
@@ -195,7 +189,7 @@ class _Trial:
                 if isinstance(own.outputs, Tensor) and own.outputs.is_floating_point():
                     outputs = own.outputs.detach().clone()
                     outputs[0] = value
-                    losses = self._loss(outputs, targets)
+                    losses = self.loss(outputs, targets)
                     if not _close(own.losses[others], losses[others]):
                         _refuse("if its outputs are not finite")
                 if inputs.is_floating_point():
@@ -214,6 +208,71 @@ class _Trial:
                 "example binary_cross_entropy_with_logits instead of "
                 "binary_cross_entropy."
             ) from None
+
+
+def check_example_gradients(
+    layers: tuple[Layer, ...], capture: Capture, losses: Tensor
+) -> None:
+    """Raise unless what is clipped for an example is all of its gradient.
+
+    It is not if a parameter is used beside its layer, as with weights that are tied by
+    ``linear(hidden, encoder.weight.T)``, or if hooks change what a layer is given or
+    returns and ``torch.func`` calls them once more. `capture` is of the pass over
+    random rows that gave the losses.
+
+    Guarantee
+    ---------
+    Assumption 2 of `docs/theory/networks.md`, as far as random inputs can tell.
+    """
+    clipper = GroupClipper(layers, flat_layout(layers).with_clip_norm(_NO_CLIPPING))
+    parameters = {
+        (layer.name, key): parameter
+        for layer in layers
+        for key, parameter in layer.parameters.items()
+    }
+    tolerance = _SUM_ROUNDINGS * torch.finfo(losses.dtype).eps
+    for row in range(len(losses)):
+        own = slice(row, row + 1)
+        signals = capture.backprops(losses[row], retain_graph=True)
+        backprops = {name: signal[own] for name, signal in signals.items()}
+        activations = {
+            name: seen[own].detach() for name, seen in capture.activations().items()
+        }
+        ours = {name: torch.zeros_like(p).detach() for name, p in parameters.items()}
+        try:
+            clipper.add_sum(activations, backprops, None, ours)
+        except RuntimeError as error:
+            raise GuaranteeVoidError(
+                "the gradient per example of a layer cannot be computed by torch.func "
+                f"({type(error).__name__}), for example because the layer draws random "
+                "numbers. Put such operations into modules of their own."
+            ) from None
+        true = torch.autograd.grad(
+            losses[row],
+            tuple(parameters.values()),
+            retain_graph=True,
+            materialize_grads=True,
+        )
+        size = max(
+            *(_mass(activations[name], backprops[name]) for name in activations),
+            *(float(gradient.norm()) for gradient in true),
+        )
+        for (name, key), gradient in zip(ours, true, strict=True):
+            if float((ours[name, key] - gradient).norm()) <= tolerance * size:
+                continue
+            raise GuaranteeVoidError(  # also of what is not a number
+                f"the gradient of {'.'.join(filter(None, (name, key)))!r} is not what "
+                "its layer's input and output say: the parameter is used elsewhere as "
+                "well, or a hook changes what the layer is given or returns. Use every "
+                "parameter in one layer only, for example an encoder and a decoder "
+                "with weights of their own, and put what a hook does into a module."
+            )
+
+
+def _mass(activation: Tensor, backprop: Tensor) -> float:
+    """Return the size of the terms whose sum a gradient is."""
+    length = float(activation.norm()) if activation.is_floating_point() else 1.0
+    return max(length, 1.0) * float(backprop.norm())
 
 
 def _refuse(how: str) -> None:
@@ -246,13 +305,11 @@ def _close(
     """Whether rows agree, up to rounding of the largest number among all rows."""
     if one.shape != other.shape:
         return False
-    if row is not None and not one.is_floating_point():
-        return torch.equal(one[row], other[row])
+    own = slice(None) if row is None else row
     if not one.is_floating_point():
-        return torch.equal(one, other)
+        return torch.equal(one[own], other[own])
     tolerance = _ROUNDINGS * torch.finfo(one.dtype).eps
     largest = float(one.detach().abs().max()) if one.numel() else 0.0
-    own = slice(None) if row is None else row
     return bool(
         torch.allclose(
             one[own],

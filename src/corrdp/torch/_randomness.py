@@ -19,17 +19,10 @@ _AS_IT_IS = nullcontext()
 class LayerRandomness:
     """The randomness of dropout and other random layers, anew in every step.
 
-    Parameters
-    ----------
-    generator : numpy.random.Generator
-        The secret generator of the training.
-    device : torch.device
-        Where the module computes.
-    is_drawn_from : bool
-        Whether the module draws at all, as a trial before training has shown.
-    is_watched : bool
-        Whether to look, if it does not, that it does not in a step either. Needless for
-        full batches, in which no record shifts the numbers of others.
+    `generator` is the secret one of the training, `is_drawn_from` whether the module
+    draws at all, as a trial before training has shown. If it does not, `is_watched`
+    says whether to look that it does not in a step either: needless for full batches,
+    in which no record shifts the numbers of others.
 
     Guarantee
     ---------
@@ -68,9 +61,9 @@ class LayerRandomness:
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         if not self._is_drawn_from:
-            before = self._states()
+            before = generator_states(self._cuda)
             yield
-            if not all(map(np.array_equal, before, self._states())):
+            if not all(map(np.array_equal, before, generator_states(self._cuda))):
                 raise GuaranteeVoidError(
                     "the module drew from torch's generator, which it did not when "
                     "make_private tried it. Put random layers to work before "
@@ -85,9 +78,6 @@ class LayerRandomness:
                 with torch.cuda.device(device):
                     torch.cuda.manual_seed(seed)
             yield
-
-    def _states(self) -> list[NDArray[np.uint8]]:
-        return generator_states(self._cuda)
 
 
 def generator_states(cuda: list[torch.device]) -> list[NDArray[np.uint8]]:

@@ -9,7 +9,7 @@ everywhere, so parameters stay equal.
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -26,12 +26,7 @@ COPIES = "copies"
 class Ranks:
     """The processes of one training.
 
-    Parameters
-    ----------
-    rank, size : int
-        Which of the processes this is, and how many there are.
-    bounds : tuple of int
-        Numbers of the first row of every rank among all rows, and of all rows.
+    `bounds` are the numbers of the first row of every rank among all rows, and of all.
 
     Guarantee
     ---------
@@ -61,13 +56,8 @@ class Ranks:
     ) -> tuple[Self | None, Tensor, Tensor]:
         """Return the processes, if there are several, and the rows of this one.
 
-        Parameters
-        ----------
-        distributed : {"shards", "copies"}, optional
-            Whether every process was given records of its own, or all of them the same
-            table, of which each then takes its part.
-        features, labels : Tensor
-            What this process was given.
+        ``shards``: every process was given records of its own. ``copies``: all of them
+        the same table, of which each takes its part.
         """
         is_group = dist.is_available() and dist.is_initialized()
         size = dist.get_world_size() if is_group else 1
@@ -170,10 +160,7 @@ class Ranks:
     def scattered(self, rows: np.ndarray | None) -> Tensor:
         """Return which of its own rows each rank has in a sample of rank 0.
 
-        Parameters
-        ----------
-        rows : array of int, optional
-            Numbers of rows among those of all ranks; on rank 0.
+        There `rows` are numbers among the rows of all ranks; None on other ranks.
         """
         self._refuse_ended()
         count = torch.zeros(1, dtype=torch.int64)
@@ -225,16 +212,7 @@ class Ranks:
 
 
 class ShardedLoader(PoissonLoader):
-    """Batches of which every process gets the rows that it holds.
-
-    Parameters
-    ----------
-    features, labels : Tensor
-        Rows of this process.
-    ranks : Ranks
-        The processes; rank 0 draws for all.
-    rate, n_steps, generator
-        As `PoissonLoader`.
+    """A `PoissonLoader` of which every process gets the rows that it holds.
 
     Guarantee
     ---------
@@ -243,18 +221,9 @@ class ShardedLoader(PoissonLoader):
     """
 
     def __init__(
-        self,
-        features: Tensor,
-        labels: Tensor,
-        *,
-        ranks: Ranks,
-        rate: float | None,
-        n_steps: int,
-        generator: np.random.Generator,
+        self, features: Tensor, labels: Tensor, *, ranks: Ranks, **schedule: Any
     ) -> None:
-        super().__init__(
-            features, labels, rate=rate, n_steps=n_steps, generator=generator
-        )
+        super().__init__(features, labels, **schedule)
         self._ranks = ranks
 
     @property

@@ -19,19 +19,11 @@ _NOMINAL_SPREAD = 0.25  # of means over tables, in diameters of a domain
 
 @dataclass(frozen=True, eq=False)
 class ReferencePlan:
-    """Noise on the mean of sensitive codes.
+    """Noise on the mean of sensitive codes, whose `blocks` these are.
 
-    Parameters
-    ----------
-    noise : NoisePlan
-        Noise on the sums, by block.
-    center, scale : array of float, shape (n_columns,)
-        Features are codes that were moved so that their center is `center`, and
-        multiplied by `scale`.
-    blocks : tuple of Block
-        Blocks of sensitive features.
-    deviation : array of float
-        Standard deviation of the noise on the sum of each of their columns.
+    `noise` is by block, `deviation` that of the sum of each of their columns. Features
+    are codes that were moved so that their center is `center`, and multiplied by
+    `scale`, both of shape (n_columns,).
     """
 
     noise: NoisePlan
@@ -48,13 +40,6 @@ class ReferencePlan:
     def release(self, features: Tensor, generator: np.random.Generator) -> FloatArray:
         """Return the center with sensitive codes near their mean, shape (n_columns,).
 
-        Parameters
-        ----------
-        features : Tensor, shape (n, n_columns)
-            All rows.
-        generator : numpy.random.Generator
-            Source of noise.
-
         Guarantee
         ---------
         One Gaussian release of `noise` (`docs/theory/networks.md`, section 3): every
@@ -66,10 +51,7 @@ class ReferencePlan:
     def total(self, features: Tensor) -> FloatArray:
         """Return the sum of sensitive codes, each row drawn into the domain first.
 
-        Guarantee
-        ---------
-        None: what is returned is not private. A row moves it as
-        `docs/theory/networks.md`, section 3, says.
+        Not private. A row moves it as `docs/theory/networks.md`, section 3, says.
         """
         return np.concatenate(
             [projected(self._codes(features, b), b).sum(axis=0) for b in self.blocks]

@@ -19,10 +19,7 @@ class _Place(NamedTuple):
 class ReleasedGradients:
     """The ``grad`` of trained parameters, as the last private step left it.
 
-    Parameters
-    ----------
-    parts : iterable of (Parameter, Tensor)
-        Every parameter with its part of the flat gradient.
+    Made of every parameter with its part of the flat gradient.
 
     Guarantee
     ---------

@@ -87,6 +87,11 @@ def same_values(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one, other)
 
 
+def versions(one: Tensor, other: Tensor) -> tuple[int, int]:
+    """Return counters that every change in place raises."""
+    return one._version, other._version  # noqa: SLF001
+
+
 def broken_rows(*parts: Tensor) -> Tensor:
     """Return which rows hold a value that is not finite in any of the parts."""
     marks = [
@@ -107,13 +112,8 @@ def cleared(values: Tensor, broken: Tensor | None) -> Tensor:
 class Room(NamedTuple):
     """Part of the clipping norms that each example may use, in (0, 1].
 
-    Parameters
-    ----------
-    own : Tensor, shape (n,)
-        By the residual of the example.
-    reference : Tensor, shape (n,), optional
-        By its residual with sensitive codes at their reference, for groups whose
-        influence is bounded.
+    `own`, shape (n,), follows the residual of the example; `reference`, for groups
+    whose influence is bounded, that with sensitive codes at their reference.
 
     Guarantee
     ---------
@@ -136,21 +136,8 @@ def bounded_residuals(
 ) -> tuple[Tensor, Tensor]:
     """Return gradients of losses at the outputs, none longer than the bound.
 
-    Parameters
-    ----------
-    losses : Tensor, shape (n,)
-        One loss per example.
-    outputs : Tensor, shape (n, ...)
-        What the module returned; the graph from it to the losses is not kept.
-    bound : float
-        Largest norm.
-
-    Returns
-    -------
-    residuals : Tensor, shape (n, ...)
-        Rows that were longer are scaled to the bound.
-    parts : Tensor, shape (n,)
-        Their norms, in units of the bound; 1 for what is not a number.
+    Longer rows are scaled to it. Beside them stand the norms in units of the bound,
+    shape (n,), 1 for what is not a number.
 
     Guarantee
     ---------

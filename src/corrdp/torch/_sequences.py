@@ -1,7 +1,8 @@
 """Recurrent and attention layers whose gradient per example is known.
 
 Drop-in replacements of torch's layers for examples on the first axis. Parameters lie in
-parts that map one tensor to one tensor, each called once in a pass.
+parts that map one tensor to one tensor, each called once in a pass; what is clipped is
+theirs, as that of any layer (`docs/theory/networks.md`, section 5).
 """
 
 import math
@@ -112,22 +113,24 @@ class GRUCells(RecurrentCells):
         return [new + update * (states[0] - new)]
 
 
-class LSTM(nn.Module):
+class _Recurrent(nn.Module):
+    cells_type: type[RecurrentCells]
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.cells = self.cells_type(input_size, hidden_size)
+
+
+class LSTM(_Recurrent):
     """Long short-term memory of one layer, forwards, examples on the first axis.
 
     Parameters
     ----------
     input_size, hidden_size : int
         Widths.
-
-    Guarantee
-    ---------
-    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.cells = LSTMCells(input_size, hidden_size)
+    cells_type = LSTMCells
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return outputs of all steps, and the last hidden and cell state."""
@@ -135,22 +138,16 @@ class LSTM(nn.Module):
         return hidden, (hidden[:, -1].unsqueeze(0), cell[:, -1].unsqueeze(0))
 
 
-class GRU(nn.Module):
+class GRU(_Recurrent):
     """Gated recurrent unit of one layer, forwards, examples on the first axis.
 
     Parameters
     ----------
     input_size, hidden_size : int
         Widths.
-
-    Guarantee
-    ---------
-    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.cells = GRUCells(input_size, hidden_size)
+    cells_type = GRUCells
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Return outputs of all steps, and the last state."""
@@ -167,10 +164,6 @@ class MultiheadAttention(nn.Module):
         Width, and number of heads that share it.
     dropout : float
         Of the weights of attention.
-
-    Guarantee
-    ---------
-    That of any layer of `corrdp.torch` (`docs/theory/networks.md`, section 5).
     """
 
     # torch.nn.TransformerEncoderLayer asks before it takes a shortcut of its own.

@@ -42,14 +42,8 @@ def experiment_plan(
     Unlike Eq. (5) they have no floor under the leakage (erratum E3), and the noise on
     the first bias is lowered like that on insensitive columns (E21), here by the
     largest of their leakages. The constant is ``C = L^2 T / n^2``, L the clipping norm.
-
-    Parameters
-    ----------
-    facts : NetworkPlanInputs
-        Public numbers; roles and leakage are those of the declared policy, whatever
-        the method.
-    method : {"corr", "semi", "standard"}
-        Noise by leakage, none on insensitive columns, or equal noise.
+    Roles and leakage are those of the declared policy, whatever the method: noise by
+    leakage, none on insensitive columns (``semi``), or equal noise.
 
     Guarantee
     ---------
@@ -58,21 +52,17 @@ def experiment_plan(
     """
     groups = _groups_by_feature(facts)
     distance = _insensitive_distance(facts)
+    lowered = {
+        group.name: distance[group.features[0]]
+        for group in groups.groups
+        if group.features and group.features[0] in distance
+    }
     entry_bias = f"layer:{groups.input_layer}.{BIAS}"
-    leakage = [
-        distance.get(group.features[0], 1.0)
-        if group.features
-        else max(distance.values(), default=1.0)
-        if group.name == entry_bias
-        else 1.0
-        for group in groups.groups
-    ]
-    lowered = [
-        group.name == entry_bias or bool(distance.keys() & set(group.features))
-        for group in groups.groups
-    ]
+    lowered[entry_bias] = max(distance.values(), default=1.0)
     multiplier = experiment_leakage(
-        leakage, sensitive=~np.array(lowered), method=method
+        [lowered.get(group.name, 1.0) for group in groups.groups],
+        sensitive=np.array([group.name not in lowered for group in groups.groups]),
+        method=method,
     )
     variance = experiment_noise_variance(
         multiplier,

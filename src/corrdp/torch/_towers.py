@@ -32,14 +32,7 @@ class SecondPass(NamedTuple):
 
 
 class TowerClipper:
-    r"""Sum gradients of the layers of towers.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        Layers with trained parameters.
-    layout : NetworkLayout
-        Groups, clipping norms, influence bounds, towers.
+    """Sum gradients of the layers of towers.
 
     Guarantee
     ---------
@@ -70,20 +63,7 @@ class TowerClipper:
         *,
         room: Room | None,
     ) -> None:
-        """Write the clipped sum of weights and biases of every layer into `out`.
-
-        Parameters
-        ----------
-        backprops : mapping of str to Tensor
-            Gradient at the output of every layer.
-        second_passes : mapping of str to SecondPass
-            What layers of towers were given and got when sensitive codes were at their
-            reference.
-        out : mapping of (str, str) to Tensor
-            One tensor per parameter, by layer and name.
-        room : Room, optional
-            Part of the clipping norms that every example may use; all by default.
-        """
+        """Write the clipped sums of weights and biases; see `GroupClipper.add_sum`."""
         for name, clipper in self._clippers.items():
             given, reference = second_passes[name]
             weight = out[name, WEIGHT]

@@ -47,21 +47,9 @@ def train_network(
 ) -> Weights:
     """Train with momentum and falling steps; average the last half of the iterates.
 
-    Parameters
-    ----------
-    training : PrivateTraining
-        What `private_network` returned.
-    n_outputs : int
-        Number of classes, or 1 for regression.
-    learning_rate : float, optional
-        By default a function of the plan's noise and of the kind of loss.
-    checkpoint : path, optional
-        Resumed from if it exists; written every `checkpoint_every` steps.
-
-    Returns
-    -------
-    tuple of (array, array)
-        Weight matrix, shape (outputs, inputs), and bias of every layer.
+    Returns weights, shape (outputs, inputs), and biases of all layers. The learning
+    rate is by default a function of the plan's noise and of the kind of loss; a
+    checkpoint is resumed from if it exists.
 
     Guarantee
     ---------
@@ -76,8 +64,8 @@ def train_network(
 
 
 def private_network(
-    features: FloatArray,
-    labels: NDArray[Any],
+    features: FloatArray | Tensor,
+    labels: NDArray[Any] | Tensor,
     *,
     hidden_units: Sequence[int],
     n_outputs: int,
@@ -87,48 +75,16 @@ def private_network(
 ) -> PrivateTraining:
     """Return a new network with its private training.
 
-    Parameters
-    ----------
-    features : array of float, shape (n, n_columns)
-        Scaled codes.
-    labels : array, shape (n,)
-        Class indices, or numbers if `n_outputs` is 1.
-    hidden_units : sequence of int
-        Width of every hidden layer.
-    n_outputs : int
-        Number of classes, or 1 for regression.
-    clip_norm : float, optional
-        By default that of the kind of loss.
-    random_state : int, optional
-        Replayable noise and start.
-    **arguments
-        Passed on to `make_private`.
+    Features are scaled codes, shape (n, n_columns), labels class indices, or numbers if
+    `n_outputs` is 1. The clipping norm is by default that of the kind of loss; further
+    arguments are those of `make_private`.
 
     Guarantee
     ---------
     That of `make_private` (`docs/theory/networks.md`).
     """
-    return _private_network(
-        *as_tensors(features, labels, n_outputs),
-        hidden_units=hidden_units,
-        n_outputs=n_outputs,
-        clip_norm=clip_norm,
-        random_state=random_state,
-        **arguments,
-    )
-
-
-def _private_network(
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    hidden_units: Sequence[int],
-    n_outputs: int,
-    clip_norm: float | None,
-    random_state: int | None,
-    **arguments: Any,
-) -> PrivateTraining:
     kind = kind_of_loss(n_outputs)
+    inputs, targets = as_tensors(features, labels, n_outputs)
     network = build_network(
         inputs.shape[1],
         hidden_units,
@@ -156,16 +112,12 @@ def planned_network(
     """Return the training of `private_network` on rows of which none is there.
 
     All are one row at the center of the codes, whatever their number: for plans, which
-    are functions of public numbers.
-
-    Guarantee
-    ---------
-    No row is read (`docs/theory/networks.md`).
+    are functions of public numbers. No row is read.
     """
     codes = torch.zeros(1, n_columns).expand(n_rows, n_columns)
     kind = torch.float32 if n_outputs == 1 else torch.int64
     labels = torch.zeros(1, dtype=kind).expand(n_rows)
-    return _private_network(codes, labels, n_outputs=n_outputs, **arguments)
+    return private_network(codes, labels, n_outputs=n_outputs, **arguments)
 
 
 def is_centered(kind: str, calibration: str) -> bool:
@@ -176,11 +128,8 @@ def is_centered(kind: str, calibration: str) -> bool:
 def is_too_noisy(plan: NetworkPlan) -> bool:
     """Return whether a line is expected to learn more than the network of a plan.
 
-    Never by the theorem, whose plans predict nothing.
-
-    Guarantee
-    ---------
-    A function of public numbers (`docs/theory/networks.md`, section 7).
+    Never by the theorem, whose plans predict nothing. A function of public numbers
+    (`docs/theory/networks.md`, section 7).
     """
     return plan.deviation > LARGEST_DEVIATION
 
@@ -304,9 +253,11 @@ def _start_scale(first: nn.Linear) -> float:
 
 
 def as_tensors(
-    features: FloatArray, labels: NDArray[Any], n_outputs: int
+    features: FloatArray | Tensor, labels: NDArray[Any] | Tensor, n_outputs: int
 ) -> tuple[Tensor, Tensor]:
-    """Return rows and labels as the losses take them."""
+    """Return rows and labels as the losses take them; tensors are kept as they are."""
+    if isinstance(features, Tensor) and isinstance(labels, Tensor):
+        return features, labels
     kind = torch.float32 if n_outputs == 1 else torch.int64
     return torch.tensor(features, dtype=torch.float32), torch.tensor(labels, dtype=kind)
 

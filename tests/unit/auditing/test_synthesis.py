@@ -11,7 +11,7 @@ from corrdp.auditing._challenge import Deadline
 from corrdp.auditing.targets import synthesizer_challenges
 from corrdp.policy import CategoryDomain, Feature, Label
 from corrdp.synthesis import Synthesizer, _adaptive
-from corrdp.synthesis import _release as releasing
+from corrdp.synthesis import _estimation as estimation
 from synthesis_examples import POLICY
 
 SMALL = replace(
@@ -41,12 +41,12 @@ def test_sound_releases_are_consistent(selection, n_runs):
 
 @pytest.mark.parametrize("part", [1.0, 0.3])
 def test_too_little_noise_is_caught(monkeypatch, part):
-    drawn = releasing.discrete_gaussian
+    drawn = estimation.discrete_gaussian
 
     def less(scale, *, size, generator):
         return np.rint(part * drawn(scale, size=size, generator=generator)).astype(int)
 
-    monkeypatch.setattr(releasing, "discrete_gaussian", less)
+    monkeypatch.setattr(estimation, "discrete_gaussian", less)
     maker = Synthesizer(SMALL, epsilon=2.0, delta=1e-6, selection="screen")
     report = audit(maker, n_rows=20, n_runs=1000, random_state=0)
     assert report.passed == (part == 1.0)

@@ -58,7 +58,7 @@ def test_workers_read_files_alone(tmp_path):
 
 
 def test_an_engine_that_is_not_there_is_named(monkeypatch):
-    from corrdp.engines import _sessions
+    from corrdp.engines import _ray
 
     def absent(address):
         raise ImportError("ray")
@@ -67,7 +67,7 @@ def test_an_engine_that_is_not_there_is_named(monkeypatch):
         raise OSError("M4RK3R")
 
     for start, told in ((absent, "pip install"), (silent, r"at there \(OSError\)")):
-        monkeypatch.setitem(_sessions._STARTERS, "ray", start)
+        monkeypatch.setattr(_ray, "joined", start)
         with (
             pytest.raises(CorrDPError, match=told) as caught,
             engine_session("ray", "there"),

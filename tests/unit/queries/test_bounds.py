@@ -197,6 +197,7 @@ def test_what_one_record_changes_in_a_paid_draft_awaits_confirmation(tmp_path, c
     for draft in drafts:
         waiting = {f.rpartition(".")[0] for f in draft["unconfirmed"]}
         assert {f"features.{n}" for n in differing} <= waiting
+        assert "features.age.type" in draft["unconfirmed"]
         # a public column is not every column whose name begins like it
         assert "features.ward.name" in waiting
         assert "features.ward" not in waiting

@@ -14,6 +14,7 @@ from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import (
     BooleanDomain,
+    Budget,
     CategoryDomain,
     Feature,
     Label,
@@ -23,7 +24,7 @@ from corrdp.policy import (
 from corrdp.studio import Session
 from corrdp.studio._app import _Pages
 from corrdp.studio._jobs import Jobs
-from corrdp.studio._preview import budget_words, planned, previewed
+from corrdp.studio._preview import Asked, budget_words, planned, previewed
 from corrdp.studio._security import Keys
 
 N_ROWS = 400
@@ -240,9 +241,8 @@ def test_the_plan_of_joined_levels_is_that_of_training():
     )
     leakage = estimate_leakage(table, policy, epsilon=0.3, delta=1e-6, random_state=1)
     assert leakage.joined
-    shown = planned(
-        policy, 20_000, epsilon=1.0, delta=1e-6, model="logistic", leakage=leakage
-    )
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    shown = planned(Asked(policy, 20_000, budget, "logistic", leakage))
     assert shown["whole_record"] > 1.0
 
 
@@ -298,9 +298,8 @@ def test_a_budget_has_words_and_a_bad_one_is_refused():
 )
 def test_the_verdict_is_honest_about_rows(session, n_rows, epsilon, words):
     policy = confirmed(session).policy()
-    told = planned(
-        policy, n_rows, epsilon=epsilon, delta=1e-6, model="logistic", leakage=None
-    )
+    budget = Budget(epsilon=epsilon, delta=1e-6)
+    told = planned(Asked(policy, n_rows, budget, "logistic", None))
     assert words in told["verdict"]
     if n_rows > 1_000:
         assert told["whole_record"] >= epsilon * (1 - 1e-9)
@@ -334,7 +333,8 @@ def test_a_preview_reads_nothing_but_the_policy(model):
     if model == "linear":
         label = Label("bill", NumberDomain(0, 1000), 0.0)
         policy = replace(policy, label=label)
-    found = previewed(policy, 2_000, epsilon=3.0, delta=1e-6, model=model, leakage=None)
+    budget = Budget(epsilon=3.0, delta=1e-6)
+    found = previewed(Asked(policy, 2_000, budget, model, None))
     scores = {row["name"]: row["score"] for row in found["rows"]}
     assert set(scores) == {"CorrDP", "ordinary differential privacy", "no protection"}
     assert scores["no protection"] > scores["ordinary differential privacy"] - 0.02

@@ -13,6 +13,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.mechanisms.noise import exponential_choice, grid_rate
 from corrdp.synthesis import Synthesizer, release_tables
 from corrdp.synthesis import _adaptive as adaptive
+from corrdp.synthesis import _estimation as estimation
 from corrdp.synthesis._budget import SCREENABLE_NOISE, mean_noise
 from synthesis_examples import POLICY, patients
 
@@ -109,7 +110,7 @@ def test_noise_and_choices_are_those_of_the_plan(monkeypatch):
     shape = maker().shape(500)
     codes = plan.columns.codes(patients(500))
     looks, tables = [], []
-    choice, noise = adaptive.exponential_choice, adaptive.discrete_gaussian
+    choice, noise = adaptive.exponential_choice, estimation.discrete_gaussian
 
     def recorded_choice(scores, *, rate, generator):
         looks.append(rate)
@@ -121,11 +122,13 @@ def test_noise_and_choices_are_those_of_the_plan(monkeypatch):
         return drawn
 
     monkeypatch.setattr(adaptive, "exponential_choice", recorded_choice)
-    monkeypatch.setattr(adaptive, "discrete_gaussian", recorded_noise)
+    monkeypatch.setattr(estimation, "discrete_gaussian", recorded_noise)
     rng = np.random.default_rng(0)
     release = release_tables(codes, plan, shape, noise=rng, choices=rng)
-    chosen = release.tables[-len(tables) :]
-    assert len(looks) == len(tables) == sum(s.n_rounds for s in plan.streams)
+    n_rounds = sum(stream.n_rounds for stream in plan.streams)
+    n_before = sum(scale > 0 for scale in plan.singles.scales + plan.pairs.scales)
+    chosen, tables = release.tables[-n_rounds:], tables[n_before:]
+    assert len(looks) == len(tables) == n_rounds
     assert set(looks) <= {stream.rate for stream in plan.streams}
     for table, (scale, drawn) in zip(chosen, tables, strict=True):
         stream = next(s for s in plan.streams if table.region in s.regions)

@@ -178,7 +178,7 @@ def test_released_counts_are_exact_counts_plus_the_planned_noise(monkeypatch):
         drawn.append((scale, noise))
         return noise
 
-    monkeypatch.setattr("corrdp.synthesis._release.discrete_gaussian", recorded)
+    monkeypatch.setattr("corrdp.synthesis._estimation.discrete_gaussian", recorded)
     shape = TableShape(sizes, 1000, 4, 10_000)
     release = release_tables(codes, plan, shape, noise=rng, choices=rng)
     planned = [
