@@ -189,7 +189,7 @@ def test_few_rows_predict_what_coefficients_explain_on_their_own_rows():
         told = facts.gain - facts.own_gain
         walking = 1 / (1 / found.walking + 1 / told)
         assert 0 < found.left < facts.own_gain
-        assert found.excess == pytest.approx(walking + found.left)
+        assert found.compared == pytest.approx(walking + found.left)
         assert found.excess < facts.gain
     # Of a walk that noise stops early much is left, of one that ends nearly nothing.
     assert default_plan(few).prediction.left > 0.5 * few.own_gain
