@@ -70,22 +70,29 @@ def measure(name: str, table: str) -> dict[str, Any]:
     found = {
         cell: {
             "noise": plan.noise,
-            "bound": plan.prediction.compared,
-            "planned": plan.predicted_error,
+            "bound": _short(plan.prediction.compared),
+            "planned": _short(plan.predicted_error),
             "fits": [],
         }
         for cell, plan in plans.items()
     }
     walking = {cell: p for cell, p in plans.items() if p.noise != CONSTANT}
     for row in trained(facts, walking, list(SEEDS)):
-        found[row["key"]]["fits"].append([row["excess"], row["hindsight"]])
+        fit = [_short(row["excess"]), _short(row["hindsight"])]
+        found[row["key"]]["fits"].append(fit)
     for cell, entry in found.items():
         own = [excess for excess, _ in entry["fits"]]
-        entry["measured"] = saved[cell] if cell in saved else float(np.mean(own or 0))
+        mean = saved[cell] if cell in saved else float(np.mean(own or 0))
+        entry["measured"] = _short(mean)
     return {
         "kind": facts.table.model,
         "cells": {f"{m} {e:g}": entry for (m, e), entry in found.items()},
     }
+
+
+def _short(number: float) -> float:
+    """Return a number in six digits, which is all that a table of shares asks for."""
+    return float(f"{number:.6g}")
 
 
 def with_predictions(name: str, run: dict[str, Any], told: dict[str, Any]) -> Any:

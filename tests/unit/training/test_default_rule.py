@@ -26,6 +26,7 @@ from corrdp.training import (
     GradientSensitivity,
     LogisticLoss,
     PlanInputs,
+    _typical_sizes,
     default_plan,
     or_constant,
     plan_spending,
@@ -33,7 +34,6 @@ from corrdp.training import (
     whole_record_spending,
 )
 from corrdp.training import _default_rule as module
-from corrdp.training import _typical_sizes
 
 
 def facts_of(
