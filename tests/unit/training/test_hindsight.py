@@ -13,6 +13,7 @@ from corrdp.training import (
     ColumnSteps,
     Descent,
     Hindsight,
+    MultinomialLoss,
     Solver,
     descend,
     prepare_rows,
@@ -76,6 +77,18 @@ def test_numbers_are_those_of_the_note():
     climbing.observe(3, coef, noise)  # a slope that leads back tells nothing
     error = math.sqrt(4 * noise**2 @ coef**2)
     assert climbing.at(coef).ahead == pytest.approx(error)
+
+
+def test_noise_along_the_common_mean_of_labels_does_not_count():
+    plan = replace(example_plan(100), loss=MultinomialLoss(3)).with_steps(4)
+    n_columns = plan.layout.n_columns
+    back = LookingBack(plan, np.zeros((n_columns, 3)))
+    noise = np.linspace(0.1, 0.2, n_columns)
+    back.observe(3, np.zeros((n_columns, 3)), noise)
+    found = back.at(np.ones((n_columns, 3)))
+    distance = typical_sizes(plan.loss).expected_distance
+    assert found.noise == pytest.approx(distance / 2 * math.sqrt(2 * noise @ noise))
+    assert found.ahead == pytest.approx(math.sqrt(4 * 3 * noise @ noise))
 
 
 def test_of_numbers_less_can_be_lost():
