@@ -3,8 +3,9 @@
 ``python benchmarks/bench_predictions.py --measure SET [--tables ...]`` plans every cell
 of a set of saved runs (``package_tables``, ``package_tables_fresh``, ``foreign``) and
 trains three models of each, which say what they expect of themselves. What was measured
-is read from the saved runs, whose predictions are brought up to date; ``--render``
-writes the table of ``docs/defaults.md``.
+is read from the saved runs, whose predictions are brought up to date; ``--plans`` keeps
+the models that were trained before. ``--render`` writes the table of
+``docs/defaults.md``.
 """
 
 import argparse
@@ -61,8 +62,13 @@ def measured_cells(name: str, run: dict[str, Any]) -> dict[tuple[str, float], fl
     return means
 
 
-def measure(name: str, table: str) -> dict[str, Any]:
-    """Return what is predicted of the cells of one table."""
+def measure(
+    name: str, table: str, former: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return what is predicted of the cells of one table.
+
+    Models are those of a former run, if there is one, or trained.
+    """
     saved = measured_cells(name, read_figures(name)[table])
     epsilons = sorted({epsilon for _, epsilon in saved})
     facts = Measured(loaded(name, table))
@@ -77,6 +83,10 @@ def measure(name: str, table: str) -> dict[str, Any]:
         for cell, plan in plans.items()
     }
     walking = {cell: p for cell, p in plans.items() if p.noise != CONSTANT}
+    if former is not None:
+        for (method, epsilon), entry in found.items():
+            entry["fits"] = former["cells"][f"{method} {epsilon:g}"]["fits"]
+        walking = {}
     for row in trained(facts, walking, list(SEEDS)):
         fit = [_short(row["excess"]), _short(row["hindsight"])]
         found[row["key"]]["fits"].append(fit)
@@ -165,8 +175,9 @@ def _save_runs(name: str, runs: dict[str, Any]) -> None:
 def _main(chosen: Any, known: Callable[[str], Iterable[str]]) -> None:
     warnings.simplefilter("ignore")  # little signal at small epsilon
     for table in chosen.tables or known(chosen.measure):
-        told = measure(chosen.measure, table)
         saved = read_figures(NAME)
+        former = saved[chosen.measure][table] if chosen.plans else None
+        told = measure(chosen.measure, table, former)
         saved.setdefault(chosen.measure, {})[table] = told
         save_figures(NAME, saved)
         if chosen.measure != "package_tables":
@@ -180,6 +191,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", choices=SETS)
     parser.add_argument("--tables", nargs="*")
+    parser.add_argument("--plans", action="store_true")
     parser.add_argument("--render", action="store_true")
     arguments = parser.parse_args()
     if arguments.measure:

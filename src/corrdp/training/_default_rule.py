@@ -91,7 +91,12 @@ def _or_ordinary(plan: TrainingPlan, flat: "_Candidate") -> TrainingPlan:
     """Return the plan, or plain noise where that is low and groups save too little."""
     plain = flat.plan.prediction.compared_part
     saves_little = plan.prediction.compared_part > (1.0 - LEAST_SAVED) * plain
-    return flat.plan if plain < QUIET and saves_little else plan
+    if not (plain < QUIET and saves_little):
+        return plan
+    least = plan.prediction.compared  # it is taken because groups would lose more
+    return replace(
+        flat.plan, prediction=replace(flat.plan.prediction, least_bound=least)
+    )
 
 
 def _candidates(

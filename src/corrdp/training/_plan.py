@@ -47,6 +47,9 @@ class Prediction:
         Part of `gain` beyond which, by the bound, a constant is expected to be as good.
     bend : Bend, optional
         What measured tables lost, from what the bound says; None: as much.
+    least_bound : float
+        The bound of a plan that this one is better than although its bound is lower:
+        no more is expected to be lost than that says.
 
     Notes
     -----
@@ -62,13 +65,15 @@ class Prediction:
     left: float = 0.0
     nothing_beyond: float = NOTHING_LEARNED
     bend: Bend | None = None
+    least_bound: float = math.inf
 
     @property
     def excess(self) -> float:
         """Predicted excess risk."""
+        bound = min(self.compared, self.least_bound)
         if self.bend is None:
-            return self.compared
-        return self.gain * self.bend.expected(self.compared_part)
+            return bound
+        return self.gain * self.bend.expected(bound / self.gain)
 
     @property
     def compared(self) -> float:
