@@ -147,7 +147,8 @@ def trained(measured: Measured, plans: dict[Any, Any], seeds: Sequence[int]) -> 
                 rng = noise_generator(seed)
                 result = constant_model(measured.labels, plans[key], rng)
             row = measured.scores(result.coef, result.intercept)
-            rows.append({"key": key, "seed": seed, **row})
+            told = None if result.hindsight is None else result.hindsight.excess
+            rows.append({"key": key, "seed": seed, **row, "hindsight": told})
     return rows
 
 

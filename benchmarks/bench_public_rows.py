@@ -44,7 +44,7 @@ def measure(
                 both.fit(table.private, public_rows=table.public)
                 known = PublicRows.read(table.public, table.policy)
                 alone = known.model(both.policy_, both.loss_of(both.policy_))
-                share = alone.share(model.plan_.predicted_error)
+                share = alone.share(model.plan_.prediction.compared)
                 mixed = alone.mixed(*own, share)
                 if not np.allclose(vars(both)["_coef"], mixed[0]):
                     raise SystemExit(f"{name}: the average is not what fit returns")

@@ -64,10 +64,10 @@ def measure(name: str, n_rows: int) -> dict[str, Any]:
     for method in METHODS:
         for epsilon in EPSILONS:
             plan = measured.plan(method, epsilon)
-            if plan.noise == CONSTANT and plan.noise_to_signal > 0.85:
+            if plan.noise == CONSTANT and plan.prediction.compared_part > 0.85:
                 continue  # a constant by every limit that was tried
             cells[f"{method} {epsilon:g}"] = {
-                "noise_to_signal": plan.noise_to_signal,
+                "noise_to_signal": plan.prediction.compared_part,
                 **_from_both(measured, plan),
             }
     constant = measured.constant_risk - measured.floor

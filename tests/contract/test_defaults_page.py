@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from corrdp.training._hindsight import BAND
+from corrdp.training._typical_sizes import LABELS_BEND, NUMBERS_BEND
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -111,3 +114,15 @@ def test_the_fresh_tables_are_those_of_their_saved_run():
     assert kinds.count("logistic") == kinds.count("linear") == 12
     for run in saved.values():
         assert all(len(cell) == len(tools["SEEDS"]) for cell in run["cells"].values())
+
+
+def test_predictions_are_those_of_their_saved_run():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_predictions.py"))
+    saved = tools["read_figures"](tools["NAME"])
+    page = (ROOT / "docs" / "results" / f"{tools['NAME']}.inc").read_text("utf-8")
+    assert page == tools["page"](saved), "run benchmarks/bench_predictions.py --render"
+    for name in tools["SETS"]:
+        assert saved[name].keys() == tools["read_figures"](name).keys()
+    bands = {"logistic": LABELS_BEND.band, "linear": NUMBERS_BEND.band}
+    assert bands == tools["PLAN_BAND"]
+    assert tools["HINDSIGHT_BAND"] == BAND

@@ -82,3 +82,12 @@ def test_the_order_is_not_an_accident_of_equal_numbers():
     numbers = [predicted(problem, method=m) for m in ("semi", "corr", "standard")]
     assert np.all(np.diff(numbers) > 0)
     assert predicted(problem, leak=0.1) < predicted(problem)
+
+
+def test_ordinary_noise_in_the_place_of_groups_keeps_the_order():
+    """With little noise plans for numbers leave groups, whose bound is lower."""
+    domains = {"n": NumberDomain(0, 1)}
+    problem = (["n"] * 7, domains, 1, [1.0] * 7, "number", 0.0)
+    few, many = (predicted(problem, epsilon=2.0, n_rows=n) for n in (524, 1048))
+    assert many < few
+    assert predicted(problem, epsilon=2.0, n_rows=1048, method="semi") <= many * SLACK

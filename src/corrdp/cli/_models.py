@@ -169,6 +169,7 @@ def describe(
         curve=curve,
         shapes=[shape.to_json() for shape in getattr(fitted, "shapes", tuple)()],
         in_place_of=None if stand_in is None else "network",
+        hindsight=getattr(linear, "hindsight_", None),
     )
 
 

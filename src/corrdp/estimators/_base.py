@@ -58,6 +58,7 @@ from corrdp.policy import (
 from corrdp.training import (
     CONSTANT,
     LABEL_DEVIATION,
+    Hindsight,
     Solver,
     TheoremPlan,
     TrainingPlan,
@@ -223,6 +224,7 @@ class PrivateLinearModel(PlansTraining, Searchable):
         self.plan_: TrainingPlan | TheoremPlan | None = None
         self.certificate_: Certificate | None = None
         self._path, self._deviation = (), None
+        self.hindsight_: Hindsight | None = None
         if budget is not None and leakage is not None and tiles:
             self._train_on_tiles(X, y, self._rows(policy, budget, leakage, pay))
             return
@@ -305,7 +307,9 @@ class PrivateLinearModel(PlansTraining, Searchable):
             self.n_public_rows_, self.public_score_ = public.n_rows, public.score
             self.public_coef_, self.public_intercept_ = public.coef, public.intercept
             assert isinstance(self.plan_, TrainingPlan)  # others were refused
-            fitted = mixed_fit(public, fitted, self.plan_.predicted_error)
+            fitted = mixed_fit(public, fitted, self.plan_.prediction.compared)
+        else:
+            self.hindsight_ = fitted.hindsight
         self._coef, self._intercept = fitted.coef, fitted.intercept
         self._deviation = fitted.deviation
         self.certificate_ = self._stamped(certificate)
@@ -449,6 +453,7 @@ class PrivateLinearModel(PlansTraining, Searchable):
         model.policy_ = policy
         model._path, model._deviation = (), None
         model.plan_, model.certificate_ = None, certificate
+        model.hindsight_ = None
         model._encoder = PolicyEncoder(policy)
         model._coef = coefficients_from_names(policy, content["coefficients"])
         model._intercept = np.asarray(content["intercept"], dtype=np.float64)

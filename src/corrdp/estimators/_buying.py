@@ -247,7 +247,7 @@ class BuysLeakage(PrivateEstimator):
             budget=budget,
             n_rows=rows,
             predicted_loss=lambda leakage: (
-                self._plan(policy, rows, budget, leakage).predicted_error
+                self._plan(policy, rows, budget, leakage).prediction.compared
             ),
         )
 

@@ -73,6 +73,10 @@ class LogisticRegression(DeclaredLabels, PrivateLinearModel):
         What is proved; None for methods that protect nothing.
     plan_ : TrainingPlan
         Everything that was decided before data was read.
+    hindsight_ : Hindsight
+        Excess risk that is expected of the model, from what training released: nearer
+        to the truth than ``plan_.prediction``. None for other walks than the default
+        rule's, with public rows, and after loading.
     coef_ : array of float, shape (1, n_codes) or (n_classes, n_codes)
         Weights of the encoded columns; `coef_by_name_` names them.
     intercept_ : array of float, shape (1,) or (n_classes,)

@@ -90,10 +90,13 @@ def _quality(summary: JSONObject) -> str:
             "Too few rows for this budget: the model is a constant. It takes about "
             f"{expected['rows_needed']:,.0f} rows."
         )
-    low, high = (f"{100 * min(share, 1):.2g}" for share in expected["lost_band"])
+    hindsight = expected.get("hindsight")
+    told = hindsight or expected
+    low, high = (f"{100 * min(share, 1):.2g}" for share in told["lost_band"])
+    source = "public numbers alone" if hindsight is None else "what training released"
     sentence = (
-        f"Expected: noise costs {100 * expected['lost']:.2g} % ({low} to {high} %) of "
-        "what a model can gain over a constant."
+        f"Expected from {source}: noise costs {100 * told['lost']:.2g} % ({low} to "
+        f"{high} %) of what a model can gain over a constant."
     )
     if expected["noise"] == "standard":
         return f"{sentence} Ordinary noise was the better choice here."

@@ -23,7 +23,7 @@ from corrdp.report._promise import (
     gradient_noise,
     promise_section,
 )
-from corrdp.training import TrainingPlan
+from corrdp.training import Hindsight, Prediction, TrainingPlan
 
 SCHEMA = "corrdp.report/1"
 NOT_PRIVATE = "research: not private"
@@ -73,6 +73,7 @@ def summarize(
     curve: Sequence[Measured] = (),
     shapes: Sequence[JSONObject] = (),
     in_place_of: str | None = None,
+    hindsight: Hindsight | None = None,
 ) -> JSONObject:
     """Return the summary of one trained model.
 
@@ -101,6 +102,8 @@ def summarize(
         planned noise.
     in_place_of : str, optional
         Model that was asked for, if the plan is that of a linear one instead.
+    hindsight : Hindsight, optional
+        What training itself says of the quality to expect.
 
     Guarantee
     ---------
@@ -126,7 +129,7 @@ def summarize(
         "roles": _roles(policy),
         "leakage": _leakage(policy, certificate, leakage),
         "noise": _noise(policy, plan, ordinary),
-        "expected": None if plan is None else _expected(plan, in_place_of),
+        "expected": (None if plan is None else _expected(plan, hindsight, in_place_of)),
         "quality": [_measured(entry) for entry in measured],
         "curve": [_measured(entry) for entry in curve],
         "sweep": None,
@@ -192,16 +195,25 @@ def with_sweep(summary: JSONObject, sweep: Any) -> JSONObject:
     }
 
 
-def _expected(plan: TrainingPlan, in_place_of: str | None) -> JSONObject:
-    """Return the quality that is expected, from public numbers alone."""
-    prediction = plan.prediction
-    low, high = prediction.band
+def _expected(
+    plan: TrainingPlan, hindsight: Hindsight | None, in_place_of: str | None
+) -> JSONObject:
+    """Return the quality that is expected: planned, and as training tells it."""
     return {
         "noise": plan.noise,
+        **_lost(plan.prediction),
+        "rows_needed": plan.rows_needed(),
+        **({} if hindsight is None else {"hindsight": _lost(hindsight)}),
+        **({} if in_place_of is None else {"in_place_of": in_place_of}),
+    }
+
+
+def _lost(prediction: Prediction | Hindsight) -> JSONObject:
+    """Return the part of what there is to gain that noise takes, with its range."""
+    low, high = prediction.band
+    return {
         "lost": prediction.noise_to_signal,
         "lost_band": [low / prediction.gain, high / prediction.gain],
-        "rows_needed": plan.rows_needed(),
-        **({} if in_place_of is None else {"in_place_of": in_place_of}),
     }
 
 

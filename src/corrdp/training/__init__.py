@@ -24,6 +24,7 @@ from corrdp.training._gradient_descent import (
     initial_coef,
     is_plain,
 )
+from corrdp.training._hindsight import Hindsight
 from corrdp.training._hosted import HostedTable, TiledPart, tiled_part
 from corrdp.training._layout import (
     GradientGroup,
@@ -32,7 +33,7 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._means import means_noise
-from corrdp.training._plan import CONSTANT, TrainingPlan
+from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._public_model import PublicModel, minimize_risk
@@ -84,6 +85,7 @@ __all__ = [
     "GradientGroup",
     "GradientLayout",
     "GradientSensitivity",
+    "Hindsight",
     "HostedTable",
     "HuberLoss",
     "LabelTotals",
@@ -92,6 +94,7 @@ __all__ = [
     "MultinomialLoss",
     "Output",
     "PlanInputs",
+    "Prediction",
     "PreparedRows",
     "PublicModel",
     "SampledBudget",

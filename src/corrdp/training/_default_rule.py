@@ -72,7 +72,7 @@ def default_plan(
     """
     candidates = _candidates(facts, ordinary, INFLUENCE_CHOICES)
     plan = _least_error(candidates)
-    noise = plan.noise_to_signal
+    noise = plan.prediction.compared_part
     # With little noise, what bounds bend costs more than what they save. How much that
     # is nobody knows before: predictions stay.
     if facts.bounds_residuals:
@@ -89,9 +89,14 @@ def default_plan(
 
 def _or_ordinary(plan: TrainingPlan, flat: "_Candidate") -> TrainingPlan:
     """Return the plan, or plain noise where that is low and groups save too little."""
-    plain = flat.plan.noise_to_signal
-    saves_little = plan.noise_to_signal > (1.0 - LEAST_SAVED) * plain
-    return flat.plan if plain < QUIET and saves_little else plan
+    plain = flat.plan.prediction.compared_part
+    saves_little = plan.prediction.compared_part > (1.0 - LEAST_SAVED) * plain
+    if not (plain < QUIET and saves_little):
+        return plan
+    least = plan.prediction.compared  # it is taken because groups would lose more
+    return replace(
+        flat.plan, prediction=replace(flat.plan.prediction, least_bound=least)
+    )
 
 
 def _candidates(
@@ -167,7 +172,7 @@ class _Search:
         for place, candidate in sorted(candidates, key=lambda c: c[1].least_error):
             if not self.leaves_out(candidate.least_error):
                 plan = candidate.plan
-                rank = (plan.predicted_error, place)
+                rank = (plan.prediction.compared, place)
                 if self.plan is None or rank < self._rank:
                     self._rank, self.plan = rank, plan
 
@@ -252,7 +257,7 @@ class _Candidate:
     @property
     def noiseless_error(self) -> float:
         """The predicted error if there were no noise."""
-        return self._predicted(0.0).excess
+        return self._predicted(0.0).compared
 
     @cached_property
     def least_error(self) -> float:
@@ -265,7 +270,7 @@ class _Candidate:
         allowed = spending.total_mu if self.is_flat else spending.gradient_mu
         terms = noise_terms(self.sensitivity, allowed)
         variance = least_variance(self._bounds, **terms)
-        return self._predicted(self._deviation(variance)).excess
+        return self._predicted(self._deviation(variance)).compared
 
     @cached_property
     def plan(self) -> TrainingPlan:
@@ -315,12 +320,16 @@ class _Candidate:
         walking = facts.nominal.noise_cost * error
         if facts.bounds_residuals:
             limit = NUMBERS_NOT_LEARNED_FLAT if self.is_flat else NUMBERS_NOT_LEARNED
-            return Prediction(walking, facts.gain, nothing_beyond=limit)
+            return Prediction(
+                walking, facts.gain, nothing_beyond=limit, bend=facts.nominal.bend
+            )
         ridge = deviation / (AVERAGED_DISTANCE * facts.nominal.expected_distance)
         left = ridge / (ridge + facts.column_curvature)
         limit = LABELS_NOT_LEARNED_FLAT if self.is_flat else NOTHING_LEARNED
         own = facts.own_gain
-        return Prediction(walking, facts.gain, own, left * own, nothing_beyond=limit)
+        return Prediction(
+            walking, facts.gain, own, left * own, limit, facts.nominal.bend
+        )
 
     def _patience(self, prediction: Prediction) -> float:
         """Return the part of the steps before which the walk is not made longer.
@@ -329,7 +338,7 @@ class _Candidate:
         noise nothing is lost by asking at once whether the optimum is farther.
         """
         short = self.is_flat and not self.facts.bounds_residuals
-        if short and prediction.noise_to_signal < LITTLE_NOISE:
+        if short and prediction.compared_part < LITTLE_NOISE:
             return 0.0
         return self.facts.nominal.patience
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._constant import LabelTotals, free_constant, release_constant
+from corrdp.training._hindsight import Hindsight, LookingBack
 from corrdp.training._hosted import HostedTable
 from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._plan import CONSTANT, TrainingPlan
@@ -55,6 +56,8 @@ class TrainedModel:
         are computed from what was released, so they cost nothing more.
     deviation : array of float, shape (n_codes,), optional
         How far noise alone moves each weight, roughly; for steps by column only.
+    hindsight : Hindsight, optional
+        Excess risk that is expected of the model, from what training released.
     """
 
     coef: FloatArray
@@ -63,6 +66,7 @@ class TrainedModel:
     noise_scale: FloatArray = field(default_factory=lambda: np.zeros(0))
     path: tuple[tuple[int, FloatArray, Any], ...] = ()
     deviation: FloatArray | None = None
+    hindsight: Hindsight | None = None
 
 
 class Descent:
@@ -138,6 +142,7 @@ class Descent:
         )
         self.noise_scale = np.zeros(len(layout.groups))
         self._path: list[tuple[int, FloatArray, Any]] = []
+        self._back = LookingBack(plan, self.coef.copy())
 
     @property
     def finished(self) -> bool:
@@ -176,8 +181,10 @@ class Descent:
             )
         plan, rng = self._plan, self._rng
         released, noise_scale = self.noisy_gradient(gradient)
+        mean = centered(released) / plan.n_rows
+        self._back.observe(self.n_done, mean, self._once(noise_scale))
         noisy, variance = self._epochs.gradient(
-            centered(released) / plan.n_rows,
+            mean,
             self._steps.variance(noise_scale),
             self.coef,
         )
@@ -241,7 +248,8 @@ class Descent:
 
     def result(self) -> TrainedModel:
         """Return the model, in encoded columns."""
-        slope, intercept = self._in_codes(self._iterates.result())
+        coef = self._iterates.result()
+        slope, intercept = self._in_codes(coef)
         return TrainedModel(
             coef=slope,
             intercept=intercept,
@@ -249,6 +257,7 @@ class Descent:
             noise_scale=self.noise_scale,
             path=tuple(self._path),
             deviation=self._deviation(),
+            hindsight=self._back.at(coef),
         )
 
     def _deviation(self) -> FloatArray | None:

@@ -16,6 +16,39 @@ FIRST_BOUND = 1.5  # on residuals, in deviations of the label
 SQUARED_LOSS = SquaredLoss(FIRST_BOUND * LABEL_DEVIATION)
 _BINARY_TRAVEL = 2.0
 _EXPLAINED = 0.15  # of the entropy of a label, by features
+ODDS_POWER = 9 / 8  # between noise (flat directions) and its square (curved ones)
+
+
+@dataclass(frozen=True, slots=True)
+class Bend:
+    """From the part of the gain that a bound says is lost to the part expected.
+
+    Parameters
+    ----------
+    odds_scale : float
+        Expected odds of losing, where the odds of the bound are even.
+    band : float
+        Factor within which four in five measured cells were.
+
+    Notes
+    -----
+    Increasing, so plans that are compared by the bound are in the same order by what
+    is expected of them (`docs/theory/default_rule.md`, section 4).
+    """
+
+    odds_scale: float
+    band: float
+
+    def expected(self, part: float) -> float:
+        """Return the part that is expected to be lost."""
+        if part >= 1.0:
+            return part
+        odds = self.odds_scale * math.pow(part / (1.0 - part), ODDS_POWER)
+        return odds / (1.0 + odds)
+
+
+LABELS_BEND = Bend(odds_scale=0.85, band=3.0)
+NUMBERS_BEND = Bend(odds_scale=1.5, band=3.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +76,8 @@ class TypicalSizes:
     influence_bias : float
         Excess risk if all that sensitive features explain were cut off, per share of
         the variance that is theirs.
+    bend : Bend
+        What is expected to be lost, from what the bound says.
     """
 
     residual: float
@@ -53,6 +88,7 @@ class TypicalSizes:
     noise_cost: float
     patience: float
     influence_bias: float
+    bend: Bend
 
 
 def typical_sizes(loss: Loss, label_deviation: float = LABEL_DEVIATION) -> TypicalSizes:
@@ -80,6 +116,7 @@ def typical_sizes(loss: Loss, label_deviation: float = LABEL_DEVIATION) -> Typic
             noise_cost=0.75,
             patience=0.0 if several else 0.5,
             influence_bias=0.36 * risk / math.log(2.0),
+            bend=LABELS_BEND,
         )
     threshold = loss.linear_beyond
     risk = _huber_risk(threshold, label_deviation)
@@ -92,6 +129,7 @@ def typical_sizes(loss: Loss, label_deviation: float = LABEL_DEVIATION) -> Typic
         noise_cost=0.35,
         patience=1.0,
         influence_bias=(0.75 * label_deviation) ** 2,
+        bend=NUMBERS_BEND,
     )
 
 

@@ -84,7 +84,7 @@ def test_what_is_released_is_an_average_with_the_fit_without_them(
     alone = estimator(policy, **BUDGET).fit(rows)
     both = estimator(policy, **BUDGET).fit(rows, public_rows=known)
     share = PublicRows.read(known, policy).model(policy, alone.loss_of(policy))
-    share = share.share(alone.plan_.predicted_error)
+    share = share.share(alone.plan_.prediction.compared)
     assert 0.02 < share < 0.98
     mixed = share * alone._coef + (1 - share) * both.public_coef_
     np.testing.assert_allclose(both._coef, mixed, rtol=1e-12)

@@ -57,6 +57,9 @@ def test_usefulness_is_measured_or_expected_or_said_to_be_unknown():
     assert "the model is a constant" in page_view(constant)["useful"]
     standard = wide_summary() | {"expected": expected | {"noise": "standard"}}
     assert "Ordinary noise was the better" in page_view(standard)["useful"]
+    told = {"hindsight": {"lost": 0.125, "lost_band": [0.042, 0.375]}}
+    after = page_view(wide_summary() | {"expected": expected | told})["useful"]
+    assert "what training released: noise costs 12 % (4.2 to 38 %)" in after
     unknown = page_view(wide_summary() | {"expected": None})["useful"]
     assert "would have to be paid for" in unknown
 

@@ -209,11 +209,11 @@ def test_what_is_said_to_do_does(share):
     assert small.noise == CONSTANT
     more_rows = plan_of(n_rows=small.rows_needed(), spent=spent)
     assert more_rows.noise != CONSTANT
-    assert more_rows.noise_to_signal <= 0.6
+    assert more_rows.prediction.compared_part <= 0.6
     epsilon = small.epsilon_needed(epsilon=0.01, delta=1e-6)
     larger = plan_of(epsilon=epsilon, spent=spent)
     assert larger.noise != CONSTANT
-    assert larger.noise_to_signal <= 0.6
+    assert larger.prediction.compared_part <= 0.6
 
 
 def test_enough_rows_train_without_a_warning():

@@ -26,7 +26,9 @@ from corrdp.training import (
     GradientSensitivity,
     LogisticLoss,
     PlanInputs,
+    _typical_sizes,
     default_plan,
+    or_constant,
     plan_spending,
     standard_plan,
     whole_record_spending,
@@ -173,7 +175,7 @@ def test_a_walk_under_one_norm_may_grow_early_where_noise_is_little():
     found = {}
     for epsilon in (0.01, 0.1, 3.0, 10.0):
         plan = standard_plan(facts_of(epsilon=epsilon))
-        little = plan.noise_to_signal < module.LITTLE_NOISE
+        little = plan.prediction.compared_part < module.LITTLE_NOISE
         found[epsilon] = plan.patience
         assert plan.patience == (0.0 if little else 0.5)
     assert found[0.01] > found[10.0]
@@ -189,7 +191,7 @@ def test_few_rows_predict_what_coefficients_explain_on_their_own_rows():
         told = facts.gain - facts.own_gain
         walking = 1 / (1 / found.walking + 1 / told)
         assert 0 < found.left < facts.own_gain
-        assert found.excess == pytest.approx(walking + found.left)
+        assert found.compared == pytest.approx(walking + found.left)
         assert found.excess < facts.gain
     # Of a walk that noise stops early much is left, of one that ends nearly nothing.
     assert default_plan(few).prediction.left > 0.5 * few.own_gain
@@ -207,10 +209,10 @@ def test_with_little_noise_numbers_are_cut_farther_out_and_influence_is_free():
         return plan, number.feature_radius / nominal, number.influence_bound
 
     noisy, radius, _ = plans(500)
-    assert noisy.prediction.noise_to_signal > module.NO_NOISE
+    assert noisy.prediction.compared_part > module.NO_NOISE
     assert radius == pytest.approx(1.0)
     calm, radius, influence = plans(200_000)
-    noise = calm.prediction.noise_to_signal
+    noise = calm.prediction.compared_part
     assert noise < module.FREE_INFLUENCE
     wanted = min(math.sqrt(module.NO_NOISE / noise), module.FARTHEST)
     assert radius == pytest.approx(wanted)
@@ -228,8 +230,9 @@ def test_numbers_get_ordinary_noise_where_it_is_low_and_groups_save_little(
         facts = facts_of(n_rows=n_rows, n_insensitive=n_insensitive, logistic=False)
         ordinary = whole_record_spending(facts.spending)
         groups = default_plan(facts)
-        plain = standard_plan(replace(facts, spending=ordinary)).noise_to_signal
-        little = groups.noise_to_signal > (1 - module.LEAST_SAVED) * plain
+        flat = standard_plan(replace(facts, spending=ordinary))
+        plain = flat.prediction.compared_part
+        little = groups.prediction.compared_part > (1 - module.LEAST_SAVED) * plain
         low = plain < module.QUIET
         chosen = default_plan(facts, ordinary)
         assert groups.noise == "corr"
@@ -250,7 +253,38 @@ def test_numbers_are_left_to_a_constant_sooner_than_labels(flat):
     lost = {n: plan(n, False).prediction for n in (20, 60, 200, 600, 2_000)}
     assert {p.learns_nothing for p in lost.values()} == {False, True}
     for prediction in lost.values():
-        assert prediction.learns_nothing == (prediction.noise_to_signal > limit)
+        assert prediction.learns_nothing == (prediction.compared_part > limit)
         assert prediction.learns_little >= prediction.learns_nothing
     n_rows = min(n for n, p in lost.items() if not p.learns_nothing)
     assert plan(n_rows, True).prediction.nothing_beyond > limit
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+def test_no_choice_depends_on_how_a_bound_is_read(logistic, monkeypatch):
+    def chosen():
+        found = []
+        for epsilon in (0.03, 0.1, 0.4, 2.0, 10.0):
+            facts = facts_of(epsilon=epsilon, logistic=logistic)
+            ordinary = whole_record_spending(facts.spending)
+            for plan in (default_plan(facts, ordinary), standard_plan(facts)):
+                found.append(
+                    (
+                        or_constant(plan).noise,
+                        plan.n_steps,
+                        plan.noise_deviation,
+                        plan.expected_distance,
+                        plan.patience,
+                        plan.starts_at_constant,
+                        plan.rows_needed(),
+                        plan.layout.groups,
+                    )
+                )
+        return found
+
+    before = chosen()
+    assert len({noise for noise, *_ in before}) > 1
+    other = _typical_sizes.Bend(odds_scale=40.0, band=7.0)
+    monkeypatch.setattr(_typical_sizes, "LABELS_BEND", other)
+    monkeypatch.setattr(_typical_sizes, "NUMBERS_BEND", other)
+    assert default_plan(facts_of(logistic=logistic)).prediction.bend is other
+    assert chosen() == before

@@ -147,7 +147,7 @@ def test_with_one_norm_the_constant_comes_earlier():
     ]
     assert limits == [0.85, 0.75]
     between = plan_of(rule=standard_plan, epsilon=0.25)
-    assert 0.75 < between.noise_to_signal < 0.85
+    assert 0.75 < between.prediction.compared_part < 0.85
     assert or_constant(between).noise == CONSTANT
 
 

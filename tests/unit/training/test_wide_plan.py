@@ -69,10 +69,10 @@ def test_the_plan_is_the_one_that_evaluating_all_candidates_finds(
     for candidates in seen:  # with little noise, radii are chosen in a second look
         fresh = [replace(candidate, like=None) for candidate in candidates]
         plans = [candidate.plan for candidate in fresh]
-        best.append(min(plans, key=lambda plan: plan.predicted_error))
+        best.append(min(plans, key=lambda plan: plan.prediction.compared))
         for candidate, plan in zip(fresh, plans, strict=True):
-            assert candidate.least_error <= plan.predicted_error * (1 + 1e-9)
-    assert chosen.predicted_error == best[0].predicted_error
+            assert candidate.least_error <= plan.prediction.compared * (1 + 1e-9)
+    assert chosen.prediction.compared == best[0].prediction.compared
     assert chosen.noise_deviation == best[-1].noise_deviation
     assert chosen.layout.groups == best[-1].layout.groups
 

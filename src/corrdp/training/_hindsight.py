@@ -1,0 +1,133 @@
+"""What a finished training run says of its own excess risk.
+
+A plan knows public numbers. After training, more is known at no cost: how much noise
+was really added, how far the walk came, and whether released gradients still agree with
+where it went. Only what was released is read here.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.training._plan import TrainingPlan
+from corrdp.training._solver import Solver, first_averaged
+from corrdp.training._typical_sizes import typical_sizes
+
+NUMBERS_TOLD = 0.4  # of the nominal gain, by features, if labels are numbers
+BAND = 3.0  # four in five measured models were within it (docs/defaults.md)
+
+
+@dataclass(frozen=True, slots=True)
+class Hindsight:
+    """Excess risk that is expected of a model, from what its training released.
+
+    Parameters
+    ----------
+    noise : float
+        Half the expected distance times the deviation of the noise that was added.
+    ahead : float
+        What the walk, repeated once more, would gain by the slope of the risk along it
+        while iterates were averaged; joined with the error of that number.
+    gain : float
+        Excess risk of the best constant, at nominal scale.
+    told : float
+        Largest excess that is expected.
+
+    Guarantee
+    ---------
+    Post-processing of noisy gradients, at no cost (`docs/theory/default_rule.md`,
+    Proposition 4c).
+    """
+
+    noise: float
+    ahead: float
+    gain: float
+    told: float
+
+    @property
+    def excess(self) -> float:
+        """Expected excess risk."""
+        walking = self.noise * math.sqrt(self.ahead / self.gain)
+        return 0.0 if walking == 0 else 1.0 / (1.0 / walking + 1.0 / self.told)
+
+    @property
+    def noise_to_signal(self) -> float:
+        """Expected excess risk, in parts of that of the best constant."""
+        return self.excess / self.gain
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Bounds within which about four in five measured models were."""
+        return self.excess / BAND, self.excess * BAND
+
+
+class LookingBack:
+    """Sums of what steps released, for the estimate at the end.
+
+    Parameters
+    ----------
+    plan : TrainingPlan
+        The plan that is followed.
+    start : array of float, shape (n_columns,) or (n_columns, n_outputs)
+        Where the walk starts, which is no secret.
+    """
+
+    def __init__(self, plan: TrainingPlan, start: FloatArray) -> None:
+        self._plan, self._start = plan, start
+        self._first = first_averaged(plan.n_steps, plan.averaged_part)
+        self._gradient = np.zeros(start.shape)
+        self._noise_variance = np.zeros(start.shape)
+        self._n_seen = 0
+
+    def observe(self, step: int, gradient: FloatArray, noise: FloatArray) -> None:
+        """Take note of a step, counted from 0, if its iterate is averaged.
+
+        Parameters
+        ----------
+        step : int
+            Its number.
+        gradient : array of float, shape (n_columns,) or (n_columns, n_outputs)
+            The mean gradient as it was released.
+        noise : array of float, shape (n_columns,)
+            Deviation of its noise, were it released once for all steps.
+        """
+        if step < self._first:
+            return
+        self._gradient += gradient
+        self._noise_variance += noise**2 if gradient.ndim == 1 else noise[:, None] ** 2
+        self._n_seen += 1
+
+    def at(self, coef: FloatArray) -> Hindsight | None:
+        """Return what is expected of a model, or None for other walks than the rule's.
+
+        Parameters
+        ----------
+        coef : array of float, shape (n_columns,) or (n_columns, n_outputs)
+            The released parameters.
+
+        Guarantee
+        ---------
+        A function of the plan and of the transcript (`docs/theory/default_rule.md`,
+        Proposition 4c).
+        """
+        plan = self._plan
+        by_the_rule = plan.solver == Solver() and plan.column_steps is None
+        if not by_the_rule or self._n_seen == 0:
+            return None
+        walked = coef - self._start
+        slope = -float(np.sum(self._gradient * walked)) / self._n_seen
+        variance = self._noise_variance / self._n_seen
+        part = self._n_seen / plan.n_steps  # of the budget, which the mean is of
+        error = math.sqrt(float(np.sum(variance * walked**2)) / part)
+        free = plan.loss.n_free_outputs / plan.loss.n_outputs
+        deviation = math.sqrt(free * float(np.sum(variance)))
+        sizes = typical_sizes(plan.loss, plan.label_deviation)
+        gain = plan.prediction.gain
+        return Hindsight(
+            noise=sizes.expected_distance * deviation / 2,
+            ahead=math.hypot(max(slope, 0.0), error),
+            gain=gain,
+            told=gain if plan.loss.is_likelihood else NUMBERS_TOLD * gain,
+        )
