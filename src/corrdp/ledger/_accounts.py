@@ -242,12 +242,15 @@ def open_accounts(
     """
     policy.require_confirmed()
     known = {account.identity: account for account in existing}
+    columns = _what_changes(policy)
     opened = []
     for neighbor in neighbor_classes(policy, leakage):
         allowed = allowed_epsilon(
             neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
-        account = _account(neighbor, policy, allowed, budget, rule)
+        account = _account(
+            neighbor, columns[neighbor.name], policy.unit, allowed, budget, rule
+        )
         present = known.get(account.identity)
         if present is None:
             opened.append(account)
@@ -262,7 +265,8 @@ def open_accounts(
 
 def _account(
     neighbor: NeighborClass,
-    policy: Policy,
+    columns: frozenset[str],
+    unit: str | None,
     allowed: float,
     budget: Budget,
     rule: Rule,
@@ -277,13 +281,13 @@ def _account(
     )
     return Account(
         name=neighbor.name,
-        columns=tuple(sorted(_what_changes(policy)[neighbor.name])),
+        columns=tuple(sorted(columns)),
         epsilon=allowed,
         delta=budget.delta,
         rule=rule,
         order=order,
         limit=limit,
-        unit=policy.unit,
+        unit=unit,
     )
 
 
