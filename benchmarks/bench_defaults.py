@@ -206,7 +206,9 @@ if __name__ == "__main__":
         every = [name for names in GROUPS.values() for name in names]
         for one in chosen.tables or every:
             runs = read_figures(NAME)
-            runs[one] = measure(one, chosen.methods, runs.get(one, {}))
+            whole = set(chosen.methods) == set(METHODS)
+            kept = {} if whole else runs.get(one, {})
+            runs[one] = measure(one, chosen.methods, kept)
             save_figures(NAME, runs)
             print(one, flush=True)
     if chosen.render:

@@ -126,3 +126,25 @@ def test_predictions_are_those_of_their_saved_run():
     bands = {"logistic": LABELS_BEND.band, "linear": NUMBERS_BEND.band}
     assert bands == tools["PLAN_BAND"]
     assert tools["HINDSIGHT_BAND"] == BAND
+
+
+def test_what_fit_does_is_rendered_from_its_saved_run():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_defaults.py"))
+    saved = tools["read_figures"](tools["NAME"])
+    before = tools["read_figures"]("foreign_before")
+    page = ROOT / "docs" / "results" / f"{tools['NAME']}.inc"
+    assert page.read_text(encoding="utf-8") == tools["page"](saved, before)
+    assert saved.keys() == {n for names in tools["GROUPS"].values() for n in names}
+    for name, run in saved.items():
+        seeds = "N_SEEDS_UNSEEN" if name in tools["UNSEEN"] else "N_SEEDS"
+        assert all(len(cell) == tools[seeds] for cell in run["cells"].values())
+        # Bounds are released where labels are categories, and nowhere else.
+        assert run["kind"] == "logistic" or run["narrowed"] == []
+
+
+def test_tables_never_seen_before_are_in_no_other_list():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "package_tables.py"))
+    known = tools["LOOKED_AT"] | tools["HELD_OUT"] | tools["FRESH"]
+    unseen = tools["UNSEEN"]
+    assert not unseen.keys() & known.keys()
+    assert not {t.source for t in unseen.values()} & {t.source for t in known.values()}
