@@ -16,7 +16,10 @@ from corrdp.report import Measured, summarize, with_audit, with_sweep
 @cache
 def training_plan(method="corr", n_rows=5_000):
     budget = {"epsilon": 0.5, "delta": 1e-6}
-    return LogisticRegression(hospital_policy(), method=method, **budget).plan(n_rows)
+    model = LogisticRegression(
+        hospital_policy(), method=method, bounds="declared", **budget
+    )
+    return model.plan(n_rows)
 
 
 @cache
@@ -76,7 +79,8 @@ def wide_summary():
     """Return the summary of a model of 25 features."""
     policy = wide_policy()
     budget = {"epsilon": 0.5, "delta": 1e-6}
-    plan = LogisticRegression(policy, **budget).plan(20_000)
+    told = budget | {"bounds": "declared"}
+    plan = LogisticRegression(policy, **told).plan(20_000)
     certificate = certify(
         policy,
         plan.components(plan.spending.means_cost),
@@ -90,7 +94,7 @@ def wide_summary():
         title="Who falls ill",
         n_rows=20_000,
         plan=plan,
-        ordinary=LogisticRegression(policy, method="standard", **budget).plan(20_000),
+        ordinary=LogisticRegression(policy, method="standard", **told).plan(20_000),
         coefficients=dict.fromkeys(names, 0.1),
     )
 

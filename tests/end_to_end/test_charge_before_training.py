@@ -114,13 +114,24 @@ def test_another_certificate_than_was_charged_is_void(tmp_path):
 
     def fitted(epsilon, **options):
         model = LogisticRegression(policy, epsilon=epsilon, delta=1e-6)
-        return model.fit(table, table[target], **options).certificate_
+        return model.fit(table, table[target], **options)
 
     cheap = fitted(2.0, charge=lambda certificate: payment.charge(certificate, policy))
-    assert payment.settle(cheap).path == tmp_path / "l.db"
-    for other in (fitted(3.0), replace(cheap, policy_fingerprint="0" * 64)):
+    certificate, read = cheap.certificate_, cheap.policy_
+    assert any(part.name == "where numbers lie" for part in certificate.components)
+    assert payment.settle(certificate, read).path == tmp_path / "l.db"
+    dearer = fitted(3.0)
+    unprotected = replace(policy, epsilon_cap=100.0)
+    for other, rules in (
+        (dearer.certificate_, dearer.policy_),
+        (replace(certificate, policy_fingerprint="0" * 64), read),
+        (
+            replace(certificate, policy_fingerprint=unprotected.fingerprint()),
+            unprotected,
+        ),
+    ):
         with pytest.raises(GuaranteeVoidError, match="another certificate"):
-            payment.settle(other)
+            payment.settle(other, rules)
 
 
 def test_a_training_that_never_asked_to_be_charged_is_void(tmp_path):
@@ -129,7 +140,7 @@ def test_a_training_that_never_asked_to_be_charged_is_void(tmp_path):
     table = hospital_table(600)
     model = LogisticRegression(policy, epsilon=2.0, delta=1e-6).fit(table)
     with pytest.raises(GuaranteeVoidError, match="another certificate"):
-        payment.settle(model.certificate_)
+        payment.settle(model.certificate_, model.policy_)
 
 
 # --- leakage is paid once

@@ -99,7 +99,13 @@ def training_plan(
     policy, leakage = estimator.policy, estimator.leakage
     planned = estimator.plan(n_rows)
     ordinary = estimator.ordinary_plan(policy, n_rows)
-    certificate = plan_certificate(policy, planned, budget=budget, leakage=leakage)
+    certificate = plan_certificate(
+        policy,
+        planned,
+        budget=budget,
+        leakage=leakage,
+        counts=estimator.planned_counts(n_rows),
+    )
     here, there = gradient_noise(planned), gradient_noise(ordinary)
     noise = {name: (here[name], there[name]) for name in here}
     reasons = noiseless(policy, {f.name: f.name for f in policy.features})

@@ -52,7 +52,7 @@ def train(
         BoundsChoice,
         typer.Option(
             help="Bounds that numbers are read between: those of the policy, or "
-            "narrower ones that a small part of epsilon finds (auto: where it can)."
+            "narrower ones that a small part of epsilon finds (auto: for logistic)."
         ),
     ] = BoundsChoice.AUTO,
     fall_back: Annotated[
@@ -210,7 +210,7 @@ def train(
         if fitted.certificate_ is not None:
             document["certificate"] = fitted.certificate_.to_dict()
             if payment is not None:
-                charged = payment.settle(fitted.certificate_)
+                charged = payment.settle(fitted.certificate_, fitted.policy_)
         # How long it took depends on the rows, and nobody pays for it.
         document["seconds"] = time.perf_counter() - started if research else None
         measured, curve = [], []

@@ -9,7 +9,7 @@ Theory: ``docs/theory/default_rule.md``, section 7.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -101,9 +101,16 @@ class NarrowingPlan:
 
 
 def plan_narrowing(
-    policy: Policy, leakage: LeakageInput, *, budget: Budget, n_rows: int
+    policy: Policy,
+    leakage: LeakageInput,
+    *,
+    budget: Budget,
+    n_rows: int,
+    known: Collection[str] = (),
 ) -> NarrowingPlan | None:
     """Return the noise on counts of all numbers; None if there is none to narrow.
+
+    Numbers that are `known` are left as they are.
 
     Guarantee
     ---------
@@ -124,7 +131,11 @@ def plan_narrowing(
         noise = allocate_noise(table.bounds, budget_mu=allowed, sizes=table.sizes)
         return noise.noise_scale, step_mu(table.bounds, noise.noise_scale)
 
-    counted = [feature for feature in policy.features if _may_be_narrowed(feature)]
+    counted = [
+        feature
+        for feature in policy.features
+        if _may_be_narrowed(feature) and feature.name not in known
+    ]
     names = [f.name for f in counted if f.role is not ColumnRole.PUBLIC]
     scales, _ = noise_on(names)  # those whose counts would be mere noise are left out
     names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
@@ -274,9 +285,24 @@ class NarrowsBounds(BuysLeakage):
         self, policy: Policy, leakage: LeakageInput, n_rows: int
     ) -> LeakageInput:
         """Return the leakage with what counts of numbers will have cost."""
-        budget = self._budget()
-        counted = plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows)
+        counted = self._planned_narrowing(policy, leakage, n_rows)
         return leakage if counted is None else counted.after(leakage)
+
+    def _planned_narrowing(
+        self, policy: Policy, leakage: LeakageInput, n_rows: int
+    ) -> NarrowingPlan | None:
+        """Return how numbers are counted.
+
+        By default not those whose rows per level a leakage table has told: it gives
+        their means, which would be lost between other bounds.
+        """
+        return plan_narrowing(
+            policy,
+            leakage,
+            budget=self._budget(),
+            n_rows=n_rows,
+            known=leakage.margins if self.bounds == AUTO else (),
+        )
 
     def _chosen_plan(self, rows: Rows) -> TrainingPlan:
         raise NotImplementedError
@@ -295,9 +321,7 @@ class NarrowsBounds(BuysLeakage):
         (`docs/theory/default_rule.md`, Proposition 5).
         """
         policy, n_rows = rows.policy, rows.n_rows
-        counted = plan_narrowing(
-            policy, rows.leakage, budget=rows.budget, n_rows=n_rows
-        )
+        counted = self._planned_narrowing(policy, rows.leakage, n_rows)
         if counted is None:
             return rows
         rows = replace(rows, leakage=counted.after(rows.leakage))

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corrdp._validate import check_count, check_real
-from corrdp.certificate import Calibration
+from corrdp.certificate import Calibration, Component
 from corrdp.estimators._narrowing import NarrowsBounds
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import (
@@ -88,6 +88,20 @@ class PlansTraining(NarrowsBounds):
         return self._plan(
             policy, n_rows, self._budget(), leakage, checked_deviation(label_deviation)
         )
+
+    def planned_counts(self, n_rows: int) -> tuple[Component, ...]:
+        """Return what telling where numbers lie will cost a fit on `n_rows` rows.
+
+        Guarantee
+        ---------
+        As `plan`; empty where bounds stay as declared
+        (`docs/theory/default_rule.md`, Proposition 5).
+        """
+        policy, leakage = self._known(n_rows)
+        if leakage is None or not self._narrows():
+            return ()
+        after = self._after_counts(policy, leakage, n_rows)
+        return after.spent[len(leakage.spent) :]
 
     def ordinary_plan(
         self, policy: Policy, n_rows: int, *, label_deviation: float | None = None

@@ -84,7 +84,7 @@ class Payment:
     budget: Budget | None
     purpose: str
     accept_new_data: bool
-    _charged: Certificate | None = None
+    _charged: tuple[Certificate, Policy] | None = None
 
     def charge(self, certificate: Certificate, policy: Policy) -> None:
         """Charge all that a certificate prices and that was not paid before.
@@ -109,22 +109,24 @@ class Payment:
             fingerprint=ledger.fingerprint(self.table, policy=policy),
             accept_new_data=self.accept_new_data,
         )
-        self._charged = certificate
+        self._charged = certificate, policy
 
-    def settle(self, certificate: Certificate) -> Ledger:
+    def settle(self, certificate: Certificate, policy: Policy) -> Ledger:
         """Return the ledger, or raise if a release is not what was charged.
 
         Bounds of numbers that were released after the charge, as a part of what it
         paid for, make another policy and are named among the assumptions; all else is
         the same.
         """
-        paid = self._charged
-        if paid is not None and any(p.name == NUMBER_COUNTS for p in paid.components):
-            paid = replace(
-                paid,
-                policy_fingerprint=certificate.policy_fingerprint,
-                assumptions=certificate.assumptions,
-            )
+        paid, declared = self._charged or (None, None)
+        if paid is not None and declared is not None and policy != declared:
+            counted = any(part.name == NUMBER_COUNTS for part in paid.components)
+            if counted and policy.is_within(declared):
+                paid = replace(
+                    paid,
+                    policy_fingerprint=policy.fingerprint(),
+                    assumptions=certificate.assumptions,
+                )
         if certificate != paid:
             raise GuaranteeVoidError(
                 "training issued another certificate than was charged before it began. "

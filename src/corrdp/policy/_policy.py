@@ -23,6 +23,8 @@ from corrdp.policy._document import (
     read_text,
 )
 from corrdp.policy._domains import (
+    NumberDomain,
+    Replace,
     checked_number,
     checked_share,
     checked_text,
@@ -239,6 +241,22 @@ class Policy:
         text = canonical_json(policy_document(self, as_declared=False))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
+    def is_within(self, declared: "Policy") -> bool:
+        """Return whether this is `declared`, but for narrower bounds of numbers.
+
+        What replaces a missing number may have been cut along with the others.
+        """
+        if len(self.features) != len(declared.features):
+            return False
+        pairs = zip(self.features, declared.features, strict=True)
+        widened = tuple(
+            replace(own, domain=other.domain)
+            if _lies_within(own.domain, other.domain)
+            else own
+            for own, other in pairs
+        )
+        return replace(self, features=widened) == declared
+
     def with_leakage(self, leakage: Mapping[str, float] | float) -> "Policy":
         """Return a copy that declares other leakages.
 
@@ -397,3 +415,13 @@ def partial_policy(policy: Policy) -> Policy:
             "others. Choose another method."
         )
     return replace(policy, features=kept)
+
+
+def _lies_within(own: Any, other: Any) -> bool:
+    """Return whether a number's domain is another one's with narrower bounds."""
+    if not isinstance(own, NumberDomain) or not isinstance(other, NumberDomain):
+        return False
+    wider = replace(own, lower=other.lower, upper=other.upper)
+    if isinstance(own.missing, Replace) and isinstance(other.missing, Replace):
+        wider = replace(wider, missing=other.missing)
+    return other.lower <= own.lower < own.upper <= other.upper and wider == other

@@ -5,6 +5,7 @@ showing it costs nothing.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from corrdp.certificate import (
     Calibration,
     Certificate,
     ClassClaim,
+    Component,
     LeakageClaim,
     certify,
 )
@@ -115,8 +117,11 @@ def plan_certificate(
     *,
     budget: Budget,
     leakage: LeakageTable | None,
+    counts: Sequence[Component] = (),
 ) -> Certificate:
     """Return what a training will prove, with what its leakage has cost.
+
+    `counts` tell where numbers lie, before the training.
 
     Guarantee
     ---------
@@ -126,6 +131,7 @@ def plan_certificate(
         policy,
         [
             *(() if leakage is None else leakage.components),
+            *counts,
             *plan.components(plan.spending.means_cost),
         ],
         budget=budget,

@@ -67,7 +67,10 @@ def planned(asked: Asked) -> JSONObject:
         policy = leakage.policy_for(policy)  # as training reads it
     estimator = asked.estimator(policy, leakage=leakage)
     plan, ordinary = estimator.plan(n_rows), estimator.ordinary_plan(policy, n_rows)
-    certificate = plan_certificate(policy, plan, budget=budget, leakage=leakage)
+    counts = estimator.planned_counts(n_rows)
+    certificate = plan_certificate(
+        policy, plan, budget=budget, leakage=leakage, counts=counts
+    )
     here, there = gradient_noise(plan), gradient_noise(ordinary)
     low, high = (edge / plan.prediction.gain for edge in plan.prediction.band)
     return {

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from corrdp.policy import (
     NeighborRelation,
     NumberDomain,
     Policy,
+    Replace,
     Slot,
 )
 
@@ -57,6 +59,26 @@ def test_policies_are_values():
     assert hash(declared) == hash(policy(features=(AGE, RACE)))
     assert pickle.loads(pickle.dumps(declared)) == declared
     assert copy.deepcopy(declared) == declared
+
+
+def test_within_another_are_narrower_bounds_of_numbers_and_nothing_else():
+    def numbers(lower=0, upper=10, filled=9.0, role="sensitive", **changes):
+        number = NumberDomain(lower, upper, missing=Replace(filled), **changes)
+        colors = CategoryDomain(("a", "b"))
+        return Policy((Feature("x", role, number), Feature("c", "public", colors)))
+
+    assert numbers().is_within(numbers())
+    assert numbers(2, 8, filled=8.0).is_within(numbers())
+    for other in (
+        numbers(-1, 8),
+        numbers(2, 11),
+        numbers(2, 8, bins=4),
+        numbers(2, 8, role="public"),
+        replace(numbers(2, 8), epsilon_cap=20.0),
+        Policy(numbers(2, 8).features[:1]),
+    ):
+        assert not other.is_within(numbers())
+    assert not numbers().is_within(numbers(2, 8))
 
 
 def test_with_leakage_changes_only_what_it_names():

@@ -76,7 +76,7 @@ def gave_way(label="two", rows=None, **settings):
 @pytest.mark.parametrize("label", LABELS)
 def test_it_is_the_linear_model(label, method, tmp_path):
     model = gave_way(label, method=method)
-    line = kinds(label)[1](policy_of(label), method=method, **BUDGET)
+    line = kinds(label)[1](policy_of(label), method=method, bounds="declared", **BUDGET)
     line.fit(table(label))
     new = table(label, seed=1).drop(columns="y")
     guess = "predict" if label == "number" else "predict_proba"

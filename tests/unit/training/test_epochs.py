@@ -61,10 +61,10 @@ def test_differences_are_added_to_the_gradient_at_the_anchor():
 
 def test_one_budget_pays_for_gradients_and_differences():
     frame = example_frame()
-    model = model_of(solver="svrg").fit(frame)
+    model = model_of(solver="svrg", bounds="declared").fit(frame)
     names = [component.name for component in model.certificate_.components]
     assert names == ["column means", "gradients", "gradient differences"]
-    plain = model_of().fit(frame)
+    plain = model_of(bounds="declared").fit(frame)
     assert model.certificate_.epsilon == pytest.approx(plain.certificate_.epsilon)
     assert model.certificate_.epsilon <= 1.0
     assert model.certificate_.verify(model.policy_)
