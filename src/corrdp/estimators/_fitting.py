@@ -69,7 +69,9 @@ class Rows:
     host : SegmentHost, optional
         Who asks the segments; this process by default.
     plan : TrainingPlan, optional
-        Where it was chosen, and paid for, before.
+        Where it was chosen before.
+    certificate : Certificate, optional
+        Where the plan was paid for before.
     """
 
     codes: FloatArray | None
@@ -83,6 +85,7 @@ class Rows:
     tiles: TiledTable | HostedTable | None = None
     host: SegmentHost | None = None
     plan: TrainingPlan | None = None
+    certificate: Certificate | None = None
 
     @property
     def n_rows(self) -> int:
@@ -148,7 +151,7 @@ def promised(rows: Rows, plan: TrainingPlan) -> Certificate:
 
 def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
     """Fit on all rows at every step (`corrdp.training.Descent`)."""
-    certificate = promised(rows, plan)
+    certificate = rows.certificate or promised(rows, plan)
     model = _descended(rows, plan, noise_generator(rows.random_state))
     return model, certificate
 

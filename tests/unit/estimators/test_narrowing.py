@@ -355,9 +355,8 @@ def test_somebody_else_is_charged_once_for_all_of_it_before_a_row_is_counted(
     paid = seen[0]
     for name, claim in model.certificate_.classes.items():
         assert paid.classes[name].epsilon == claim.epsilon
-    assert [part.name for part in paid.components] == [
-        part.name for part in model.certificate_.components
-    ]
+    assert paid.components == model.certificate_.components
+    assert model.certificate_.verify(model.policy_)  # for the bounds that were found
 
 
 def test_what_a_charge_refuses_is_not_counted(monkeypatch):
@@ -383,25 +382,6 @@ def test_a_ledger_is_charged_before_a_row_is_counted(monkeypatch, tmp_path):
     with pytest.raises(BudgetError):
         released(ledger=ledger).fit(wide_rows())
     assert seen == ["counted"]
-
-
-def test_training_that_costs_more_than_was_paid_is_refused(monkeypatch):
-    plan = LogisticRegression._chosen_plan
-
-    def cheaper(self, rows):
-        chosen = plan(self, rows)
-        small = {n: mu / 2 for n, mu in chosen.spending.total_mu.items()}
-        return replace(chosen, spending=replace(chosen.spending, total_mu=small))
-
-    finish = LogisticRegression._finish
-
-    def replanned(self, rows):
-        finish(self, replace(rows, plan=plan(self, rows)))
-
-    monkeypatch.setattr(LogisticRegression, "_chosen_plan", cheaper)
-    monkeypatch.setattr(LogisticRegression, "_finish", replanned)
-    with pytest.raises(GuaranteeVoidError, match="more than was charged"):
-        released().fit(wide_rows())
 
 
 @pytest.mark.parametrize(

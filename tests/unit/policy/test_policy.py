@@ -62,18 +62,18 @@ def test_policies_are_values():
 
 
 def test_within_another_are_narrower_bounds_of_numbers_and_nothing_else():
-    def numbers(lower=0, upper=10, filled=9.0, role="sensitive", **changes):
+    def numbers(lower=0, upper=10, filled=5.0, role="sensitive", **changes):
         number = NumberDomain(lower, upper, missing=Replace(filled), **changes)
         colors = CategoryDomain(("a", "b"))
         return Policy((Feature("x", role, number), Feature("c", "public", colors)))
 
     assert numbers().is_within(numbers())
-    assert numbers(2, 8, filled=8.0).is_within(numbers())
+    assert numbers(2, 8, filled=3.0).is_within(numbers())
     for other in (
         numbers(-1, 8),
         numbers(2, 11),
         numbers(2, 8, bins=4),
-        numbers(2, 8, role="public"),
+        numbers(2, 8, role="insensitive"),
         replace(numbers(2, 8), epsilon_cap=20.0),
         Policy(numbers(2, 8).features[:1]),
     ):
