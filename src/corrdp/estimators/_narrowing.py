@@ -119,6 +119,13 @@ def plan_narrowing(
     of the noise (``docs/theory/discrete_noise.md``, Claim 5). Public numbers are
     counted without noise: no class moves them.
     """
+    counted = [
+        feature
+        for feature in policy.features
+        if _may_be_narrowed(feature) and feature.name not in known
+    ]
+    if not counted:
+        return None
     classes = neighbor_classes(policy, leakage.distances)
     split = plan_spending(policy, classes, budget=budget, spent=leakage.spent)
     allowed = np.array([math.sqrt(SHARE) * split.total_mu[c.name] for c in classes])
@@ -130,11 +137,6 @@ def plan_narrowing(
         noise = allocate_noise(table.bounds, budget_mu=allowed, sizes=table.sizes)
         return noise.noise_scale, step_mu(table.bounds, noise.noise_scale)
 
-    counted = [
-        feature
-        for feature in policy.features
-        if _may_be_narrowed(feature) and feature.name not in known
-    ]
     names = [f.name for f in counted if f.role is not ColumnRole.PUBLIC]
     scales, _ = noise_on(names)  # those whose counts would be mere noise are left out
     names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
