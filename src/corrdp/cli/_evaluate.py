@@ -51,7 +51,9 @@ def evaluate(
         require_room(out)
     model = load_estimator(directory)
     # Additive models bend numbers at knots of which a table knows nothing.
-    known = read_leakage(leakage, model.policy_, without_knots(model.policy_))
+    # Nor does it know of bounds that training has narrowed.
+    read = model.policy_
+    known = read_leakage(leakage, read, without_knots(read), model.policy)
     choice = ledger_with_leakage(
         ledger,
         ledger_epsilon,

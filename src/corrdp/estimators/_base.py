@@ -28,7 +28,12 @@ from corrdp.estimators._fitting import (
     fit_on_samples,
 )
 from corrdp.estimators._labels import check_one_label_per_row
-from corrdp.estimators._narrowing import AUTO, DECLARED
+from corrdp.estimators._narrowing import (
+    AUTO,
+    DECLARED,
+    declared_numbers,
+    with_declared_numbers,
+)
 from corrdp.estimators._planning import PlansTraining
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._saving import (
@@ -94,7 +99,15 @@ _SAVED = {
 class PrivateLinearModel(PlansTraining, Searchable):
     """Base of the linear estimators; see `LogisticRegression`."""
 
-    _fitted_privates = ("_encoder", "_coef", "_intercept", "_path", "_deviation")
+    _fitted_privates = (
+        "_encoder",
+        "_coef",
+        "_intercept",
+        "_path",
+        "_deviation",
+        "_kept",
+    )
+    _kept: Policy  # as declared, before bounds were released
     _deviation: FloatArray | None = None  # of the weights, by noise alone
     _path: tuple[tuple[int, FloatArray, Any], ...] = ()
     plain_ridge = 0.0  # of fits that protect nothing
@@ -217,6 +230,7 @@ class PrivateLinearModel(PlansTraining, Searchable):
         leakage = self._leakage(policy, declared) if private else None
         policy = self._coded(policy, n_rows, leakage, method)
         self._read_by(policy, X)
+        self._kept = policy
         names = [feature.name for feature in policy.features]
         if not isinstance(self.policy, AllSensitive):
             self.n_features_in_ = len(names)
@@ -438,6 +452,8 @@ class PrivateLinearModel(PlansTraining, Searchable):
             "intercept": np.asarray(self._intercept).tolist(),
             "fitted": self._fitted_content(),
         }
+        if declared := declared_numbers(self._kept, self.policy_):
+            content["declared_numbers"] = declared
         write_model(directory, content, self.policy_, self.certificate_)
 
     @classmethod
@@ -449,8 +465,14 @@ class PrivateLinearModel(PlansTraining, Searchable):
             parameters.setdefault("bounds", DECLARED)
         if not isinstance(parameters["solver"], str):
             parameters["solver"] = Solver.from_json(parameters["solver"])
-        model = cls(policy, **parameters)
-        model.policy_ = policy
+        declared = with_declared_numbers(policy, content.get("declared_numbers", {}))
+        if not policy.is_within(declared):
+            raise CorrDPError(
+                "model.declared_numbers are narrower than the bounds that the model "
+                "reads numbers between. The file is damaged; train it again."
+            )
+        model = cls(declared, **parameters)
+        model.policy_, model._kept = policy, declared
         model._path, model._deviation = (), None
         model.plan_, model.certificate_ = None, certificate
         model.hindsight_ = None

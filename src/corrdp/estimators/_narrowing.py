@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from corrdp._names import NUMBER_COUNTS
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, JSONObject
 from corrdp.accounting import GaussianEvent, allocate_noise, step_mu
 from corrdp.certificate import Calibration, Component
 from corrdp.estimators._buying import BuysLeakage
@@ -35,7 +35,7 @@ from corrdp.policy import (
     Slot,
     neighbor_classes,
 )
-from corrdp.tables import reads_once
+from corrdp.tables import reads_again, reads_once
 from corrdp.training import CONSTANT, TrainingPlan, plan_spending
 
 AUTO, DECLARED, RELEASED = "auto", "declared", "released"
@@ -186,7 +186,9 @@ def narrowed_policy(
         width = (domain.upper - domain.lower) / n_bins
         if (first, last) == (0, n_bins):
             return feature
-        lower, upper = domain.lower + first * width, domain.lower + last * width
+        lower = domain.lower + first * width
+        # The last edge is the declared one, which rounding would miss by a bit.
+        upper = min(domain.lower + last * width, domain.upper)
         if not lower < upper:  # bins that floats of this size do not tell apart
             return feature
         return replace(feature, domain=_between(domain, lower, upper))
@@ -225,6 +227,8 @@ def interval(counts: FloatArray, n_rows: float, noise_scale: float) -> tuple[int
     >>> interval(np.array([250.0, 250.0, 250.0, 250.0]), 1000, 1.0)
     (0, 4)
     """
+    if n_rows <= 0:  # nobody has a value
+        return 0, counts.size
     below = np.concatenate([[0.0], np.cumsum(counts)])
     for length in range(1, int(WIDEST * counts.size) + 1):
         deviation = noise_scale * math.sqrt(length)
@@ -308,6 +312,17 @@ class NarrowsBounds(BuysLeakage):
     def _chosen_plan(self, rows: Rows) -> TrainingPlan:
         raise NotImplementedError
 
+    def _is_read_again(self, X: Any, policy: Policy) -> bool:
+        """Return whether rows are there for counting, before anything is paid."""
+        if reads_again(X, policy.features[0].name):
+            return True
+        if self.bounds == AUTO:
+            return False
+        raise CorrDPError(
+            f"bounds={RELEASED!r} reads rows more than once, and this "
+            f"{type(X).__name__} has none left. Pass the file, or a table."
+        )
+
     def _narrowed(self, X: Any, rows: Rows) -> Rows:
         """Release where numbers lie; return rows to be read anew, or as they were.
 
@@ -323,7 +338,7 @@ class NarrowsBounds(BuysLeakage):
         """
         policy, n_rows = rows.policy, rows.n_rows
         counted = self._planned_narrowing(policy, rows.leakage, n_rows)
-        if counted is None:
+        if counted is None or not self._is_read_again(X, policy):
             return rows
         rows = replace(rows, leakage=counted.after(rows.leakage))
         rows = replace(rows, plan=self._chosen_plan(rows))
@@ -350,6 +365,39 @@ def _narrowed_text(declared: Policy, read: Policy) -> tuple[str, ...]:
     return (
         f"bounds of {', '.join(names)} were released and are narrower than declared",
     )
+
+
+def declared_numbers(declared: Policy, read: Policy) -> JSONObject:
+    """Return the bounds that a policy had before, and what replaced missing values."""
+    return {
+        old.name: [
+            old.domain.lower,
+            old.domain.upper,
+            *(
+                [old.domain.missing.value]
+                if isinstance(old.domain.missing, Replace)
+                else []
+            ),
+        ]
+        for old, new in zip(declared.features, read.features, strict=True)
+        if isinstance(old.domain, NumberDomain) and old.domain != new.domain
+    }
+
+
+def with_declared_numbers(policy: Policy, numbers: Mapping[str, Any]) -> Policy:
+    """Return the policy as it was before bounds were released."""
+
+    def widened(feature: Feature) -> Feature:
+        domain = feature.domain
+        if feature.name not in numbers or not isinstance(domain, NumberDomain):
+            return feature
+        lower, upper, *replaced = numbers[feature.name]
+        domain = replace(domain, lower=lower, upper=upper)
+        if replaced:
+            domain = replace(domain, missing=Replace(replaced[0]))
+        return replace(feature, domain=domain)
+
+    return replace(policy, features=tuple(map(widened, policy.features)))
 
 
 def _n_bins(noise: float) -> int:

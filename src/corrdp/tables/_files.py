@@ -38,7 +38,21 @@ def is_source(data: Any) -> bool:
 
 def reads_once(data: Any) -> bool:
     """Return whether the rows of a source are gone when they have been read."""
-    return type(data).__name__ == "RecordBatchReader"
+    return _kind(data) == "pyarrow.RecordBatchReader"
+
+
+def reads_again(data: Any, column: str) -> bool:
+    """Return whether a source that has been read still yields a row.
+
+    Others than readers may hold one that is gone, as a DuckDB relation may.
+    """
+    if not is_foreign_source(data):
+        return True
+    try:
+        next(iter(iter_batches(data, [column], number_columns=(), batch_rows=1)))
+    except CorrDPError:
+        return False
+    return True
 
 
 def files_of(data: Any) -> list[Path] | None:

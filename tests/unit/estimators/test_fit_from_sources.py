@@ -1,5 +1,6 @@
 """A fit from files and other sources is the fit from memory, and leaves nothing."""
 
+import io
 import os
 import signal
 import sqlite3
@@ -12,12 +13,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
+from pyarrow import csv as pa_csv
 from pyarrow import parquet
 
 from corrdp.estimators import (
@@ -102,7 +105,24 @@ def test_every_source_gives_the_model_of_the_table(tmp_path):
 def test_a_reader_is_read_once_and_keeps_declared_bounds(tmp_path):
     table = pa.Table.from_pandas(FRAME)
     declared = _bits(_fitted(FRAME, bounds="declared"))
-    assert _bits(_fitted(table.to_reader(max_chunksize=77))) == declared
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    stream = io.BytesIO()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    streams = {
+        "reader": table.to_reader(max_chunksize=77),
+        "text": pa_csv.open_csv(tmp_path / "rows.csv"),
+        "bytes": pa.ipc.open_stream(stream.getvalue()),
+        "relation": duckdb.connect().from_arrow(table.to_reader()),
+    }
+    paid = []
+    for source in streams.values():
+        assert _bits(model_of(n_steps=8).fit(source, charge=paid.append)) == declared
+    assert len(paid) == len(streams)
+    gone = duckdb.connect().from_arrow(table.to_reader())
+    with pytest.raises(CorrDPError, match="has none left"):
+        model_of(n_steps=8, bounds="released").fit(gone, charge=paid.append)
+    assert len(paid) == len(streams)
     assert declared != _expected()  # some budget tells where numbers lie
     with pytest.raises(CorrDPError, match="can be read once"):
         _fitted(table.to_reader(), bounds="released")

@@ -182,6 +182,41 @@ def test_the_plan_is_that_of_the_fit_and_a_saved_model_reads_rows_alike(tmp_path
     assert np.array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
 
 
+def test_a_loaded_model_knows_what_was_declared(tmp_path):
+    features = list(wide_policy().features)
+    replaced = NumberDomain(0, 1000, missing=Replace(900.0))
+    features[2] = Feature("u", "insensitive", replaced, leakage=0.2)
+    policy = replace(wide_policy(), features=tuple(features))
+    model = LogisticRegression(
+        policy, epsilon=1.0, delta=1e-6, random_state=0, fits=2
+    ).fit(wide_rows())
+    model.save(tmp_path / "model")
+    loaded = LogisticRegression.load(tmp_path / "model")
+    assert loaded.policy_ == model.policy_
+    assert loaded.policy.features == policy.features
+    later = wide_rows().assign(u=lambda frame: frame["u"] + 500)
+    lower, upper = bounds_of(loaded.fit(later).policy_)["u"]
+    assert lower <= 530 <= upper  # not within what an earlier fit has found
+
+
+@pytest.mark.parametrize("bounds", [(-4.1, -1.8), (-3.6, 6.3), (-2.6, 7.3), (0.1, 0.7)])
+def test_the_last_edge_is_the_declared_one(bounds):
+    policy = Policy(
+        (Feature("s", "sensitive", NumberDomain(*bounds)),),
+        Label("y", CategoryDomain(("0", "1")), 0.0),
+    )
+    rows = wide_rows()[["y"]].assign(s=bounds[1])
+    model = LogisticRegression(policy, epsilon=1.0, delta=1e-6, random_state=0)
+    model.fit(rows)
+    assert model.policy_ != policy
+    assert bounds_of(model.policy_)["s"][1] == bounds[1]
+    assert model.policy_.is_within(policy)
+
+
+def test_a_number_that_nobody_has_keeps_its_bounds():
+    assert interval(np.zeros(8), 0.0, 0.0) == (0, 8)
+
+
 def test_mere_noise_is_not_paid_for():
     plan, leakage = planned(wide_policy(), n_rows=100)
     assert plan is None
@@ -481,6 +516,37 @@ def test_numbers_as_labels_and_the_command(tmp_path):
     refused = run(*common, "--model", "mlp", "--out", "other", cwd=tmp_path)
     assert refused.code == 3
     assert "--bounds released" in refused.stderr
+
+
+def test_a_narrowed_model_is_evaluated_with_the_leakage_of_what_was_declared(tmp_path):
+    features = tuple(
+        replace(
+            feature,
+            leakage=None,
+            domain=replace(feature.domain, bins=4)
+            if isinstance(feature.domain, NumberDomain)
+            else feature.domain,
+        )
+        for feature in wide_policy().features
+    )
+    policy = replace(wide_policy(), features=features)
+    wide_rows().to_csv(tmp_path / "d.csv", index=False)
+    (tmp_path / "p.toml").write_text(policy.to_toml())
+    paid = ("--ledger", "l.db")
+    created = (*paid, "--ledger-epsilon", 20, "--ledger-delta", 1e-4)
+    told = ("--leakage", "leak.json")
+    given = ("d.csv", "--policy", "p.toml")
+    for command in (
+        ("leakage", *given, "--epsilon", 2, "--delta", 1e-6, "--out", "leak.json")
+        + created,
+        ("train", *given, *told, "--model", "logistic", "--out", "m", *paid)
+        + ("--epsilon", 4, "--delta", 1e-6, "--seed", 0),
+        ("evaluate", "m", "d.csv", *told, *paid, "--epsilon", 0.5),
+    ):
+        done = run(*command, cwd=tmp_path)
+        assert done.code == 0, done.stderr
+    model = LogisticRegression.load(tmp_path / "m")
+    assert bounds_of(model.policy_)["known"] == (0, 500)
 
 
 def test_rows_per_level_between_declared_bounds_give_no_means_between_others():
