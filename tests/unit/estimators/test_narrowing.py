@@ -537,10 +537,33 @@ def test_a_narrowed_model_is_evaluated_with_the_leakage_of_what_was_declared(tmp
     told = ("--leakage", "leak.json")
     given = ("d.csv", "--policy", "p.toml")
     for command in (
-        ("leakage", *given, "--epsilon", 2, "--delta", 1e-6, "--out", "leak.json")
-        + created,
-        ("train", *given, *told, "--model", "logistic", "--out", "m", *paid)
-        + ("--epsilon", 4, "--delta", 1e-6, "--seed", 0),
+        (
+            "leakage",
+            *given,
+            "--epsilon",
+            2,
+            "--delta",
+            1e-06,
+            "--out",
+            "leak.json",
+            *created,
+        ),
+        (
+            "train",
+            *given,
+            *told,
+            "--model",
+            "logistic",
+            "--out",
+            "m",
+            *paid,
+            "--epsilon",
+            4,
+            "--delta",
+            1e-06,
+            "--seed",
+            0,
+        ),
         ("evaluate", "m", "d.csv", *told, *paid, "--epsilon", 0.5),
     ):
         done = run(*command, cwd=tmp_path)
