@@ -33,7 +33,15 @@ N_ROWS = 613  # no plan, policy or network has a part of this size
 PUBLIC = {"policy_", "plan_", "n_features_in_", "feature_names_in_", "_family"}
 # What the noisy gradients made, and the claim that prices them.
 RELEASED = {"certificate_"}
-LINEAR = {"_coef", "_intercept", "_path", "_encoder", "_deviation", "hindsight_"}
+LINEAR = {
+    "_coef",
+    "_intercept",
+    "_path",
+    "_encoder",
+    "_deviation",
+    "_kept",
+    "hindsight_",
+}
 NETWORK = {"_weights", "linear_"}
 CLASSES = {"classes_"}  # the declared classes
 MODELS = {
