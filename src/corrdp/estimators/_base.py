@@ -350,21 +350,29 @@ class PrivateLinearModel(PlansTraining, Searchable):
         )
 
     def _chosen_plan(self, rows: Rows) -> TrainingPlan:
-        """Return the plan of a fit; somebody hears of it if it will learn little."""
-        deviation = (
-            LABEL_DEVIATION
-            if self._planned_blind
-            else self._deviation_of(rows.label_totals, rows.policy, rows.leakage)
+        """Return the plan of a fit between the bounds that rows are read by."""
+        deviation = self._deviation_for(rows)
+        plan = self._plan(
+            rows.policy, rows.n_rows, rows.budget, rows.leakage, deviation
         )
-        budget = rows.budget
-        plan = self._plan(rows.policy, rows.n_rows, budget, rows.leakage, deviation)
+        return self._chosen(plan, rows)
+
+    def _deviation_for(self, rows: Rows) -> float:
+        """Return the deviation of labels that a fit on these rows is planned with."""
+        if self._planned_blind:
+            return LABEL_DEVIATION
+        return self._deviation_of(rows.label_totals, rows.policy, rows.leakage)
+
+    def _chosen(self, plan: TrainingPlan, rows: Rows) -> TrainingPlan:
+        """Return the plan; somebody hears of it if it will learn little."""
         if plan.prediction.learns_little and self._public is None:
             constant = plan.noise == CONSTANT
-            needed = plan.epsilon_needed(epsilon=budget.epsilon, delta=budget.delta)
+            epsilon, delta = rows.budget.epsilon, rows.budget.delta
+            needed = plan.epsilon_needed(epsilon=epsilon, delta=delta)
             warnings.warn(
                 f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
                 f"risk that a model can save at all (n_rows={rows.n_rows}, epsilon="
-                f"{budget.epsilon:g}). "
+                f"{epsilon:g}). "
                 + ("Labels alone are learned. " if constant else "Expect little. ")
                 + f"About {plan.rows_needed()} rows, or epsilon={needed:.2g}, would "
                 "do.",

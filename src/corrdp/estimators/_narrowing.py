@@ -36,7 +36,7 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.tables import reads_again, reads_once
-from corrdp.training import CONSTANT, TrainingPlan, plan_spending
+from corrdp.training import CONSTANT, LABEL_DEVIATION, TrainingPlan, plan_spending
 
 AUTO, DECLARED, RELEASED = "auto", "declared", "released"
 
@@ -286,12 +286,22 @@ class NarrowsBounds(BuysLeakage):
         self._narrows(X)
         super()._fit(X, y, charge)
 
-    def _after_counts(
-        self, policy: Policy, leakage: LeakageInput, n_rows: int
-    ) -> LeakageInput:
-        """Return the leakage with what counts of numbers will have cost."""
+    def _plan_with_counts(
+        self, policy: Policy, n_rows: int, leakage: LeakageInput, deviation: float
+    ) -> tuple[TrainingPlan, NarrowingPlan | None]:
+        """Return the plan after numbers are counted, and how; None if they are not.
+
+        A model that would learn labels alone is planned without: counts are no use to
+        it, and what they would cost may be what it lacks.
+        """
+        budget = self._budget()
         counted = self._planned_narrowing(policy, leakage, n_rows)
-        return leakage if counted is None else counted.after(leakage)
+        if counted is not None:
+            after = counted.after(leakage)
+            plan = self._plan(policy, n_rows, budget, after, deviation)
+            if plan.noise != CONSTANT:
+                return plan, counted
+        return self._plan(policy, n_rows, budget, leakage, deviation), None
 
     def _planned_narrowing(
         self, policy: Policy, leakage: LeakageInput, n_rows: int
@@ -309,7 +319,20 @@ class NarrowsBounds(BuysLeakage):
             known=leakage.margins if self.bounds == AUTO else (),
         )
 
-    def _chosen_plan(self, rows: Rows) -> TrainingPlan:
+    def _plan(
+        self,
+        policy: Policy,
+        n_rows: int,
+        budget: Budget,
+        leakage: LeakageInput,
+        label_deviation: float = LABEL_DEVIATION,
+    ) -> TrainingPlan:
+        raise NotImplementedError
+
+    def _deviation_for(self, rows: Rows) -> float:
+        raise NotImplementedError
+
+    def _chosen(self, plan: TrainingPlan, rows: Rows) -> TrainingPlan:
         raise NotImplementedError
 
     def _is_read_again(self, X: Any, policy: Policy) -> bool:
@@ -337,14 +360,16 @@ class NarrowsBounds(BuysLeakage):
         (`docs/theory/default_rule.md`, Proposition 5).
         """
         policy, n_rows = rows.policy, rows.n_rows
-        counted = self._planned_narrowing(policy, rows.leakage, n_rows)
-        if counted is None or not self._is_read_again(X, policy):
+        plan, counted = self._plan_with_counts(
+            policy, n_rows, rows.leakage, self._deviation_for(rows)
+        )
+        if counted is not None and not self._is_read_again(X, policy):
             return rows
-        rows = replace(rows, leakage=counted.after(rows.leakage))
-        rows = replace(rows, plan=self._chosen_plan(rows))
-        if rows.plan is None or rows.plan.noise == CONSTANT:
-            return rows  # labels alone are learned: nothing is counted
-        paid = promised(rows, rows.plan)
+        plan = self._chosen(plan, rows)
+        if counted is None:
+            return replace(rows, plan=plan)
+        rows = replace(rows, leakage=counted.after(rows.leakage), plan=plan)
+        paid = promised(rows, plan)
         read = narrowed_policy(
             X, policy, counted, n_rows=n_rows, seed=self.random_state
         )

@@ -83,11 +83,10 @@ class PlansTraining(NarrowsBounds):
                 f"method={self.method!r} protects nothing, so no noise can be planned. "
                 "Choose method='corr', or fit without a plan."
             )
+        deviation = checked_deviation(label_deviation)
         if self._narrows():
-            leakage = self._after_counts(policy, leakage, n_rows)
-        return self._plan(
-            policy, n_rows, self._budget(), leakage, checked_deviation(label_deviation)
-        )
+            return self._plan_with_counts(policy, n_rows, leakage, deviation)[0]
+        return self._plan(policy, n_rows, self._budget(), leakage, deviation)
 
     def planned_counts(self, n_rows: int) -> tuple[Component, ...]:
         """Return what telling where numbers lie will cost a fit on `n_rows` rows.
@@ -100,8 +99,8 @@ class PlansTraining(NarrowsBounds):
         policy, leakage = self._known(n_rows)
         if leakage is None or not self._narrows():
             return ()
-        after = self._after_counts(policy, leakage, n_rows)
-        return after.spent[len(leakage.spent) :]
+        _, counted = self._plan_with_counts(policy, n_rows, leakage, LABEL_DEVIATION)
+        return () if counted is None else (counted.component,)
 
     def ordinary_plan(
         self, policy: Policy, n_rows: int, *, label_deviation: float | None = None
@@ -129,7 +128,8 @@ class PlansTraining(NarrowsBounds):
         )
         coded = self._coded(kept, n_rows, leakage, method)
         if self._narrows():
-            leakage = self._after_counts(coded, leakage, n_rows)
+            counted = self._planned_narrowing(coded, leakage, n_rows)
+            leakage = leakage if counted is None else counted.after(leakage)
         facts = self._plan_inputs(
             coded, n_rows, budget, leakage, checked_deviation(label_deviation)
         )

@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from command_runner import run
+from corrdp._names import NUMBER_COUNTS
 from corrdp.accounting import gaussian_mu
+from corrdp.certificate import Calibration
 from corrdp.estimators import (
     LinearRegression,
     LogisticRegression,
@@ -38,6 +40,7 @@ from corrdp.policy import (
     Slot,
     neighbor_classes,
 )
+from corrdp.training import CONSTANT
 
 N_ROWS = 6000
 BUDGET = Budget(epsilon=1.0, delta=1e-6)
@@ -226,6 +229,37 @@ def test_mere_noise_is_not_paid_for():
     )
     assert model.plan(100).spending.total_mu == declared.plan(100).spending.total_mu
     assert leakage.spent == ()
+
+
+def test_a_model_that_learns_labels_alone_pays_for_no_counts():
+    levels = tuple(map(str, range(30)))
+    names = [f"c{k}" for k in range(120)]
+    policy = Policy(
+        (
+            Feature("s", "sensitive", NumberDomain(0, 1000)),
+            *(Feature(name, "sensitive", CategoryDomain(levels)) for name in names),
+        ),
+        Label("y", CategoryDomain(("0", "1")), 0.0),
+    )
+    n_rows = 1600
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({name: rng.choice(levels, n_rows) for name in names})
+    rows["s"] = rng.random(n_rows)
+    rows["y"] = rng.choice(["0", "1"], n_rows)
+    leakage = resolve_leakage(
+        policy, None, declared=policy, calibration=Calibration.CERTIFIED
+    )
+    assert plan_narrowing(policy, leakage, budget=BUDGET, n_rows=n_rows) is not None
+    model = LogisticRegression(
+        policy, epsilon=BUDGET.epsilon, delta=BUDGET.delta, random_state=1
+    )
+    assert model.plan(n_rows).noise == CONSTANT
+    assert model.planned_counts(n_rows) == ()
+    with pytest.warns(UtilityWarning, match="Labels alone are learned") as told:
+        model.fit(rows, rows["y"])
+    assert len(told) == 1
+    assert model.policy_ == policy
+    assert NUMBER_COUNTS not in [part.name for part in model.certificate_.components]
 
 
 def test_so_little_noise_that_nothing_is_proved_of_it_is_not_drawn():
