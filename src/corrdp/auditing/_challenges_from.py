@@ -13,6 +13,7 @@ from corrdp.auditing.targets import (
     model_challenges,
     network_challenges,
     network_training,
+    number_count_challenges,
     sampled_challenges,
     synthesizer_challenges,
     theorem_challenges,
@@ -27,7 +28,7 @@ from corrdp.estimators import (
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Budget, allowed_epsilons, neighbor_classes
 from corrdp.synthesis import Synthesizer
-from corrdp.training import CONSTANT
+from corrdp.training import CONSTANT, TrainingPlan
 
 _SAMPLED_STEPS = 2  # among which the budget is divided; runs draw all of them
 
@@ -152,7 +153,23 @@ def estimator_challenges(
         random_state=random_state,
         deadline=deadline,
     )
-    return steps + whole
+    return _counting(planned, plan, delta) + steps + whole
+
+
+def _counting(
+    planned: Any, plan: TrainingPlan, delta: float
+) -> tuple[Challenge[Any], ...]:
+    """Challenge the counts that tell a fit where numbers lie, if it takes any."""
+    counted = planned.planned_narrowing(plan.n_rows)
+    if counted is None:
+        return ()
+    return number_count_challenges(
+        planned.coded_policy(plan.n_rows),
+        counted.noise_scale,
+        counted.n_bins,
+        {name: Claim.gaussian(mu, delta=delta) for name, mu in counted.cost.items()},
+        plan.spending.classes,
+    )
 
 
 def _is_training(subject: Any) -> bool:

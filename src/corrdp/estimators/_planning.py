@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration, Component
-from corrdp.estimators._narrowing import NarrowsBounds
+from corrdp.estimators._narrowing import NarrowingPlan, NarrowsBounds
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import (
     BLOCK,
@@ -88,6 +88,18 @@ class PlansTraining(NarrowsBounds):
             return self._plan_with_counts(policy, n_rows, leakage, deviation)[0]
         return self._plan(policy, n_rows, self._budget(), leakage, deviation)
 
+    def planned_narrowing(self, n_rows: int) -> NarrowingPlan | None:
+        """Return how a fit on `n_rows` rows counts numbers; None if bounds stay.
+
+        Guarantee
+        ---------
+        As `plan` (`docs/theory/default_rule.md`, Proposition 5).
+        """
+        policy, leakage = self._known(n_rows)
+        if leakage is None or not self._narrows():
+            return None
+        return self._plan_with_counts(policy, n_rows, leakage, LABEL_DEVIATION)[1]
+
     def planned_counts(self, n_rows: int) -> tuple[Component, ...]:
         """Return what telling where numbers lie will cost a fit on `n_rows` rows.
 
@@ -96,10 +108,7 @@ class PlansTraining(NarrowsBounds):
         As `plan`; empty where bounds stay as declared
         (`docs/theory/default_rule.md`, Proposition 5).
         """
-        policy, leakage = self._known(n_rows)
-        if leakage is None or not self._narrows():
-            return ()
-        _, counted = self._plan_with_counts(policy, n_rows, leakage, LABEL_DEVIATION)
+        counted = self.planned_narrowing(n_rows)
         return () if counted is None else (counted.component,)
 
     def ordinary_plan(

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from corrdp.auditing import audit, leakage_challenges, vector_challenges
+from corrdp.auditing import (
+    Claim,
+    audit,
+    estimator_challenges,
+    leakage_challenges,
+    number_count_challenges,
+    vector_challenges,
+)
+from corrdp.estimators import LogisticRegression
 from corrdp.leakage import plan_leakage_release
 from corrdp.leakage.release import _noise
 from corrdp.mechanisms.noise import Movement, _vector, plan_vector
@@ -11,6 +19,7 @@ from corrdp.policy import (
     Budget,
     CategoryDomain,
     Feature,
+    Label,
     NumberDomain,
     Policy,
     neighbor_classes,
@@ -62,6 +71,54 @@ def test_a_leakage_release_is_within_its_claim_and_at_half_scale_it_is_not(
     draw = too_small(_noise.discrete_gaussian)
     monkeypatch.setattr(_noise, "discrete_gaussian", draw)
     assert "sensitive" in broken(leakage_report())
+
+
+NUMBERS = Policy(
+    (
+        Feature("s", "sensitive", NumberDomain(0, 100)),
+        Feature("t", "sensitive", NumberDomain(-1, 1)),
+        Feature("u", "insensitive", NumberDomain(0, 100), leakage=0.2),
+        category("v", "insensitive", 2),
+        Feature("w", "public", NumberDomain(0, 1)),
+    ),
+    Label("y", CategoryDomain(("0", "1")), 0.0),
+)
+
+
+def counts_report():
+    """Audit counts of bins whose noise costs a sensitive change mu = 2."""
+    claims = {"sensitive": 2.0, "insensitive:u": np.sqrt(2.0), "whole_record": 6**0.5}
+    challenges = number_count_challenges(
+        NUMBERS,
+        noise_scale={"s": 1.0, "t": 1.0, "u": 1.0, "w": 0.0},
+        n_bins={"s": 16, "t": 32, "u": 16, "w": 16},
+        claims={name: Claim.gaussian(mu, delta=1e-3) for name, mu in claims.items()},
+        classes=neighbor_classes(NUMBERS, {"u": 0.2, "v": 1.0}),
+    )
+    assert [each.class_name for each in challenges] == list(claims)
+    return audit(challenges, n_runs=N_RUNS, confidence=CONFIDENCE, random_state=1)
+
+
+def test_counts_of_numbers_are_within_their_claim_and_at_half_scale_they_are_not(
+    monkeypatch,
+):
+    report = counts_report()
+    assert broken(report) == []
+    assert all(result.tightness > 0.5 for result in report.results)
+    draw = too_small(_noise.discrete_gaussian)
+    monkeypatch.setattr(_noise, "discrete_gaussian", draw)
+    assert broken(counts_report()) == ["sensitive", "insensitive:u", "whole_record"]
+
+
+@pytest.mark.parametrize(("bounds", "counted"), [("auto", True), ("declared", False)])
+def test_a_model_that_counts_numbers_is_challenged_for_it(bounds, counted):
+    model = LogisticRegression(
+        NUMBERS, epsilon=2.0, delta=1e-5, leakage={"u": 0.2, "v": 1.0}, bounds=bounds
+    )
+    targets = estimator_challenges(model, n_rows=20_000)
+    found = {each.class_name for each in targets if each.target == "counts of numbers"}
+    expected = {"sensitive", "insensitive:u", "whole_record"} if counted else set()
+    assert found == expected
 
 
 def vector_report(kind):

@@ -8,6 +8,7 @@ from corrdp.auditing.targets._networks import network_challenges, network_traini
 from corrdp.auditing.targets._releases import (
     column_sum_challenges,
     leakage_challenges,
+    number_count_challenges,
     vector_challenges,
 )
 from corrdp.auditing.targets._sampled_descent import sampled_challenges
@@ -29,6 +30,7 @@ __all__ = [
     "model_challenges",
     "network_challenges",
     "network_training",
+    "number_count_challenges",
     "sampled_challenges",
     "synthesizer_challenges",
     "theorem_challenges",

@@ -1,22 +1,34 @@
-"""Challenges for one-shot releases: column means, vectors, leakage tables."""
+"""Challenges for one-shot releases: means, vectors, leakage tables, counts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import NoisePlan
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import craft_pair
 from corrdp.leakage import CountLayout, count_codes, count_layout, leakage_targets
-from corrdp.leakage.release import SIZES, release_tables
+from corrdp.leakage.release import (
+    SIZES,
+    count_numbers,
+    noisy_number_counts,
+    release_tables,
+)
 from corrdp.mechanisms import noisy_column_sums
 from corrdp.mechanisms.noise import VectorPlan, round_to_grid
-from corrdp.policy import Block, NeighborClass, Policy, PolicyEncoder
+from corrdp.policy import (
+    Block,
+    NeighborClass,
+    NumberDomain,
+    Policy,
+    PolicyEncoder,
+)
 
 
 def column_sum_challenges(
@@ -209,6 +221,73 @@ def leakage_challenges(
                 second=second,
                 sample=sample,
                 attacks=(LikelihoodAttack(score), LinearAttack()),
+            )
+        )
+    return tuple(challenges)
+
+
+def number_count_challenges(
+    policy: Policy,
+    noise_scale: Mapping[str, float],
+    n_bins: Mapping[str, int],
+    claims: Mapping[str, Claim],
+    classes: Sequence[NeighborClass],
+) -> tuple[Challenge[dict[str, IntArray]], ...]:
+    """Challenge counts of where numbers lie, for every class that moves one.
+
+    Parameters
+    ----------
+    policy : Policy
+        Declares the bounds between which numbers are counted.
+    noise_scale, n_bins : mapping
+        As in `corrdp.leakage.release_number_counts`.
+    claims : mapping of str to Claim
+        What is stated per class.
+    classes : sequence of NeighborClass
+        Classes to attack.
+
+    Guarantee
+    ---------
+    Two records of the class, at the lower and at the upper bound of every number that
+    it may change (`docs/theory/audit.md`); records are counted, and noise is drawn, by
+    the functions that release.
+    """
+    noise = np.concatenate([np.repeat(noise_scale[n], n_bins[n]) for n in n_bins])
+    # a count without noise must not hide that it moves
+    unit = np.where(noise > 0.0, noise, 1e-3)
+
+    def counts(changed: Sequence[str]) -> dict[str, IntArray]:
+        record = {}
+        for name in n_bins:
+            domain = policy.feature(name).domain
+            assert isinstance(domain, NumberDomain)  # only numbers are counted
+            record[name] = [domain.upper if name in changed else domain.lower]
+        return count_numbers(pd.DataFrame(record), policy, n_bins)
+
+    def sample(
+        exact: dict[str, IntArray], n_runs: int, rng: np.random.Generator
+    ) -> FloatArray:
+        runs = {
+            name: np.broadcast_to(counts, (n_runs, counts.size))
+            for name, counts in exact.items()
+        }
+        return np.hstack([*noisy_number_counts(runs, noise_scale, rng).values()])
+
+    challenges = []
+    for neighbor in classes:
+        if not set(neighbor.features) & set(n_bins):
+            continue
+        first, second = counts(()), counts(neighbor.features)
+        center, moved = (np.concatenate([*each.values()]) for each in (first, second))
+        challenges.append(
+            Challenge(
+                target="counts of numbers",
+                class_name=neighbor.name,
+                claim=claims[neighbor.name],
+                first=first,
+                second=second,
+                sample=sample,
+                attacks=(LikelihoodAttack(gaussian_score(center, moved, unit)),),
             )
         )
     return tuple(challenges)

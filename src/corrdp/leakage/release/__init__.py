@@ -3,6 +3,8 @@
 from corrdp.leakage.release._intersection import intersect_leakage
 from corrdp.leakage.release._noise import SIZES, planned_margins, release_tables
 from corrdp.leakage.release._number_counts import (
+    count_numbers,
+    noisy_number_counts,
     number_count_sensitivity,
     release_number_counts,
 )
@@ -12,9 +14,11 @@ from corrdp.leakage.release._table import LeakageTable, declared_table
 __all__ = [
     "SIZES",
     "LeakageTable",
+    "count_numbers",
     "declared_table",
     "estimate_leakage",
     "intersect_leakage",
+    "noisy_number_counts",
     "number_count_sensitivity",
     "plan_leakage_release",
     "planned_margins",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from corrdp._random import noise_generator
-from corrdp._typing import FloatArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import Group, SensitivityTable
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage._coding import counts_of
@@ -88,6 +88,17 @@ def release_number_counts(
     drawn by an exact sampler (``docs/theory/discrete_noise.md``, Claim 5). Public
     numbers are equal on neighbors of every class, and so are their counts.
     """
+    _refuse_exact_counts(policy, noise_scale)
+    generator = noise_generator(random_state, purpose="bounds of numbers")
+    return noisy_number_counts(
+        count_numbers(data, policy, n_bins), noise_scale, generator
+    )
+
+
+def count_numbers(
+    data: Any, policy: Policy, n_bins: Mapping[str, int]
+) -> dict[str, IntArray]:
+    """Return exact counts of the bins of every number; nothing that may leave."""
 
     def counted(feature: Feature) -> Feature:
         domain = feature.domain
@@ -98,22 +109,37 @@ def release_number_counts(
     view = replace(policy, features=tuple(map(counted, policy.features)))
     n_codes = PolicyEncoder(view).n_codes
     layout = CountLayout(
-        n_codes={name: n_codes[name] for name in noise_scale},
+        n_codes={name: n_codes[name] for name in n_bins},
         sensitive=(),
-        targets={name: (name,) for name in noise_scale},
+        targets={name: (name,) for name in n_bins},
     )
-    _refuse_exact_counts(policy, noise_scale)
     exact = counts_of(data, view, layout)
-    generator = noise_generator(random_state, purpose="bounds of numbers")
-    released = {}
-    for shape, table in zip(layout.shapes, exact.tables, strict=True):
-        counts, scale = table[: n_bins[shape.name], 0], noise_scale[shape.name]
-        released[shape.name] = (
-            noisy_counts(counts, scale, generator)[0]
-            if scale > 0.0
+    return {
+        shape.name: table[: n_bins[shape.name], 0]
+        for shape, table in zip(layout.shapes, exact.tables, strict=True)
+    }
+
+
+def noisy_number_counts(
+    exact: Mapping[str, IntArray],
+    noise_scale: Mapping[str, float],
+    generator: np.random.Generator,
+) -> dict[str, FloatArray]:
+    """Return counts with noise, number by number; repeated counts are stacked before.
+
+    Guarantee
+    ---------
+    As `release_number_counts` states it (``docs/theory/default_rule.md``,
+    Proposition 5), if its noise is planned for the classes.
+    """
+    return {
+        name: (
+            noisy_counts(counts, noise_scale[name], generator)[0]
+            if noise_scale[name] > 0.0
             else counts.astype(np.float64)
         )
-    return released
+        for name, counts in exact.items()
+    }
 
 
 def _refuse_exact_counts(policy: Policy, noise_scale: Mapping[str, float]) -> None:
