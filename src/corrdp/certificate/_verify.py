@@ -66,7 +66,8 @@ def _check_policy(certificate: "Certificate", policy: Policy) -> str:
         raise GuaranteeVoidError(
             f"the certificate was issued for policy "
             f"{certificate.policy_fingerprint[:12]}, got {policy.fingerprint()[:12]}. "
-            "Verify it with the policy it names."
+            "Verify it with the policy it names: policy.toml beside the certificate, "
+            "where bounds of numbers are those that the release found."
         )
     expected = neighbor_classes(policy, certificate.leakage.distances(policy))
     claimed = {

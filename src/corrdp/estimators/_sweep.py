@@ -265,10 +265,11 @@ class _Tables:
         n_rows = len(self._labels)
         deviation = model.label_deviation(self._labels)
         plan = model.plan(n_rows, label_deviation=deviation)
-        assert isinstance(model.policy, Policy)  # a sweep has one
-        # Models of straight lines share their rows, whatever their groups are.
+        coded = model.coded_policy(n_rows)
+        # Models of straight lines share their rows if they order columns alike,
+        # whatever their groups are; roles are those of the promise that is kept.
         curved = plan.column_steps is not None
-        coded = model.coded_policy(n_rows) if curved else without_knots(model.policy)
+        coded = coded if curved else without_knots(coded)
         layout = plan.layout if curved else _by_role(coded)
         return _Planned(plan, self._table(policy_blocks(coded), layout, coded))
 

@@ -1,10 +1,12 @@
 """Sweeps train the same models as the estimators, resume, and need research mode."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from corrdp.estimators import LinearRegression, sweep
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import CategoryDomain, Feature, Label, Policy
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -38,6 +40,36 @@ def test_a_sweep_trains_the_estimators_own_models(method):
             assert row["score"] == pytest.approx(
                 model.score(frame, frame.rich), abs=2e-3
             )
+
+
+@pytest.mark.parametrize("model", ["logistic", "additive"])
+def test_public_columns_may_stand_between_others(model):
+    rng = np.random.default_rng(0)
+    n_rows = 400
+    frame = pd.DataFrame({name: rng.choice(["m", "n"], n_rows) for name in "apbqc"})
+    frame["y"] = np.where(rng.random(n_rows) < 0.3, "1", "0")
+    domain = CategoryDomain(("m", "n"))
+    roles = dict.fromkeys("bc", "insensitive") | dict.fromkeys("pq", "public")
+    policy = Policy(
+        tuple(
+            Feature(name, roles[name], domain, leakage=0.2)
+            if name in "bc"
+            else Feature(name, roles.get(name, "sensitive"), domain)
+            for name in "apbqc"
+        ),
+        Label("y", CategoryDomain(("0", "1")), 0.0),
+    )
+    found = sweep(
+        frame,
+        policy=policy,
+        methods=["corr", "standard", "semi"],
+        epsilons=[3.0],
+        delta=1e-6,
+        seeds=1,
+        model=model,
+        research=True,
+    )
+    assert {row["method"] for row in found.rows} == {"corr", "standard", "semi"}
 
 
 def test_methods_without_privacy_run_once():
