@@ -6,7 +6,7 @@ import pytest
 
 from corrdp.estimators import LinearRegression, sweep
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import CategoryDomain, Feature, Label, Policy
+from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -46,18 +46,17 @@ def test_a_sweep_trains_the_estimators_own_models(method):
 def test_public_columns_may_stand_between_others(model):
     rng = np.random.default_rng(0)
     n_rows = 400
-    frame = pd.DataFrame({name: rng.choice(["m", "n"], n_rows) for name in "apbqc"})
-    frame["y"] = np.where(rng.random(n_rows) < 0.3, "1", "0")
+    frame = pd.DataFrame({name: rng.choice(["m", "n"], n_rows) for name in "abcy"})
+    frame["p"] = rng.random(n_rows)
     domain = CategoryDomain(("m", "n"))
-    roles = dict.fromkeys("bc", "insensitive") | dict.fromkeys("pq", "public")
     policy = Policy(
-        tuple(
-            Feature(name, roles[name], domain, leakage=0.2)
-            if name in "bc"
-            else Feature(name, roles.get(name, "sensitive"), domain)
-            for name in "apbqc"
+        (
+            Feature("a", "sensitive", domain),
+            Feature("b", "insensitive", domain, leakage=0.2),
+            Feature("p", "public", NumberDomain(0, 1)),
+            Feature("c", "insensitive", domain, leakage=0.2),
         ),
-        Label("y", CategoryDomain(("0", "1")), 0.0),
+        Label("y", domain, 0.0),
     )
     found = sweep(
         frame,
