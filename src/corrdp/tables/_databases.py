@@ -42,6 +42,8 @@ def _sqlite_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
     with closing(sqlite3.connect(uri, uri=True)) as connection:
         found = connection.execute(f"pragma table_info({quoted(table)})")
         present = [row[1] for row in found]
+        # Text that is no UTF-8 is a cell's own matter: it must not end all others.
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
         cursor = connection.execute(_query(path, table, wanted.columns, present))
         names = [entry[0] for entry in cursor.description]
         while rows := cursor.fetchmany(wanted.batch_rows):  # a cell has its own type

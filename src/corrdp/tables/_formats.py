@@ -180,10 +180,21 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
     with pa.input_stream(str(path), compression="detect") as stream:
         for line in io.TextIOWrapper(stream, encoding="utf-8-sig", newline="\n"):
             if line.strip():
-                row = json.loads(line, parse_int=_whole_number)
-                if not isinstance(row, dict):
-                    raise TypeError("a line of JSON is not an object")
-                yield row
+                yield _object(line)
+
+
+def _object(line: str) -> dict[str, Any]:
+    """Return the cells of a line; none where it nests deeper than Python reads.
+
+    Such a line is JSON all the same, and must not end the reading of others.
+    """
+    try:
+        row = json.loads(line, parse_int=_whole_number)
+    except RecursionError:
+        return {}
+    if not isinstance(row, dict):
+        raise TypeError("a line of JSON is not an object")
+    return row
 
 
 def _whole_number(digits: str) -> Any:

@@ -53,6 +53,13 @@ def test_a_number_of_more_digits_than_python_reads_ends_nothing(tmp_path):
     assert read_table(path, ["a"], number_columns=[])["a"].to_pylist()[0] == "1"
 
 
+def test_a_line_that_nests_deeper_than_python_reads_ends_nothing(tmp_path):
+    deep = "[" * 200_000 + "]" * 200_000
+    path = written(tmp_path, '{"a": 1}', f'{{"a": {deep}}}', '{"a": 3}')
+    numbers = read_table(path, ["a"], number_columns=["a"])["a"].to_pylist()
+    assert numbers == [1.0, None, 3.0]
+
+
 @pytest.mark.parametrize("line", ['{"a": secret}', '["secret"]', "17"])
 def test_what_is_no_object_is_refused_without_a_word_of_it(tmp_path, line):
     path = written(tmp_path, '{"a": 1}', line)

@@ -37,6 +37,15 @@ def files(tmp_path):
     return tmp_path
 
 
+def test_text_of_a_database_that_is_no_unicode_is_a_cell_like_others(tmp_path):
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("create table t (a)")
+        connection.execute("insert into t values ('x'), (cast(x'fffe' as text))")
+    connection.close()
+    read = read_table(f"{tmp_path}/t.db::t", number_columns=[])["a"].to_pylist()
+    assert read == ["x", "\ufffd\ufffd"]
+
+
 @pytest.mark.parametrize(
     "name",
     [
