@@ -203,6 +203,29 @@ class Ledger:
             number = _store.append(connection, "charge", document, costs)
         return Receipt(number, document["when"])
 
+    def charge_for_rows(
+        self,
+        rows: Any,
+        events: Mapping[str, Sequence[PrivacyEvent]],
+        *,
+        policy: Policy,
+        purpose: str,
+        accept_new_data: bool = False,
+    ) -> Receipt:
+        """Pay for a release from a table, which must be that of earlier charges.
+
+        Parameters as in `charge`; what the accounts refuse is refused before the
+        fingerprint reads a row.
+        """
+        self.require(events, policy=policy)
+        return self.charge(
+            events,
+            policy=policy,
+            purpose=purpose,
+            fingerprint=self.fingerprint(rows, policy=policy),
+            accept_new_data=accept_new_data,
+        )
+
     def record_release(self, receipt: Receipt, release: str) -> None:
         """Record what a charge has paid for, so that it is not charged again.
 

@@ -102,11 +102,11 @@ class Payment:
         ledger = open_ledger(
             self.path, policy, budget=self.budget, leakage=leakage, events=events
         )
-        ledger.charge(
+        ledger.charge_for_rows(
+            self.table,
             events,
             policy=policy,
             purpose=self.purpose,
-            fingerprint=ledger.fingerprint(self.table, policy=policy),
             accept_new_data=self.accept_new_data,
         )
         self._charged = certificate, policy
@@ -205,11 +205,11 @@ def pay_for_leakage(
         promises=known is not None,
         events=events,
     )
-    receipt = ledger.charge(
+    receipt = ledger.charge_for_rows(
+        rows,
         events,
         policy=policy,
         purpose="leakage",
-        fingerprint=ledger.fingerprint(rows, policy=policy),
         accept_new_data=choice.accept_new_data,
     )
     return LeakagePayment(ledger, receipt, plan)

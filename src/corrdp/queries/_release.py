@@ -1,17 +1,16 @@
 """Answer queries: pay, then read, then add noise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from corrdp._random import noise_generator
 from corrdp._typing import IntArray
-from corrdp.accounting import PrivacyEvent
 from corrdp.engines import is_hosted, refuse_hosted
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage import LeakageTable
-from corrdp.ledger import Ledger, Receipt, require_recorded
+from corrdp.ledger import Ledger, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._choices import RankChoice
@@ -161,8 +160,12 @@ def answer_plan(
     certificate = plan.certificate(replayable_noise=random_state is not None)
     receipt = None
     if ledger is not None:
-        receipt = _pay(
-            ledger, table, plan, plan.noise.charged_events(), accept_new_data
+        receipt = ledger.charge_for_rows(
+            table.table if isinstance(table, ExtendedTable) else table,
+            plan.noise.charged_events(),
+            policy=plan.policy,
+            purpose="; ".join(plan.texts),
+            accept_new_data=accept_new_data,
         )
     rows = _extended(plan, table)
     noisy = _released(plan, rows, random_state)
@@ -209,26 +212,6 @@ def _by_moment(plan: QueryPlan, coordinates: IntArray) -> list[IntArray]:
     """Return coordinates of all moments as those of each."""
     sizes = [group.size for group in plan.noise.movement.groups]
     return np.split(coordinates, np.cumsum(sizes)[:-1]) if sizes else []
-
-
-def _pay(
-    ledger: Ledger,
-    table: Any,
-    plan: QueryPlan,
-    events: Mapping[str, Sequence[PrivacyEvent]],
-    accept_new_data: bool,
-) -> Receipt:
-    ledger.require(events, policy=plan.policy)  # before the fingerprint reads rows
-    return ledger.charge(
-        events,
-        policy=plan.policy,
-        purpose="; ".join(plan.texts),
-        fingerprint=ledger.fingerprint(
-            table.table if isinstance(table, ExtendedTable) else table,
-            policy=plan.policy,
-        ),
-        accept_new_data=accept_new_data,
-    )
 
 
 def answers_of(

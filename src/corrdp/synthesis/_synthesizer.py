@@ -343,12 +343,11 @@ class Synthesizer:
                     own.extend(part.events_of(name) or ())
         # Joined levels make a policy that nobody could have registered before.
         ledger.add_policy(plan.policy, leakage=plan.leakage.distances)
-        ledger.require(events, policy=plan.policy)  # before the fingerprint reads rows
-        ledger.charge(
+        ledger.charge_for_rows(
+            table,
             events,
             policy=plan.policy,
             purpose=f"synthetic table, method {self.method}",
-            fingerprint=ledger.fingerprint(table, policy=plan.policy),
             accept_new_data=accept_new_data,
         )
 
