@@ -162,10 +162,8 @@ def network_plan(
         "n_steps": planned.noise.n_steps,
         "noise": planned.method,
         "groups": [
-            {"name": group.name, "step_noise_scale": float(scale)}
-            for group, scale in zip(
-                planned.noise.table.groups, planned.noise.noise_scale, strict=True
-            )
+            {"name": name, "step_noise_scale": scale}
+            for name, scale in planned.noise.scale_of_group.items()
         ],
         "variance_ratio": ratio,
         "noise_per_clip_norm": planned.deviation,

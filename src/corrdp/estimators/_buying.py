@@ -192,10 +192,6 @@ def _predicted(
     plan = plan_leakage_release(policy, epsilon=epsilon, delta=delta)
     if plan is None:
         return (), {}, {}
-    scales = {
-        group.name: float(scale)
-        for group, scale in zip(plan.table.groups, plan.noise_scale, strict=True)
-    }
     view = policy.leakage_view()
     layout = count_layout(view, leakage_targets(view))
     shapes = telling_shapes(layout)
@@ -206,7 +202,7 @@ def _predicted(
         excess = predicted_excess(
             np.full(2, n_rows * level),
             n_cells=shape.n_cells,
-            noise_scale=scales[shape.name],
+            noise_scale=plan.scale_of_group[shape.name],
             failure_probability=_FAILURE_PROBABILITY / len(shapes),
         )
         value = _TYPICAL_LEAKAGE + excess

@@ -13,7 +13,7 @@ from corrdp.accounting import (
     SampledGaussianEvent,
     SelectedGaussianEvent,
 )
-from corrdp.certificate import Certificate
+from corrdp.certificate import Certificate, Component
 from corrdp.exceptions import UnsupportedEventError
 
 SCHEMA = "corrdp.dp-event/1"
@@ -62,13 +62,10 @@ def dp_events(certificate: Certificate) -> JSONObject:
 
 
 def _of_class(certificate: Certificate, class_name: str) -> JSONObject:
-    events = []
-    for part in certificate.components:
-        cost = part.events_of(class_name)
-        if cost is None:
-            return {"type": "NonPrivateDpEvent"}
-        events += [_event(event) for event in cost]
-    return {"type": "ComposedDpEvent", "events": events}
+    events = Component.joint_events(certificate.components, class_name)
+    if events is None:
+        return {"type": "NonPrivateDpEvent"}
+    return {"type": "ComposedDpEvent", "events": [_event(event) for event in events]}
 
 
 @singledispatch
