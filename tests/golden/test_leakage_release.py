@@ -299,7 +299,7 @@ def test_joined_levels_are_counted_with_the_noise_of_one():
     leakage = estimate_leakage(
         frame, policy, epsilon=0.3, delta=DELTA, random_state=seed
     )
-    assert leakage.joined["u"] == {"groups": {"2 levels joined": ["v0", "v1"]}}
+    assert leakage.joined["u"] == {"joined": ["v0", "v1"]}
     ((first, last, value),) = leakage.joined["v"]["joined"]
     assert (first, last) == (2, 3)
     assert 2.3 < value < 2.7

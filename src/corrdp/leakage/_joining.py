@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp.exceptions import PolicyError
+from corrdp.exceptions import GuaranteeVoidError, PolicyError
 from corrdp.leakage._words import predicted_excess
 from corrdp.policy import CategoryDomain, Domain, Feature, NumberDomain, Policy, Replace
 
@@ -24,7 +24,7 @@ HOPELESS = 0.6
 HIDDEN_COST = 3.0
 """How much bound a grouping may save for each part of variance that it hides."""
 
-JOINED = "joined"
+JOINED, WITH_OTHER = "joined", "joined_with_other"
 
 
 def choose_groups(
@@ -115,20 +115,10 @@ def joined_fields(
         return {JOINED: _joined_bins(domain, together, sizes)}
     assert isinstance(domain, CategoryDomain)
     (codes,) = together
-    members = [
-        category
-        for category in domain.categories
-        if domain.levels.index(domain.merged[category]) in codes
-    ]
-    if domain.other and len(domain.levels) in codes:
-        kept = [c for c in domain.categories if c not in members]
-        groups_left = {n: list(m) for n, m in domain.groups if m[0] not in members}
-        return {"categories": kept, "groups": groups_left}
-    left = {n: list(m) for n, m in domain.groups if m[0] not in members}
-    name = f"{len(codes)} levels joined"
-    while name in domain.categories or name in left:
-        name += "+"
-    return {"groups": left | {name: members}}
+    levels = [level for code, level in enumerate(domain.levels) if code in codes]
+    if len(domain.levels) in codes:
+        return {JOINED: levels, WITH_OTHER: True}
+    return {JOINED: levels}
 
 
 def joined_policy(policy: Policy, fields: Mapping[str, JSONObject]) -> Policy:
@@ -152,29 +142,37 @@ def joined_policy(policy: Policy, fields: Mapping[str, JSONObject]) -> Policy:
     )
 
 
-def joined_words(fields: JSONObject, domain: Domain) -> str:
-    """Return what is joined, in words; `domain` is that of the joined policy."""
-    if JOINED in fields:
-        assert isinstance(domain, NumberDomain)
+def joined_words(domain: Domain) -> str:
+    """Return what a domain of the joined policy has joined, in words."""
+    if isinstance(domain, NumberDomain):
         edges = np.linspace(domain.lower, domain.upper, (domain.bins or 1) + 1)
         return "; ".join(
             f"{edges[first]:g} to {edges[last + 1]:g} as {value:.4g}"
             for first, last, value in domain.joined
         )
-    if "categories" in fields:
-        return f"all but {', '.join(fields['categories'])} into other"
-    return "; ".join(", ".join(members) for members in fields["groups"].values())
+    assert isinstance(domain, CategoryDomain)  # nothing else has levels to join
+    if domain.joined_with_other:
+        return f"all but {', '.join(domain.levels)} into other"
+    merged = domain.merged
+    return ", ".join(c for c in domain.categories if merged[c] in domain.joined)
 
 
 def _with_fields(feature: Feature, fields: JSONObject) -> Domain:
     domain = feature.domain
     if isinstance(domain, NumberDomain) and set(fields) == {JOINED}:
         return replace(domain, joined=fields[JOINED])
-    if isinstance(domain, CategoryDomain) and set(fields) <= {"categories", "groups"}:
-        changes: dict[str, Any] = {"groups": tuple(fields.get("groups", {}).items())}
-        if "categories" in fields:
-            changes["categories"] = tuple(fields["categories"])
-        return replace(domain, **changes)
+    if isinstance(domain, CategoryDomain) and set(fields) <= {JOINED, WITH_OTHER}:
+        return replace(
+            domain,
+            joined=fields[JOINED],
+            joined_with_other=fields.get(WITH_OTHER, False),
+        )
+    if "groups" in fields:  # as levels were joined once
+        raise GuaranteeVoidError(
+            f"levels of {feature.name!r} were joined by another list of categories, by "
+            "which some cells are read as other levels than were counted. Estimate the "
+            "leakage anew."
+        )
     raise PolicyError(
         f"levels of {feature.name!r} cannot be joined by {sorted(fields)}: its domain "
         f"is a {type(domain).__name__}. Use the policy that the table was made for."

@@ -195,10 +195,7 @@ def _code_of_unknown(name: str, domain: CategoryDomain, lookup: _Lookup) -> int:
 def _lookup(domain: CategoryDomain | BooleanDomain) -> _Lookup:
     if isinstance(domain, BooleanDomain):
         return _Lookup(_BOOLEANS, _BOOLEANS)
-    index = {level: code for code, level in enumerate(domain.levels)}
-    exact = {category: index[level] for category, level in domain.merged.items()}
-    # Tables that were made with the policy hold names of groups.
-    exact |= {group: index[group] for group, _ in domain.groups}
+    exact = domain.codes
     loose: dict[str, int] = {}
     for category in exact:
         loose.setdefault(loose_text(category), exact[category])

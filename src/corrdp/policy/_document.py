@@ -41,7 +41,14 @@ _SETTINGS = (
 )
 _DOMAIN_KEYS = {
     "number": {"bounds", "bins", "knots", "joined", "whole"},
-    "category": {"categories", "other", "unknown", "groups"},
+    "category": {
+        "categories",
+        "other",
+        "unknown",
+        "groups",
+        "joined",
+        "joined_with_other",
+    },
     "boolean": {"digits"},
 }
 _MISSING_KEYS = {"missing", "missing_value"}
@@ -219,6 +226,8 @@ def _domain(owner: str, table: Mapping[str, Any], others: set[str]) -> Domain:
             missing=missing,
             unknown=Replace(table["unknown"]) if "unknown" in table else Refuse(),
             groups=tuple(_table("groups", table.get("groups", {})).items()),
+            joined=table.get("joined", ()),
+            joined_with_other=table.get("joined_with_other", False),
         )
     except PolicyError as error:
         message = str(error)
@@ -279,6 +288,10 @@ def _domain_table(domain: Domain, as_declared: bool) -> JSONObject:
         table = {"type": "category", "categories": list(categories)}
         if domain.groups:
             table["groups"] = {name: list(members) for name, members in domain.groups}
+        if domain.joined:
+            table["joined"] = list(domain.joined)
+        if domain.joined_with_other:
+            table["joined_with_other"] = True
         if domain.other:
             table["other"] = True
         if isinstance(domain.unknown, Replace):

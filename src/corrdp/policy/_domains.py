@@ -281,6 +281,12 @@ class CategoryDomain:
     value_type : type, optional
         How predictions write the categories: int, float, bool or str; by default as
         they are given here. It has no part in comparisons and fingerprints.
+    joined : tuple of str
+        Levels, which are categories or names of groups, that leakage estimates found
+        thin and that are one level. What a cell is read as does not change, but for
+        its code: joining comes after reading.
+    joined_with_other : bool
+        Whether they are one level with unknown values.
     """
 
     categories: tuple[str, ...]
@@ -289,6 +295,8 @@ class CategoryDomain:
     unknown: UnknownTreatment = Refuse()
     groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
     value_type: type | None = field(default=None, compare=False, repr=False)
+    joined: tuple[str, ...] = ()
+    joined_with_other: bool = False
 
     def __post_init__(self) -> None:
         if self.value_type is None:
@@ -311,6 +319,7 @@ class CategoryDomain:
                 f"unknown must be Refuse() or Replace(category), got "
                 f"{shown(self.unknown)}. Declare what happens to an unknown value."
             )
+        object.__setattr__(self, "joined", self._checked_joined())
 
     @property
     def merged(self) -> dict[str, str]:
@@ -321,10 +330,61 @@ class CategoryDomain:
         return level
 
     @property
-    def levels(self) -> tuple[str, ...]:
-        """Distinct levels after merging, in the order of their first category."""
+    def apart(self) -> tuple[str, ...]:
+        """Distinct levels before any are joined, in the order of their categories."""
         merged = self.merged
         return tuple(dict.fromkeys(merged[category] for category in self.categories))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Distinct levels, in the order of their first category; `other` is none."""
+        if self.joined_with_other:
+            return tuple(level for level in self.apart if level not in self.joined)
+        joined = dict.fromkeys(self.joined, self._joined_name)
+        return tuple(dict.fromkeys(joined.get(level, level) for level in self.apart))
+
+    @property
+    def codes(self) -> dict[str, int]:
+        """Code of every text that is read as a level; names of groups are read, too.
+
+        A joined level has a name as well, which is read where any other text would be
+        refused: elsewhere it is an unknown value, as it was when levels were counted.
+        """
+        place = {level: code for code, level in enumerate(self.levels)}
+        joined = (
+            len(place) if self.joined_with_other else place.get(self._joined_name, 0)
+        )
+        code = {
+            level: joined if level in self.joined else place[level]
+            for level in self.apart
+        }
+        codes = {category: code[level] for category, level in self.merged.items()}
+        # Tables that were made with the policy hold names of groups.
+        codes |= {group: code[group] for group, _ in self.groups}
+        if self._reads_joined_name:
+            codes[self._joined_name] = joined
+        return codes
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Texts of the levels that are read as them: a member of joined ones."""
+        if not self.joined or self._reads_joined_name:
+            return self.levels
+        member = next(level for level in self.apart if level in self.joined)
+        one = self._joined_name
+        return tuple(member if level == one else level for level in self.levels)
+
+    @property
+    def _reads_joined_name(self) -> bool:
+        refuses = not self.other and isinstance(self.unknown, Refuse)
+        return bool(self.joined) and refuses
+
+    @property
+    def _joined_name(self) -> str:
+        name = f"{len(self.joined)} levels joined"
+        while name in self.categories or name in dict(self.groups):
+            name += "+"
+        return name
 
     @property
     def values(self) -> tuple[int | float | bool | str, ...]:
@@ -374,6 +434,34 @@ class CategoryDomain:
                     "Rename the group or add the category to it."
                 )
         return tuple(groups)
+
+    def _checked_joined(self) -> tuple[str, ...]:
+        with_other = checked_flag("joined_with_other", self.joined_with_other)
+        declared: Any = self.joined
+        if not isinstance(declared, list | tuple):
+            raise PolicyError(
+                f"joined must be a list of levels, got joined={shown(declared)}. List "
+                "categories, or names of groups."
+            )
+        joined = tuple(_declared_category("joined", level) for level in declared)
+        _refuse_repeats("levels of joined", joined)
+        for level in joined:
+            if level not in self.apart:
+                raise PolicyError(
+                    f"joined names {shown(level)}, which is no level. Name a category "
+                    "that is in no group, or a group."
+                )
+        if with_other and not (self.other and joined):
+            raise PolicyError(
+                "joined_with_other needs other = true and joined levels, got other="
+                f"{self.other!r} and joined={shown(declared)}. Declare both."
+            )
+        if len(joined) == 1 and not with_other:
+            raise PolicyError(
+                f"joined must name two levels or more, got joined={shown(declared)}. "
+                "Remove it, or name another."
+            )
+        return joined
 
     def _check_replacement(self, field: str, key: str) -> None:
         text = _declared_category(key, getattr(self, field).value)

@@ -365,7 +365,7 @@ def _code(policy: Policy, name: str, value: str) -> int:
         if isinstance(domain, CategoryDomain) and value in domain.merged:
             raise PolicyError(
                 f"category {value!r} of column {name!r} is merged into "
-                f"{domain.merged[value]!r}. Compare with that."
+                f"{declared[domain.codes[value]]!r}. Compare with that."
             )
     raise PolicyError(
         f"column {name!r} is compared with {value!r}, which the policy does not "

@@ -214,7 +214,7 @@ class TableColumns:
                 levels: tuple[Any, ...] = ("false", "true")
                 levels = levels if kind is str else (kind(False), kind(True))
             elif kind is str:
-                levels = domain.levels + ((OTHER,) if domain.other else ())
+                levels = domain.written + ((OTHER,) if domain.other else ())
             else:
                 levels = domain.values
             known = np.array([*levels, None], dtype=object)

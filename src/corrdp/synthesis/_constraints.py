@@ -104,10 +104,8 @@ def _bins_inside(name: str, domain: NumberDomain, value: Any) -> np.ndarray:
 def _code(name: str, domain: Domain, value: Any) -> int:
     if isinstance(domain, BooleanDomain) and isinstance(value, bool):
         return int(value)
-    if isinstance(domain, CategoryDomain):
-        merged = domain.merged
-        if str(value) in merged:
-            return domain.levels.index(merged[str(value)])
+    if isinstance(domain, CategoryDomain) and str(value) in domain.merged:
+        return domain.codes[str(value)]
     raise PolicyError(
         f"{value!r} is not a declared value of {name!r}. Name a category, or true "
         "or false."

@@ -9,7 +9,7 @@ import pytest
 
 from corrdp.cli._plan import training_plan
 from corrdp.estimators import LogisticRegression, sweep
-from corrdp.exceptions import PolicyError
+from corrdp.exceptions import GuaranteeVoidError, PolicyError
 from corrdp.leakage import (
     LeakageTable,
     TableShape,
@@ -94,7 +94,7 @@ def test_a_missing_slot_is_not_joined_and_other_takes_thin_levels_in():
     groups = groups_of(open_, sizes)
     assert groups == ((0,), (1,), (2, 3, 4))
     fields = joined_fields(open_, groups, sizes)
-    assert fields == {"categories": ["a", "b"], "groups": {}}
+    assert fields == {"joined": ["c", "d"], "joined_with_other": True}
     # a value for missing cells must stay a category: then `other` stays on its own
     kept = CategoryDomain(LEVELS[:4], other=True, missing=Replace("c"))
     assert groups_of(kept, slotted) == ((0,), (1,), (2, 3), (4,))
@@ -254,14 +254,12 @@ def test_distances_of_joined_levels_are_for_the_joined_policy_alone(leakage):
 
 
 def test_a_joined_table_survives_json_and_an_edited_joining_is_found(leakage):
-    from corrdp.exceptions import GuaranteeVoidError
-
     document = json.loads(json.dumps(leakage.to_dict()))
     assert document["schema"] == "corrdp.leakage/3"
     again = LeakageTable.from_dict(document)
     assert again.to_dict() == leakage.to_dict()
     assert again.policy_for(policy_of_frame()) == leakage.policy_for(policy_of_frame())
-    document["features"]["u"]["joined"]["groups"] = {}
+    document["features"]["u"]["joined"]["joined"] = ["c", "d"]
     with pytest.raises(GuaranteeVoidError, match="digest"):
         LeakageTable.from_dict(document)
 
@@ -412,3 +410,13 @@ def test_small_cells_are_chosen_from_the_noise_of_other_tables():
     ]
     np.testing.assert_allclose(shares[0], [0.4, 0.6])
     np.testing.assert_array_equal(*shares)
+
+
+def test_levels_joined_by_another_list_of_categories_are_refused():
+    policy = policy_of_frame()
+    for fields in (
+        {"groups": {"2 levels joined": ["d", "e"]}},
+        {"categories": ["a", "b"], "groups": {}},
+    ):
+        with pytest.raises(GuaranteeVoidError, match="Estimate the leakage anew"):
+            joined_policy(policy, {"u": fields})

@@ -77,7 +77,7 @@ class LeakageRequest:
         if fields is None:
             return JoinedTable(table_words(self.policy, shape.features))
         policy = joined_policy(self.policy, {shape.name: fields})
-        told = joined_words(fields, policy.feature(shape.name).domain)
+        told = joined_words(policy.feature(shape.name).domain)
         return JoinedTable(table_words(policy, shape.features), fields, told)
 
 

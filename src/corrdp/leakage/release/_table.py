@@ -289,10 +289,7 @@ class LeakageTable:
 
     def joined_text(self, policy: Policy) -> dict[str, str]:
         """Return what is joined, in words; `policy` is that of `policy_for`."""
-        return {
-            name: joined_words(fields, policy.feature(name).domain)
-            for name, fields in self.joined.items()
-        }
+        return {name: joined_words(policy.feature(name).domain) for name in self.joined}
 
     def to_text(self) -> str:
         """Return the table in plain words."""
