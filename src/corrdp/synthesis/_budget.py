@@ -185,26 +185,22 @@ def plan_synthesis(
         changed=changed,
         limits=_share(allowed, SINGLES_SHARE),
     )
-    if selection != Selection.ADAPTIVE:
-        second = plan_useful(
-            pairs,
-            sizes=columns.sizes,
-            changed=changed,
-            limits=_share(allowed, PAIRS_SHARE),
-            n_rows=n_rows,
-            most_noise=MOST_NOISE,
-        )
+    second = plan_useful(
+        pairs,
+        sizes=columns.sizes,
+        changed=changed,
+        limits=_share(allowed, PAIRS_SHARE),
+        n_rows=n_rows,
+        most_noise=MOST_NOISE,
+    )
+    if selection == Selection.AUTO:
         noise = mean_noise(second, columns.sizes, n_pairs=len(pairs), n_rows=n_rows)
         dear = guarded_columns(changed, allowed)
         n_dear = sum(bool(dear.intersection(pair)) for pair in pairs)
-        mostly_dear = n_dear > len(pairs) / 2
-        if selection == Selection.AUTO and mostly_dear and noise > SCREENABLE_NOISE:
+        if n_dear > len(pairs) / 2 and noise > SCREENABLE_NOISE:
             selection = Selection.ADAPTIVE
+    streams: tuple[Stream, ...] = ()
     if selection == Selection.ADAPTIVE:
-        free = [r for r in pairs if not changed[WHOLE_RECORD].intersection(r)]
-        second = plan_stage(
-            free, sizes=columns.sizes, changed=changed, limits=_share(allowed, 0.0)
-        )
         streams = plan_streams(
             candidate_regions(columns.sizes, columns.label, max_cells),
             changed=changed,
@@ -213,6 +209,11 @@ def plan_synthesis(
                 for name, rho in allowed.items()
             },
             n_rounds=len(columns.names),
+        )
+    if streams:  # else no table is small enough to be looked at in rounds
+        free = [r for r in pairs if not changed[WHOLE_RECORD].intersection(r)]
+        second = plan_stage(
+            free, sizes=columns.sizes, changed=changed, limits=_share(allowed, 0.0)
         )
         costs = stream_limits(streams, tuple(allowed))
         return SynthesisPlan(

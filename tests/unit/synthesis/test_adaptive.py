@@ -5,12 +5,15 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.ledger import Ledger
 from corrdp.mechanisms.noise import exponential_choice, grid_rate
+from corrdp.policy import Budget, Feature, NumberDomain, Policy
 from corrdp.synthesis import Synthesizer, release_tables
 from corrdp.synthesis import _adaptive as adaptive
 from corrdp.synthesis import _estimation as estimation
@@ -226,3 +229,24 @@ def test_exact_tables_of_public_columns_count_among_the_cells(monkeypatch):
 class SampledOnce:
     def sample(self, n_rows, generator):
         return np.zeros((n_rows, 4), dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("names", "selection"), [("st", "auto"), ("st", "adaptive"), ("s", "adaptive")]
+)
+def test_where_no_table_is_small_enough_for_rounds_tables_are_screened(
+    names, selection, tmp_path
+):
+    """And what a ledger was charged for is released."""
+    policy = Policy(
+        tuple(Feature(n, "sensitive", NumberDomain(0, 1, bins=200)) for n in names)
+    )
+    rows = np.random.default_rng(0).random((300, len(names)))
+    frame = pd.DataFrame(rows, columns=list(names))
+    budget = Budget(epsilon=2.0, delta=1e-4)
+    ledger = Ledger.create(tmp_path / "l.ledger", policy, budget=budget)
+    maker = Synthesizer(policy, epsilon=1.0, delta=1e-5, selection=selection)
+    plan = maker.plan(len(frame))
+    assert plan.selection == "screen"
+    assert all(limit > 0 for limit in plan.refinement.values())
+    assert len(maker.fit(frame, ledger=ledger).sample(5)) == 5
