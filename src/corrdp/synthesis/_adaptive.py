@@ -181,10 +181,13 @@ def measure_adaptively(
     theta: Mapping[Region, np.ndarray] = {}
     for turn in range(max((s.n_rounds for s in streams), default=0)):
         model, theta = fitted_model(shape, combined([*known, *tables]), theta)
-        drawn = model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
+        # Thousands of tables are counted, column by column.
+        drawn = np.asfortranarray(
+            model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
+        )
         for stream in streams:
             share = min(1.0, 2 * (turn + 1) / stream.n_rounds)
-            fitting = [r for r in stream.regions if shape.fits([*held, r], share)]
+            fitting = shape.fitting(stream.regions, held, share)
             if not fitting:
                 continue
             scores = [

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 import numpy as np
@@ -54,9 +55,57 @@ class JunctionTree:
         return min(homes, key=lambda i: (len(self.cliques[i]), i))
 
 
-def clique_cells(regions: Iterable[Region], sizes: Sequence[int]) -> int:
-    """Return the number of cells of all cliques that the regions need."""
-    return sum(n_cells(clique, sizes) for clique in _cliques(regions, sizes))
+def clique_cells(
+    regions: Iterable[Region],
+    sizes: Sequence[int],
+    columns: Iterable[int] | None = None,
+) -> int:
+    """Return the number of cells of all cliques that the regions need.
+
+    Of all columns, or of those that the regions are about.
+    """
+    return sum(n_cells(clique, sizes) for clique in _cliques(regions, sizes, columns))
+
+
+class Room:
+    """How many cells a model of some regions needs, and with one more of them.
+
+    Columns that no chain of regions joins have cliques of their own, so that only those
+    are found anew which one more region touches.
+
+    Parameters
+    ----------
+    regions : sequence of Region
+        What the model holds.
+    sizes : sequence of int
+        Numbers of codes of all columns.
+    """
+
+    def __init__(self, regions: Sequence[Region], sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        columns = {column: {column} for column in range(len(sizes))}
+        for region in regions:
+            together = set().union(*(columns[column] for column in region))
+            columns.update(dict.fromkeys(together, together))
+        self._columns = columns
+        self._regions: dict[int, list[Region]] = {id(c): [] for c in columns.values()}
+        for region in regions:
+            self._regions[id(columns[region[0]])].append(region)
+        self._cells = {
+            id(own): clique_cells(self._regions[id(own)], sizes, own)
+            for own in columns.values()
+        }
+        self._total = sum(self._cells.values())
+
+    def cells_with(self, region: Region) -> int:
+        """Return the number of cells of all cliques, were the region held as well."""
+        touched = {id(own): own for own in (self._columns[c] for c in region)}
+        anew = clique_cells(
+            [region, *(held for part in touched for held in self._regions[part])],
+            self._sizes,
+            set().union(*touched.values()),
+        )
+        return self._total - sum(self._cells[part] for part in touched) + anew
 
 
 def junction_tree(regions: Iterable[Region], sizes: Sequence[int]) -> JunctionTree:
@@ -81,30 +130,42 @@ def junction_tree(regions: Iterable[Region], sizes: Sequence[int]) -> JunctionTr
     return JunctionTree(tuple(cliques[i] for i in order), tuple(parents))
 
 
-def _cliques(regions: Iterable[Region], sizes: Sequence[int]) -> list[Region]:
+def _cliques(
+    regions: Iterable[Region],
+    sizes: Sequence[int],
+    columns: Iterable[int] | None = None,
+) -> list[Region]:
     """Return the cliques of a triangulated graph: greedy elimination, fewest cells."""
-    neighbors: dict[int, set[int]] = {column: set() for column in range(len(sizes))}
+    every = range(len(sizes)) if columns is None else columns
+    neighbors: dict[int, set[int]] = {column: set() for column in every}
     for region in regions:
         for column in region:
             neighbors[column].update(region)
     for column, around in neighbors.items():
         around.discard(column)
     cells = {c: sizes[c] * n_cells(around, sizes) for c, around in neighbors.items()}
+    waiting = [(own, column) for column, own in cells.items()]
+    heapify(waiting)
     found: list[set[int]] = []
+    holding: dict[int, list[set[int]]] = {column: [] for column in neighbors}
     while neighbors:
-        _, column = min(zip(cells.values(), cells, strict=True))
+        own, column = heappop(waiting)
+        if column not in neighbors or own != cells[column]:
+            continue  # it has other neighbors by now
         around = neighbors.pop(column)
-        del cells[column]
         for other in around:
-            own = neighbors[other]
-            own.remove(column)
-            joined = around - own
+            own_neighbors = neighbors[other]
+            own_neighbors.remove(column)
+            joined = around - own_neighbors
             joined.remove(other)
-            own |= joined
+            own_neighbors |= joined
             cells[other] = cells[other] // sizes[column] * n_cells(joined, sizes)
+            heappush(waiting, (cells[other], other))
         around.add(column)
-        if not any(map(around.issubset, found)):
+        if not any(map(around.issubset, holding[column])):
             found.append(around)
+            for member in around:
+                holding[member].append(around)
     return [tuple(sorted(clique)) for clique in found]
 
 

@@ -6,7 +6,7 @@ post-processing of what was released (docs/theory/synthesis.md, section 3).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from corrdp.synthesis._estimation import NoisyTable, fit_model, softened
 from corrdp.synthesis._junction_tree import (
     Region,
+    Room,
     clique_cells,
     count_cells,
     junction_tree,
@@ -69,6 +70,14 @@ class TableShape:
         """Return whether a model of these regions stays within the cells allowed."""
         needed = clique_cells([*self.required, *regions], self.sizes)
         return needed <= share * self.max_cells
+
+    def fitting(
+        self, candidates: Iterable[Region], held: Sequence[Region], share: float
+    ) -> list[Region]:
+        """Return the candidates that may join the regions that a model holds."""
+        room = Room([*self.required, *held], self.sizes)
+        most = share * self.max_cells
+        return [region for region in candidates if room.cells_with(region) <= most]
 
 
 def choose_pairs(
