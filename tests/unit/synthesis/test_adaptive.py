@@ -210,9 +210,9 @@ def test_exact_tables_of_public_columns_count_among_the_cells(monkeypatch):
     class Shape:
         sizes, n_rows, label, zeros, required = (2, 2, 2, 2), 4, None, (), []
 
-        def fits(self, regions, share=1.0):
-            asked.append(tuple(regions))
-            return False
+        def fitting(self, candidates, held, share):
+            asked.append((*held, *candidates))
+            return []
 
     monkeypatch.setattr(adaptive, "fitted_model", lambda *_: (SampledOnce(), {}))
     stream = adaptive.Stream(((0, 1),), 1, grid_rate(0.1), Fraction(2), {})
