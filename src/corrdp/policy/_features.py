@@ -136,19 +136,20 @@ class Feature:
         estimate and no assumption (docs/theory/neighbors.md, "A column of one value").
         """
         if self.leakage is None and self.role is ColumnRole.INSENSITIVE:
-            return 0.0 if _has_one_code(self.domain) else None
+            return 0.0 if self.has_one_code else None
         return self.leakage
 
+    @property
+    def has_one_code(self) -> bool:
+        """Whether all that the domain accepts is coded alike.
 
-def _has_one_code(domain: Domain) -> bool:
-    """Return whether all that the domain accepts is coded alike.
-
-    A number of one bin is not: models read the number itself.
-    """
-    if not isinstance(domain, CategoryDomain):
-        return False
-    has_slot = domain.other or isinstance(domain.missing, Slot)
-    return len(domain.levels) == 1 and not has_slot
+        A number of one bin is not: models read the number itself.
+        """
+        domain = self.domain
+        if not isinstance(domain, CategoryDomain):
+            return False
+        has_slot = domain.other or isinstance(domain.missing, Slot)
+        return len(domain.levels) == 1 and not has_slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,9 +212,15 @@ def neighbor_classes(
         )
     if policy.relation is NeighborRelation.ONE_INSENSITIVE:
         of_column = _column_distances(policy, leakage)
+        movable = [
+            name
+            for name in policy.insensitive
+            # A column of one value has no neighbors, unless the label joins them.
+            if joins_all or not policy.feature(name).has_one_code
+        ]
         classes += [
             insensitive(f"{INSENSITIVE}:{name}", (name,), of_column[name])
-            for name in policy.insensitive
+            for name in (movable if movable or classes else policy.insensitive)
         ]
     elif policy.insensitive:
         distance = _block_distance(policy, leakage)

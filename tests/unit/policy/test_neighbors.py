@@ -2,8 +2,12 @@
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from corrdp.accounting import WHOLE_RECORD
+from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import BudgetError, CorrDPWarning, PolicyError
 from corrdp.policy import (
     BooleanDomain,
@@ -140,11 +144,32 @@ def test_a_column_of_one_code_tells_nothing(domain):
     feature = Feature("site", "insensitive", domain)
     policy = Policy((*FEATURES, feature))
     assert policy.unknown_leakages == ()
-    assert classes_of(policy)["insensitive:site"].distance == policy.distance_floor
-    given = classes_of(policy, {"sex": 0.3, "job": 0.4})
-    assert given["insensitive:site"].distance == policy.distance_floor
-    declared = Policy((*FEATURES, Feature("site", "insensitive", domain, leakage=0.5)))
-    assert classes_of(declared)["insensitive:site"].distance == 0.5
+    assert feature.known_leakage == 0.0
+    for given in (None, {"sex": 0.3, "job": 0.4}):
+        classes = classes_of(policy, given)
+        assert set(classes) == set(classes_of(Policy(FEATURES), given))
+        assert "site" in classes[WHOLE_RECORD].features
+    alone = classes_of(Policy((feature,)))
+    assert alone["insensitive:site"].distance == policy.distance_floor
+    joined = Policy((*FEATURES, feature), Label("y", DOMAIN, 0.5))
+    assert classes_of(joined)["insensitive:site"].label_changes
+
+
+def test_a_column_of_one_value_costs_nothing():
+    feature = Feature("site", "insensitive", ONE)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "site": "here"})
+    frame["y"] = rng.choice(["0", "1"], 500)
+    sex = Feature("sex", "sensitive", CategoryDomain(("f", "m")))
+    label = Label("y", CategoryDomain(("0", "1")), 0.0)
+    costs = [
+        LogisticRegression(Policy(features, label), epsilon=1.0, delta=1e-6)
+        .fit(frame)
+        .certificate_.classes[WHOLE_RECORD]
+        .epsilon
+        for features in ((sex,), (sex, feature))
+    ]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-9)
 
 
 @pytest.mark.parametrize(
