@@ -5,6 +5,7 @@ import json
 import re
 import runpy
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,13 @@ def test_every_list_of_file_formats_is_whole():
     ]
     assert len(found) > 10  # the help of commands among them
     assert [place for place in found if "JSON lines" not in place[1]] == []
+
+
+def test_every_extra_that_pages_install_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    known = set(project["project"]["optional-dependencies"])
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in pages:
+        named = re.findall(r"(?:corrdp|\.)\[([a-z,]+)\]", page.read_text("utf-8"))
+        extras = {extra for names in named for extra in names.split(",")}
+        assert extras <= known, page.name

@@ -34,7 +34,7 @@ def check(
         table = read_declared(data, declared, with_others=True)
         problems = table_problems(declared, table)
     notes = _notes(declared)
-    mentioned = {column.name for column in declared.columns}
+    mentioned = {declared.unit, *(column.name for column in declared.columns)}
     document: dict[str, Any] = {
         "fits": not problems,
         "ready": not problems and not notes,
@@ -79,7 +79,8 @@ def table_problems(policy: "Policy", table: Any) -> dict[str, str]:
                     f"The table lacks the column {label.name!r}. Add it, or name "
                     "another target."
                 )
-            PolicyEncoder(policy).encode_label(table[label.name])
+            single = replace(policy, unit=None, max_rows=None)  # cells are the same
+            PolicyEncoder(single).encode_label(table[label.name])
         except CorrDPError as error:
             problems[label.name] = str(error)
     return problems

@@ -133,6 +133,17 @@ def init(
         document["certificate"] = certificate.to_dict()
         drawn = "bounds and categories" if delta > 0.0 else "bounds of numbers"
         lines.insert(1, f"{drawn} drawn at epsilon {certificate.epsilon:.6g}")
+        read = [
+            name
+            for name in policy.insensitive + policy.sensitive
+            if f"features.{name}.categories" in draft.unconfirmed
+        ]
+        if delta > 0.0 and read:
+            lines.insert(
+                2,
+                "no text was frequent enough to be drawn, so those that were read from "
+                f"the table await confirmation: categories of {', '.join(read)}",
+            )
     show(document, as_json=as_json, text="\n".join(lines))
 
 

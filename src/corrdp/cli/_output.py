@@ -32,7 +32,15 @@ def json_text(document: dict[str, Any]) -> str:
 
 def show(document: dict[str, Any], *, as_json: bool, text: str) -> None:
     """Print the document as JSON, or the text."""
-    print(json_text(document) if as_json else text)
+    try:
+        print(json_text(document) if as_json else text, flush=True)
+    except BrokenPipeError:  # whoever read has seen enough
+        raise
+    except OSError as error:
+        raise CorrDPError(
+            f"cannot write to standard output ({type(error).__name__}). What was "
+            "charged stays charged: send the output to a place with room."
+        ) from None
 
 
 @contextmanager

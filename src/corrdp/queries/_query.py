@@ -111,6 +111,14 @@ class Arithmetic(Query):
     left: Query
     right: Query
 
+    def __post_init__(self) -> None:
+        by = self.right
+        if self.operator == "/" and isinstance(by, Constant) and by.value == 0:
+            raise CorrDPError(
+                "a question divides by 0, which has no answer. Divide by another "
+                "number, or by a count."
+            )
+
     @property
     def key_columns(self) -> tuple[str, ...]:
         """Columns of the side that has cells."""

@@ -11,7 +11,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from corrdp._typing import IntArray
-from corrdp.exceptions import PolicyError
+from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import CategoryDomain, Policy
 from corrdp.queries._ask import split_and_filtered
 from corrdp.queries._columns import DerivedColumns, ExtendedTable, count_rows
@@ -50,7 +50,14 @@ def place_column(policy: Policy) -> DerivedColumns:
 
 def of_filled_places(query: Query) -> Query:
     """Return a question about the places that hold a row."""
-    return split_and_filtered(query, None, None, Comparison(ROW, "=", _FILLED))
+    try:
+        return split_and_filtered(query, None, None, Comparison(ROW, "=", _FILLED))
+    except CorrDPError as error:
+        name = str(error).partition(" ")[0]
+    raise CorrDPError(
+        f"{name} cannot be asked of a policy with a unit: it would read the empty "
+        "places of units with few rows. Ask for means, sums, counts or quantiles."
+    )
 
 
 def bounded_rows(table: Any, policy: Policy) -> ExtendedTable:

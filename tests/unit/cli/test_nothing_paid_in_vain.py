@@ -9,6 +9,7 @@ from corrdp.ledger import Ledger
 
 BUDGET = ("--epsilon", 0.5, "--delta", 1e-7, "--ledger", "budget.ledger")
 TRAIN = ("train", "data.csv", "--policy", "policy.toml", "--model", "logistic")
+QUERY = ("query", "data.csv", "--policy", "policy.toml")
 SYNTHESIZE = ("synthesize", "data.csv", "--out", "rows")
 
 
@@ -36,6 +37,10 @@ def charged(folder):
         (("evaluate", "model", "data.csv", "--out", "data.csv"), "already"),
         ((*SYNTHESIZE, "--policy", "policy.toml", "--rows", -3), "--rows"),
         ((*SYNTHESIZE, "--policy", "formula.toml"), "--spreadsheet-safe"),
+        (
+            ("query", "data.csv", "--policy", "policy.toml", "--ask", "sum(age) / 0"),
+            "0",
+        ),
     ],
 )
 def test_it_is_refused_before_it_is_paid(folder, words, told):

@@ -1,9 +1,12 @@
 """Files appear whole or not at all; a person who watches sees progress."""
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from command_runner import COMMAND, hospital_folder
 from corrdp._files import write_text
 from corrdp.cli._output import counting, rate_words, results, working
 from corrdp.exceptions import CorrDPError
@@ -72,3 +75,19 @@ def test_progress_is_shown_to_people_and_not_to_pipes(monkeypatch, capsys, tmp_p
 )
 def test_a_rate_is_told_as_people_read_it(per_second, words):
     assert rate_words(per_second) == words
+
+
+def test_output_that_cannot_be_written_is_told(tmp_path):
+    folder = hospital_folder(tmp_path)
+    words = ["check", "data.csv", "--policy", "policy.toml"]
+    with Path("/dev/full").open("w") as full:  # a disk without room
+        done = subprocess.run(
+            [COMMAND, *words],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert "cannot write to standard output" in done.stderr

@@ -244,7 +244,7 @@ def test_what_speaks_of_single_rows_refuses_in_words():
         Synthesizer(POLICY, epsilon=1.0, delta=1e-6).fit(table)
     with pytest.raises(PolicyError, match=message):
         estimate_leakage(table, POLICY, source="private", epsilon=1.0, delta=1e-6)
-    with pytest.raises(CorrDPError, match="cannot be split by groups nor filtered"):
+    with pytest.raises(CorrDPError, match="cannot be asked of a policy with a unit"):
         plan_of("covariance(dose, night)")
     with pytest.raises(PolicyError, match="numpy array"):
         answer_queries(np.zeros((3, 3)), POLICY, ["count()"], epsilon=1.0)
@@ -300,3 +300,23 @@ def test_the_command_line_reads_units(tmp_path):
     assert result.code == 0, result.stderr
     (answer,) = json.loads(result.stdout)["answers"]
     assert abs(answer["value"] - 15 * (1 + 2 + 2 + 2)) <= answer["radius"]
+
+
+def test_what_cannot_be_asked_of_units_says_so():
+    features = (*FEATURES, Feature("age", "insensitive", NumberDomain(0, 9), 0.5))
+    policy = Policy(features, unit="patient", max_rows=MAX_ROWS)
+    for ask in ("correlation(dose, age)", "2 * correlation(dose, age)"):
+        with pytest.raises(CorrDPError, match="correlation cannot be asked of a pol"):
+            plan_queries(policy, [ask], budget=Budget(epsilon=1.0, delta=0.0), n_rows=9)
+
+
+def test_check_reads_labels_and_the_unit_of_a_policy(tmp_path):
+    label = Label("left", BooleanDomain(), 0.0)
+    policy = Policy(FEATURES, label, unit="patient", max_rows=MAX_ROWS)
+    (tmp_path / "policy.toml").write_text(policy.to_toml())
+    rows = {"patient": [1, 1], "dose": [1, 2], "ward": ["a", "b"]}
+    table = pd.DataFrame(rows | {"night": [True, False], "left": [True, True]})
+    table.to_csv(tmp_path / "d.csv", index=False)
+    done = run("check", "d.csv", "--policy", "policy.toml", cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "patient" not in done.stdout
