@@ -39,6 +39,7 @@ NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out
 FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
 FARTHEST = 3.0  # radii of numbers, where there is hardly any noise
 QUIET = 0.03  # of what there is to gain: ordinary noise on numbers may be taken
+SILENT = 0.01  # of what there is to gain: it is taken, whatever groups would save
 LEAST_SAVED = 2 / 3  # of ordinary noise that low: groups that save less are left
 LABELS_NOT_LEARNED_FLAT = 0.75  # of what there is to gain, with one norm: a constant
 NUMBERS_NOT_LEARNED = 0.25  # of what there is to gain: beyond it a constant,
@@ -91,7 +92,7 @@ def _or_ordinary(plan: TrainingPlan, flat: "_Candidate") -> TrainingPlan:
     """Return the plan, or plain noise where that is low and groups save too little."""
     plain = flat.plan.prediction.compared_part
     saves_little = plan.prediction.compared_part > (1.0 - LEAST_SAVED) * plain
-    if not (plain < QUIET and saves_little):
+    if not (plain < SILENT or (plain < QUIET and saves_little)):
         return plan
     least = plan.prediction.compared  # it is taken because groups would lose more
     return replace(
