@@ -9,6 +9,9 @@ WHOLE_RECORD = "whole_record"
 BLOCK = "block"
 """The leakage of all insensitive features together, under ``all_insensitive``."""
 
+INTERCEPT = "intercept"
+"""The constant of a model, by which no feature of one may be called."""
+
 NUMBER_COUNTS = "where numbers lie"
 """The part of a release that finds narrower bounds, so that its policy is another."""
 

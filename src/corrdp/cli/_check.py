@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from corrdp._names import BLOCK
+from corrdp._names import BLOCK, INTERCEPT
 from corrdp.cli._options import DataArgument, PolicyOption
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import CorrDPError, PolicyError
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 TO_CONFIRM = "to confirm: "
 TO_DECLARE = "to declare or estimate: leakage of "
+TO_RENAME = "to rename before models are trained, which have one of their own: "
 NOT_IN_POLICY = "not in the policy: "
-_BEGINNINGS = (TO_CONFIRM, TO_DECLARE, NOT_IN_POLICY)
+_BEGINNINGS = (TO_CONFIRM, TO_DECLARE, TO_RENAME, NOT_IN_POLICY)
 
 
 def check(
@@ -95,7 +96,8 @@ def _notes(policy: "Policy") -> list[str]:
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         unknown = (BLOCK,) if policy.block_leakage is None else ()
     notes += [TO_DECLARE + name for name in unknown]
-    return notes
+    names = [feature.name for feature in policy.features]
+    return notes + [TO_RENAME + name for name in names if name == INTERCEPT]
 
 
 def _joined(notes: list[str]) -> list[str]:

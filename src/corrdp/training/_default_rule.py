@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from corrdp._names import INTERCEPT
 from corrdp._typing import FloatArray
 from corrdp.accounting import allocate_noise, least_variance
 from corrdp.policy import ColumnRole
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._layout import (
-    INTERCEPT,
     GradientLayout,
 )
 from corrdp.training._plan import (

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from corrdp._names import INTERCEPT
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_real
 from corrdp.accounting import Group
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.policy import Block, BlockKind, ColumnRole
-
-INTERCEPT = "intercept"
 
 
 class GroupRole(StrEnum):

@@ -11,12 +11,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtr
 
+from corrdp._names import INTERCEPT
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._layout import (
-    INTERCEPT,
     GradientLayout,
     central_reference,
     standardizing_scale,

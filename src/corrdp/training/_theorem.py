@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corrdp._names import INTERCEPT
 from corrdp._typing import FloatArray
 from corrdp.accounting import (
     NoisePlan,
@@ -16,7 +17,7 @@ from corrdp.accounting import (
     paper_noise_variance,
 )
 from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, allowed_epsilons
-from corrdp.training._layout import INTERCEPT, GradientGroup, GradientLayout
+from corrdp.training._layout import GradientGroup, GradientLayout
 from corrdp.training._prepared_rows import prepare_rows
 from corrdp.training._solver import inside_box
 from corrdp.training._typical_sizes import typical_sizes

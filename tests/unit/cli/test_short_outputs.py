@@ -2,12 +2,19 @@
 
 import pytest
 
-from corrdp.cli._check import NOT_IN_POLICY, TO_CONFIRM, TO_DECLARE, _joined
+from command_runner import run
+from corrdp.cli._check import (
+    NOT_IN_POLICY,
+    TO_CONFIRM,
+    TO_DECLARE,
+    TO_RENAME,
+    _joined,
+)
 from corrdp.cli._plan import training_plan
 from corrdp.datasets import hospital_policy
 from corrdp.estimators import LogisticRegression
 from corrdp.leakage import declared_table
-from corrdp.policy import Budget
+from corrdp.policy import BooleanDomain, Budget, Feature, Policy
 
 
 def test_notes_that_begin_alike_share_a_line():
@@ -36,3 +43,12 @@ def test_leakage_that_buys_nothing_says_so():
     worst = policy.with_leakage(dict.fromkeys(policy.insensitive, 1.0))
     assert "no bound is below 1" in declared_table(worst).to_text()
     assert "no bound is below 1" not in declared_table(policy).to_text()
+
+
+def test_check_names_a_column_that_models_call_their_own(tmp_path):
+    policy = Policy((Feature("intercept", "sensitive", BooleanDomain()),))
+    (tmp_path / "policy.toml").write_text(policy.to_toml())
+    (tmp_path / "data.csv").write_text("intercept\ntrue\nfalse\n")
+    done = run("check", "data.csv", "--policy", "policy.toml", cwd=tmp_path)
+    assert done.code == 0
+    assert f"{TO_RENAME}intercept" in done.stdout

@@ -14,9 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from corrdp._names import INTERCEPT
 from corrdp._typing import FloatArray, IntArray
 from corrdp.policy import Block, BlockKind, ColumnRole, NeighborClass
-from corrdp.training._layout import INTERCEPT, GradientLayout
+from corrdp.training._layout import GradientLayout
 from corrdp.training.losses import Loss
 
 _ABOVE = 1.0 + 1e-15  # rows are equal within rounding
