@@ -28,7 +28,7 @@ from corrdp.estimators import (
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Budget, allowed_epsilons, neighbor_classes
 from corrdp.synthesis import Synthesizer
-from corrdp.training import CONSTANT, TrainingPlan
+from corrdp.training import CONSTANT
 
 _SAMPLED_STEPS = 2  # among which the budget is divided; runs draw all of them
 
@@ -124,7 +124,7 @@ def estimator_challenges(
     certificate = getattr(estimator, "certificate_", None)
     delta = float(planned.delta or 0.0)
     fitted = getattr(estimator, "plan_", None)  # of whose sizes its labels told
-    plan = planned.plan(
+    plan, counted = planned.plan_with_counts(
         n_rows, label_deviation=getattr(fitted, "label_deviation", None)
     )
     if planned.sampling_rate is not None and plan.noise != CONSTANT:
@@ -153,23 +153,17 @@ def estimator_challenges(
         random_state=random_state,
         deadline=deadline,
     )
-    return _counting(planned, plan, delta) + steps + whole
-
-
-def _counting(
-    planned: Any, plan: TrainingPlan, delta: float
-) -> tuple[Challenge[Any], ...]:
-    """Challenge the counts that tell a fit where numbers lie, if it takes any."""
-    counted = planned.planned_narrowing(plan.n_rows)
     if counted is None:
-        return ()
-    return number_count_challenges(
-        planned.coded_policy(plan.n_rows),
+        return steps + whole
+    costs = counted.cost.items()
+    counts = number_count_challenges(
+        planned.coded_policy(n_rows),
         counted.noise_scale,
         counted.n_bins,
-        {name: Claim.gaussian(mu, delta=delta) for name, mu in counted.cost.items()},
+        {name: Claim.gaussian(mu, delta=delta) for name, mu in costs},
         plan.spending.classes,
     )
+    return counts + steps + whole
 
 
 def _is_training(subject: Any) -> bool:

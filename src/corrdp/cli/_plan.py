@@ -97,14 +97,14 @@ def training_plan(
     from corrdp.report import gradient_noise, plan_certificate, plan_verdict
 
     policy, leakage = estimator.policy, estimator.leakage
-    planned = estimator.plan(n_rows)
+    planned, counted = estimator.plan_with_counts(n_rows)
     ordinary = estimator.ordinary_plan(policy, n_rows)
     certificate = plan_certificate(
         policy,
         planned,
         budget=budget,
         leakage=leakage,
-        counts=estimator.planned_counts(n_rows),
+        counts=() if counted is None else (counted.component,),
     )
     here, there = gradient_noise(planned), gradient_noise(ordinary)
     noise = {name: (here[name], there[name]) for name in here}

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corrdp._validate import check_count, check_real
-from corrdp.certificate import Calibration, Component
+from corrdp.certificate import Calibration
 from corrdp.estimators._narrowing import NarrowingPlan, NarrowsBounds
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import (
@@ -77,6 +77,19 @@ class PlansTraining(NarrowsBounds):
         A function of the policy, the budget and public numbers
         (`docs/theory/default_rule.md`).
         """
+        return self.plan_with_counts(n_rows, label_deviation=label_deviation)[0]
+
+    def plan_with_counts(
+        self, n_rows: int, *, label_deviation: float | None = None
+    ) -> tuple[TrainingPlan, NarrowingPlan | None]:
+        """Return the training plan, and how numbers are counted before it.
+
+        Parameters as for `plan`. None where bounds of numbers stay as declared.
+
+        Guarantee
+        ---------
+        As `plan` (`docs/theory/default_rule.md`, Proposition 5).
+        """
         policy, leakage = self._known(n_rows)
         if leakage is None:
             raise CorrDPError(
@@ -85,31 +98,8 @@ class PlansTraining(NarrowsBounds):
             )
         deviation = checked_deviation(label_deviation)
         if self._narrows():
-            return self._plan_with_counts(policy, n_rows, leakage, deviation)[0]
-        return self._plan(policy, n_rows, self._budget(), leakage, deviation)
-
-    def planned_narrowing(self, n_rows: int) -> NarrowingPlan | None:
-        """Return how a fit on `n_rows` rows counts numbers; None if bounds stay.
-
-        Guarantee
-        ---------
-        As `plan` (`docs/theory/default_rule.md`, Proposition 5).
-        """
-        policy, leakage = self._known(n_rows)
-        if leakage is None or not self._narrows():
-            return None
-        return self._plan_with_counts(policy, n_rows, leakage, LABEL_DEVIATION)[1]
-
-    def planned_counts(self, n_rows: int) -> tuple[Component, ...]:
-        """Return what telling where numbers lie will cost a fit on `n_rows` rows.
-
-        Guarantee
-        ---------
-        As `plan`; empty where bounds stay as declared
-        (`docs/theory/default_rule.md`, Proposition 5).
-        """
-        counted = self.planned_narrowing(n_rows)
-        return () if counted is None else (counted.component,)
+            return self._plan_with_counts(policy, n_rows, leakage, deviation)
+        return self._plan(policy, n_rows, self._budget(), leakage, deviation), None
 
     def ordinary_plan(
         self, policy: Policy, n_rows: int, *, label_deviation: float | None = None

@@ -66,8 +66,9 @@ def planned(asked: Asked) -> JSONObject:
     if leakage is not None:
         policy = leakage.policy_for(policy)  # as training reads it
     estimator = asked.estimator(policy, leakage=leakage)
-    plan, ordinary = estimator.plan(n_rows), estimator.ordinary_plan(policy, n_rows)
-    counts = estimator.planned_counts(n_rows)
+    plan, counted = estimator.plan_with_counts(n_rows)
+    ordinary = estimator.ordinary_plan(policy, n_rows)
+    counts = () if counted is None else (counted.component,)
     certificate = plan_certificate(
         policy, plan, budget=budget, leakage=leakage, counts=counts
     )

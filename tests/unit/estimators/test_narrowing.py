@@ -253,8 +253,9 @@ def test_a_model_that_learns_labels_alone_pays_for_no_counts():
     model = LogisticRegression(
         policy, epsilon=BUDGET.epsilon, delta=BUDGET.delta, random_state=1
     )
-    assert model.plan(n_rows).noise == CONSTANT
-    assert model.planned_counts(n_rows) == ()
+    plan, counted = model.plan_with_counts(n_rows)
+    assert plan.noise == CONSTANT
+    assert counted is None
     with pytest.warns(UtilityWarning, match="Labels alone are learned") as told:
         model.fit(rows, rows["y"])
     assert len(told) == 1
