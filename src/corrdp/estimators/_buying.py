@@ -39,7 +39,7 @@ from corrdp.policy import (
     protected_policy,
     without_knots,
 )
-from corrdp.training import TrainingPlan
+from corrdp.training import LABEL_DEVIATION, TrainingPlan
 
 AUTO = "auto"
 
@@ -221,7 +221,12 @@ class BuysLeakage(PrivateEstimator):
         raise NotImplementedError
 
     def _plan(
-        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+        self,
+        policy: Policy,
+        n_rows: int,
+        budget: Budget,
+        leakage: LeakageInput,
+        label_deviation: float = LABEL_DEVIATION,
     ) -> TrainingPlan:
         raise NotImplementedError
 

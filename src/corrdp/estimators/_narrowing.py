@@ -36,7 +36,7 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.tables import reads_again, reads_once
-from corrdp.training import CONSTANT, LABEL_DEVIATION, TrainingPlan, plan_spending
+from corrdp.training import CONSTANT, TrainingPlan, plan_spending
 
 AUTO, DECLARED, RELEASED = "auto", "declared", "released"
 
@@ -318,16 +318,6 @@ class NarrowsBounds(BuysLeakage):
             n_rows=n_rows,
             known=leakage.margins if self.bounds == AUTO else (),
         )
-
-    def _plan(
-        self,
-        policy: Policy,
-        n_rows: int,
-        budget: Budget,
-        leakage: LeakageInput,
-        label_deviation: float = LABEL_DEVIATION,
-    ) -> TrainingPlan:
-        raise NotImplementedError
 
     def _deviation_for(self, rows: Rows) -> float:
         raise NotImplementedError
