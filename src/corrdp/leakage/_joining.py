@@ -59,6 +59,8 @@ def choose_groups(
     A function of `sizes` and public numbers: it costs nothing beyond the sizes
     (docs/theory/leakage.md, Theorem 5).
     """
+    if getattr(feature.domain, "joined", ()):  # what is joined stays so, and alone
+        return _apart(len(sizes))
     shares = np.maximum(sizes, 0.0)
     shares = shares / max(1.0, shares.sum())
     best, least = _apart(len(sizes)), np.inf
@@ -142,6 +144,16 @@ def joined_policy(policy: Policy, fields: Mapping[str, JSONObject]) -> Policy:
     )
 
 
+def refuse_joined_anew(name: str, fields: JSONObject) -> None:
+    """Raise if levels were joined by another list of categories, as they were once."""
+    if not set(fields) <= {JOINED, WITH_OTHER}:
+        raise GuaranteeVoidError(
+            f"levels of {name!r} were joined by another list of categories, by which "
+            "some cells are read as other levels than were counted. Estimate the "
+            "leakage anew."
+        )
+
+
 def joined_words(domain: Domain) -> str:
     """Return what a domain of the joined policy has joined, in words."""
     if isinstance(domain, NumberDomain):
@@ -152,13 +164,19 @@ def joined_words(domain: Domain) -> str:
         )
     assert isinstance(domain, CategoryDomain)  # nothing else has levels to join
     if domain.joined_with_other:
-        return f"all but {', '.join(domain.levels)} into other"
+        kept = ", ".join(domain.levels)
+        return f"all but {kept} into other" if kept else "all into other"
     merged = domain.merged
     return ", ".join(c for c in domain.categories if merged[c] in domain.joined)
 
 
 def _with_fields(feature: Feature, fields: JSONObject) -> Domain:
     domain = feature.domain
+    if getattr(domain, "joined", ()):
+        raise PolicyError(
+            f"levels of {feature.name!r} are joined already, and would come apart if "
+            "others were joined. Use the policy that the table was made for."
+        )
     if isinstance(domain, NumberDomain) and set(fields) == {JOINED}:
         return replace(domain, joined=fields[JOINED])
     if isinstance(domain, CategoryDomain) and set(fields) <= {JOINED, WITH_OTHER}:
@@ -166,12 +184,6 @@ def _with_fields(feature: Feature, fields: JSONObject) -> Domain:
             domain,
             joined=fields[JOINED],
             joined_with_other=fields.get(WITH_OTHER, False),
-        )
-    if "groups" in fields:  # as levels were joined once
-        raise GuaranteeVoidError(
-            f"levels of {feature.name!r} were joined by another list of categories, by "
-            "which some cells are read as other levels than were counted. Estimate the "
-            "leakage anew."
         )
     raise PolicyError(
         f"levels of {feature.name!r} cannot be joined by {sorted(fields)}: its domain "
@@ -186,7 +198,7 @@ def _apart(n_codes: int) -> Groups:
 def _candidates(domain: Domain, sizes: FloatArray) -> Iterator[Groups]:
     """Yield groupings, from all levels apart to two that are left."""
     yield _apart(len(sizes))
-    if isinstance(domain, NumberDomain) and not domain.joined:
+    if isinstance(domain, NumberDomain):
         yield from _neighbors_joined(domain, sizes)
     elif isinstance(domain, CategoryDomain):
         yield from _thinnest_joined(domain, sizes)

@@ -36,6 +36,8 @@ from corrdp.policy._neighbors import (
     class_columns,
     class_epsilon,
     neighbor_classes,
+    unmoved_classes,
+    with_unmoved_at_least,
 )
 from corrdp.policy._policy import Method, Policy, partial_policy, protected_policy
 
@@ -78,6 +80,8 @@ __all__ = [
     "policy_blocks",
     "protected_policy",
     "read_declared",
+    "unmoved_classes",
     "with_knots",
+    "with_unmoved_at_least",
     "without_knots",
 ]

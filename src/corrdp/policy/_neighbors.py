@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -212,15 +212,9 @@ def neighbor_classes(
         )
     if policy.relation is NeighborRelation.ONE_INSENSITIVE:
         of_column = _column_distances(policy, leakage)
-        movable = [
-            name
-            for name in policy.insensitive
-            # A column of one value has no neighbors, unless the label joins them.
-            if joins_all or not policy.feature(name).has_one_code
-        ]
         classes += [
             insensitive(f"{INSENSITIVE}:{name}", (name,), of_column[name])
-            for name in (movable if movable or classes else policy.insensitive)
+            for name in policy.insensitive
         ]
     elif policy.insensitive:
         distance = _block_distance(policy, leakage)
@@ -233,6 +227,47 @@ def neighbor_classes(
     )
     classes.append(NeighborClass(WHOLE_RECORD, protected, label_changes, 1.0, False))
     return tuple(classes)
+
+
+def unmoved_classes(policy: Policy, classes: Iterable[NeighborClass]) -> frozenset[str]:
+    """Return the names of the classes without neighbors: all columns have one code."""
+    return frozenset(
+        neighbor.name
+        for neighbor in classes
+        if not neighbor.label_changes
+        and all(policy.feature(name).has_one_code for name in neighbor.features)
+    )
+
+
+def with_unmoved_at_least(
+    allowed: Mapping[str, float], unmoved: Collection[str]
+) -> dict[str, float]:
+    """Return what classes may spend, those without neighbors as little as any.
+
+    A class whose columns have one value each is kept by every release. Releases that
+    split a budget state for a class all that it may spend, which is much at its small
+    distance: a ledger would charge what nobody can lose.
+
+    Parameters
+    ----------
+    allowed : mapping of str to float
+        By promised class, in any unit.
+    unmoved : collection of str
+        From `unmoved_classes`.
+
+    Guarantee
+    ---------
+    No class may spend more than before (docs/theory/neighbors.md, "A column of one
+    value").
+    """
+    least = min(
+        (own for name, own in allowed.items() if name not in unmoved),
+        default=math.inf,
+    )
+    return {
+        name: min(own, least) if name in unmoved else own
+        for name, own in allowed.items()
+    }
 
 
 def class_columns(policy: Policy) -> dict[str, frozenset[str]]:

@@ -22,6 +22,8 @@ from corrdp.policy import (
     allowed_epsilon,
     class_columns,
     neighbor_classes,
+    unmoved_classes,
+    with_unmoved_at_least,
 )
 from corrdp.synthesis._adaptive import (
     Stream,
@@ -279,7 +281,8 @@ def _allowed_rho(
             f"{budget.delta!r}. Choose a delta well below one over the rows."
         )
     allowed = {}
-    for neighbor in neighbor_classes(policy, leakage.distances):
+    classes = neighbor_classes(policy, leakage.distances)
+    for neighbor in classes:
         if not neighbor.promised:
             continue
         epsilon = allowed_epsilon(
@@ -294,7 +297,7 @@ def _allowed_rho(
                 "or spend less on the leakage."
             )
         allowed[neighbor.name] = _ROUND_OFF * (whole - spent)
-    return allowed
+    return with_unmoved_at_least(allowed, unmoved_classes(policy, classes))
 
 
 def _share(allowed: Mapping[str, float], share: float) -> dict[str, float]:

@@ -17,6 +17,8 @@ from corrdp.policy import (
     Policy,
     allowed_epsilons,
     policy_blocks,
+    unmoved_classes,
+    with_unmoved_at_least,
 )
 from corrdp.training._means import plan_means_noise
 from corrdp.training._solver import Schedule
@@ -206,7 +208,12 @@ def plan_spending(
                 "release the leakage with less."
             )
         total[name] = _ROUND_OFF * math.sqrt(allowed**2 - before**2)
-    total[WHOLE_RECORD] = _whole_record_mu(classes, total)
+    unmoved = unmoved_classes(policy, classes)
+    total = with_unmoved_at_least(total, unmoved)
+    moved = [c for c in classes if c.name not in unmoved]
+    total[WHOLE_RECORD] = _whole_record_mu(
+        moved if total.keys() - unmoved else classes, total
+    )
     return BudgetSplit(
         tuple(classes),
         total,
@@ -225,7 +232,8 @@ def _whole_record_mu(
     If every group moved under its own class only, and each class had spent all it may,
     a whole record would cost the root of the sum of squares.
     """
-    squares, left = 0.0, set(classes[-1].features)
+    named = {name for neighbor in classes[:-1] for name in neighbor.features}
+    squares, left = 0.0, named.intersection(classes[-1].features)
     for neighbor in classes[:-1]:
         if left & set(neighbor.features) or not (squares or left):
             squares += promised[neighbor.name] ** 2

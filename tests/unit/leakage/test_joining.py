@@ -412,11 +412,25 @@ def test_small_cells_are_chosen_from_the_noise_of_other_tables():
     np.testing.assert_array_equal(*shares)
 
 
-def test_levels_joined_by_another_list_of_categories_are_refused():
-    policy = policy_of_frame()
-    for fields in (
-        {"groups": {"2 levels joined": ["d", "e"]}},
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"groups": {"3 levels joined": ["c", "d", "e"]}},
         {"categories": ["a", "b"], "groups": {}},
-    ):
-        with pytest.raises(GuaranteeVoidError, match="Estimate the leakage anew"):
-            joined_policy(policy, {"u": fields})
+    ],
+)
+def test_levels_joined_by_another_list_of_categories_are_refused(leakage, fields):
+    """To whoever holds the table, with whatever policy."""
+    found = dataclasses.replace(leakage.features["u"], joined=fields)
+    with pytest.raises(GuaranteeVoidError, match="Estimate the leakage anew"):
+        dataclasses.replace(leakage, features={**leakage.features, "u": found})
+
+
+def test_a_second_estimate_leaves_joined_levels_joined(frame, leakage):
+    """A bound on joined levels says nothing of levels that came apart."""
+    joined = leakage.policy_for(policy_of_frame())
+    again = estimate_leakage(frame, joined, **BUDGET, random_state=1)
+    assert again.joined == {}
+    assert again.policy_for(joined) == joined
+    with pytest.raises(PolicyError, match="joined already"):
+        joined_policy(joined, {"u": {"joined": ["a", "b"]}})

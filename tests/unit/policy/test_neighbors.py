@@ -1,6 +1,7 @@
 """Neighbor classes: the table of the design, line by line."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,10 @@ from corrdp.policy import (
     Slot,
     class_epsilon,
     neighbor_classes,
+    unmoved_classes,
+    with_unmoved_at_least,
 )
+from corrdp.synthesis import Synthesizer
 
 DOMAIN = BooleanDomain()
 FEATURES = (
@@ -144,32 +148,54 @@ def test_a_column_of_one_code_tells_nothing(domain):
     feature = Feature("site", "insensitive", domain)
     policy = Policy((*FEATURES, feature))
     assert policy.unknown_leakages == ()
-    assert feature.known_leakage == 0.0
-    for given in (None, {"sex": 0.3, "job": 0.4}):
-        classes = classes_of(policy, given)
-        assert set(classes) == set(classes_of(Policy(FEATURES), given))
-        assert "site" in classes[WHOLE_RECORD].features
-    alone = classes_of(Policy((feature,)))
-    assert alone["insensitive:site"].distance == policy.distance_floor
-    joined = Policy((*FEATURES, feature), Label("y", DOMAIN, 0.5))
-    assert classes_of(joined)["insensitive:site"].label_changes
+    assert classes_of(policy)["insensitive:site"].distance == policy.distance_floor
+    given = classes_of(policy, {"sex": 0.3, "job": 0.4})
+    assert given["insensitive:site"].distance == policy.distance_floor
+    declared = Policy((*FEATURES, Feature("site", "insensitive", domain, leakage=0.5)))
+    assert classes_of(declared)["insensitive:site"].distance == 0.5
 
 
-def test_a_column_of_one_value_costs_nothing():
-    feature = Feature("site", "insensitive", ONE)
+SEX = Feature("sex", "sensitive", CategoryDomain(("f", "m")))
+PUBLIC_LABEL = Label("y", CategoryDomain(("0", "1")), 0.0)
+
+
+def site_rows(n_rows=500):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], 500), "site": "here"})
-    frame["y"] = rng.choice(["0", "1"], 500)
-    sex = Feature("sex", "sensitive", CategoryDomain(("f", "m")))
-    label = Label("y", CategoryDomain(("0", "1")), 0.0)
-    costs = [
-        LogisticRegression(Policy(features, label), epsilon=1.0, delta=1e-6)
-        .fit(frame)
-        .certificate_.classes[WHOLE_RECORD]
-        .epsilon
-        for features in ((sex,), (sex, feature))
-    ]
-    assert costs[0] == pytest.approx(costs[1], rel=1e-9)
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], n_rows), "site": "here"})
+    frame["y"] = rng.choice(["0", "1"], n_rows)
+    return frame
+
+
+def fitted(kind, features):
+    model = kind(Policy(features, PUBLIC_LABEL), epsilon=1.0, delta=1e-6)
+    return model.fit(site_rows()).certificate_.classes
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, Synthesizer])
+def test_a_column_of_one_value_is_stated_no_more_than_others(kind):
+    """Nobody can lose what it may spend, which is much at its distance."""
+    own = Feature("site", "insensitive", ONE)
+    costs = fitted(kind, (SEX, own))
+    assert costs["insensitive:site"].epsilon <= costs["sensitive"].epsilon
+    if kind is LogisticRegression:
+        alone = fitted(kind, (SEX,))[WHOLE_RECORD].epsilon
+        assert costs[WHOLE_RECORD].epsilon == pytest.approx(alone, rel=1e-9)
+    slot = Feature("site", "insensitive", SLOT, leakage=0.1)
+    assert fitted(kind, (SEX, slot))["insensitive:site"].epsilon > 5.0
+
+
+def test_which_classes_have_no_neighbors():
+    own, slot = (
+        Feature(name, "insensitive", domain, leakage=0.1)
+        for name, domain in (("own", ONE), ("slot", SLOT))
+    )
+    public = Policy((SEX, own, slot), PUBLIC_LABEL)
+    assert unmoved_classes(public, neighbor_classes(public)) == {"insensitive:own"}
+    joined = Policy((SEX, own, slot), replace(PUBLIC_LABEL, score=0.5))
+    assert unmoved_classes(joined, neighbor_classes(joined)) == set()
+    allowed = {"a": 2.0, "b": 3.0, "c": 9.0}
+    assert with_unmoved_at_least(allowed, {"c"}) == {"a": 2.0, "b": 3.0, "c": 2.0}
+    assert with_unmoved_at_least({"c": 9.0}, {"c"}) == {"c": 9.0}
 
 
 @pytest.mark.parametrize(

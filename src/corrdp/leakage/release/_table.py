@@ -18,7 +18,11 @@ from corrdp.exceptions import (
     MissingBoundError,
     PolicyError,
 )
-from corrdp.leakage._joining import joined_policy, joined_words
+from corrdp.leakage._joining import (
+    joined_policy,
+    joined_words,
+    refuse_joined_anew,
+)
 from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import count_layout, leakage_targets, telling_shapes
@@ -115,6 +119,8 @@ class LeakageTable:
     def __post_init__(self) -> None:
         if not self.declared_fingerprint:
             object.__setattr__(self, "declared_fingerprint", self.policy_fingerprint)
+        for name, fields in self.joined.items():
+            refuse_joined_anew(name, fields)
         if self.source == "private" and not self.components:
             unpaid = [name for name, f in self.features.items() if f.upper != 0.0]
             if unpaid:
