@@ -10,7 +10,6 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -140,6 +139,8 @@ app.command("demo")(_demo.demo)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # which takes a tenth of a start
+
         print(f"corrdp {version('corrdp')}")
         raise typer.Exit
 
