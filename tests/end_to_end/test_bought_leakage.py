@@ -39,8 +39,8 @@ N_NUMBERS = 12
 def files(tmp_path, monkeypatch):
     monkeypatch.setattr("corrdp.estimators._buying.WORTH_BUYING", 0.9)
     generator = np.random.default_rng(4)
-    columns = {f"u{i}": generator.random(20_000) for i in range(N_NUMBERS)}
-    s = generator.random(20_000) < 0.5
+    columns = {f"u{i}": generator.random(10_000) for i in range(N_NUMBERS)}
+    s = generator.random(10_000) < 0.5
     y = np.clip(0.3 + 0.3 * columns["u0"] + 0.1 * s, 0, 1)
     frame = pd.DataFrame({"s": np.where(s, "v1", "v0"), **columns, "y": y})
     frame.round(3).to_csv(tmp_path / "data.csv", index=False)

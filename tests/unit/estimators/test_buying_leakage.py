@@ -12,7 +12,7 @@ from corrdp.estimators import _buying as purchase
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 
-N_ROWS = 20_000
+N_ROWS = 10_000
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
