@@ -207,3 +207,19 @@ def test_what_compiled_functions_take_stays_where_it_is(place):
     # that moved is an import error for whoever upgrades in place.
     module, name = place.rsplit(".", 1)
     assert getattr(importlib.import_module(module), name).__module__ == module
+
+
+def test_tables_of_optional_packages_are_imported_where_they_are_made():
+    """The core installs none of them; a module that imports one would not load."""
+    optional = {"duckdb", "pandas", "polars", "pyarrow"}
+    optional_rooms = {"studio"}  # is loaded by its own command, and reads files
+    for path in SOURCES:
+        if path.parent.name in optional_rooms:
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {name.partition(".")[0] for name in names} & optional, path.name

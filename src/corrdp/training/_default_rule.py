@@ -16,9 +16,7 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import allocate_noise, least_variance
 from corrdp.policy import ColumnRole
 from corrdp.training._budget_split import BudgetSplit
-from corrdp.training._layout import (
-    GradientLayout,
-)
+from corrdp.training._layout import GradientLayout
 from corrdp.training._plan import (
     CONSTANT,
     NOTHING_LEARNED,

@@ -52,3 +52,14 @@ def test_check_names_a_column_that_models_call_their_own(tmp_path):
     done = run("check", "data.csv", "--policy", "policy.toml", cwd=tmp_path)
     assert done.code == 0
     assert f"{TO_RENAME}intercept" in done.stdout
+
+
+def test_init_says_where_no_text_was_drawn(tmp_path):
+    rows = "".join(f"{k % 3},{'ab'[k % 2]},{k % 2}\n" for k in range(60))
+    (tmp_path / "data.csv").write_text("age,sex,y\n" + rows)
+    words = ("--target", "y", "--sensitive", "sex", "--label", "public")
+    paid = ("--epsilon", 0.1, "--delta", 1e-6, "--out", "policy.toml")
+    done = run("init", "data.csv", *words, *paid, cwd=tmp_path)
+    assert done.code == 0, done.stderr
+    assert "no text was frequent enough" in done.stdout
+    assert "categories of sex" in done.stdout

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
@@ -16,19 +15,14 @@ from corrdp.auditing.targets._neighbors import craft_pair
 from corrdp.leakage import CountLayout, count_codes, count_layout, leakage_targets
 from corrdp.leakage.release import (
     SIZES,
-    count_numbers,
+    bins_of,
     noisy_number_counts,
+    number_layout,
     release_tables,
 )
 from corrdp.mechanisms import noisy_column_sums
 from corrdp.mechanisms.noise import VectorPlan, round_to_grid
-from corrdp.policy import (
-    Block,
-    NeighborClass,
-    NumberDomain,
-    Policy,
-    PolicyEncoder,
-)
+from corrdp.policy import Block, NeighborClass, Policy, PolicyEncoder
 
 
 def column_sum_challenges(
@@ -248,21 +242,22 @@ def number_count_challenges(
 
     Guarantee
     ---------
-    Two records of the class, at the lower and at the upper bound of every number that
-    it may change (`docs/theory/audit.md`); records are counted, and noise is drawn, by
-    the functions that release.
+    Two records of the class, in the first and in the last bin of every number that it
+    may change (`docs/theory/audit.md`); records are counted, and noise is drawn, by the
+    functions that release.
     """
     noise = np.concatenate([np.repeat(noise_scale[n], n_bins[n]) for n in n_bins])
     # a count without noise must not hide that it moves
     unit = np.where(noise > 0.0, noise, 1e-3)
 
+    _, layout = number_layout(policy, n_bins)
+
     def counts(changed: Sequence[str]) -> dict[str, IntArray]:
-        record = {}
-        for name in n_bins:
-            domain = policy.feature(name).domain
-            assert isinstance(domain, NumberDomain)  # only numbers are counted
-            record[name] = [domain.upper if name in changed else domain.lower]
-        return count_numbers(pd.DataFrame(record), policy, n_bins)
+        chunk = {
+            name: np.array([(last - 1) * (name in changed)])
+            for name, last in n_bins.items()
+        }
+        return bins_of(count_codes([chunk], layout), n_bins)
 
     def sample(
         exact: dict[str, IntArray], n_runs: int, rng: np.random.Generator

@@ -15,7 +15,7 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import Group, SensitivityTable
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage._coding import counts_of
-from corrdp.leakage._counts import CountLayout
+from corrdp.leakage._counts import ContingencyCounts, CountLayout
 from corrdp.leakage.release._noise import noisy_counts
 from corrdp.policy import (
     ColumnRole,
@@ -99,6 +99,14 @@ def count_numbers(
     data: Any, policy: Policy, n_bins: Mapping[str, int]
 ) -> dict[str, IntArray]:
     """Return exact counts of the bins of every number; nothing that may leave."""
+    view, layout = number_layout(policy, n_bins)
+    return bins_of(counts_of(data, view, layout), n_bins)
+
+
+def number_layout(
+    policy: Policy, n_bins: Mapping[str, int]
+) -> tuple[Policy, CountLayout]:
+    """Return the policy with the bins that are counted, and what is counted by it."""
 
     def counted(feature: Feature) -> Feature:
         domain = feature.domain
@@ -113,10 +121,16 @@ def count_numbers(
         sensitive=(),
         targets={name: (name,) for name in n_bins},
     )
-    exact = counts_of(data, view, layout)
+    return view, layout
+
+
+def bins_of(
+    counts: ContingencyCounts, n_bins: Mapping[str, int]
+) -> dict[str, IntArray]:
+    """Return the counts of bins by number; rows without a value are in none."""
     return {
         shape.name: table[: n_bins[shape.name], 0]
-        for shape, table in zip(layout.shapes, exact.tables, strict=True)
+        for shape, table in zip(counts.layout.shapes, counts.tables, strict=True)
     }
 
 

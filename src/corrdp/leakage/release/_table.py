@@ -18,11 +18,7 @@ from corrdp.exceptions import (
     MissingBoundError,
     PolicyError,
 )
-from corrdp.leakage._joining import (
-    joined_policy,
-    joined_words,
-    refuse_joined_anew,
-)
+from corrdp.leakage._joining import joined_policy, joined_words, refuse_joined_anew
 from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import count_layout, leakage_targets, telling_shapes
