@@ -71,7 +71,7 @@ def test_the_tables_of_packages_are_those_of_the_saved_run():
     assert page == tools["rendered"](saved), "run bench_package_tables.py --render"
     assert saved.keys() == before.keys()
     # The same rows, and a rival that did not move but where it is the constant now, or
-    # where labels are numbers that tell their deviation (docs/defaults.md, look 20).
+    # where labels are numbers that tell their deviation (docs/looks.md, look 20).
     for name, run in saved.items():
         assert run["n_rows"] == before[name]["n_rows"]
         constant = pytest.approx(run["constant"], rel=1e-3)
