@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from bench_foreign import EPSILONS, Measured
 from package_tables import UNSEEN
-from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, load_table
+from rule_tables import FOREIGN_BINARY, FOREIGN_NUMBER, RuleTable, load_table
 from saved_tables import markdown_table, read_figures, save_figures, save_table
 
 from corrdp.training import minimize_risk
@@ -35,13 +35,23 @@ N_SEEDS_UNSEEN = 5
 
 
 def measure(name: str, methods: Sequence[str], saved: dict[str, Any]) -> dict[str, Any]:
+    """Return what `measure_table` says of a table that has a name."""
+    if name in UNSEEN:
+        return measure_table(UNSEEN[name].load(), methods, saved, N_SEEDS_UNSEEN)
+    return measure_table(load_table(name), methods, saved)
+
+
+def measure_table(
+    table: RuleTable,
+    methods: Sequence[str],
+    saved: dict[str, Any] | None = None,
+    n_seeds: int = N_SEEDS,
+) -> dict[str, Any]:
     """Return the risks of default models on one table, and what limits them.
 
     Those of other methods are taken from what was saved.
     """
-    unseen = name in UNSEEN
-    table = UNSEEN[name].load() if unseen else load_table(name)
-    measured = Measured(table)
+    measured, saved = Measured(table), saved or {}
     cells: dict[str, list[float]] = saved.get("cells", {})
     tests: dict[str, list[float]] = saved.get("test", {})
     least = min(measured.floor, saved.get("least", np.inf))
@@ -50,7 +60,7 @@ def measure(name: str, methods: Sequence[str], saved: dict[str, Any]) -> dict[st
         for epsilon in EPSILONS:
             cell = f"{method} {epsilon:g}"
             cells[cell], tests[cell] = [], []
-            for seed in range(N_SEEDS_UNSEEN if unseen else N_SEEDS):
+            for seed in range(n_seeds):
                 model = _fitted(measured, method, epsilon, seed)
                 codes, labels = _coded(measured, model, table.private)
                 risk = _risk(measured, codes, labels, model)
@@ -119,13 +129,14 @@ def page(saved: dict[str, Any], before: dict[str, Any]) -> str:
     header = ["table", "private rows", "constant"]
     header += [f"corr / standard / semi, {epsilon:g}" for epsilon in EPSILONS]
     parts += [markdown_table(header, [_row(n, saved[n]) for n in UNSEEN if n in saved])]
-    for title, lost in (
-        ("corr is worse than standard", _lost("corr", "standard")),
-        ("semi is worse than corr", _lost("semi", "corr")),
-        ("corr is worse than the constant", _lost("corr", None)),
-        ("standard is worse than the constant", _lost("standard", None)),
+    ordered = {n: saved[n] for names in GROUPS.values() for n in names if n in saved}
+    for title, pair in (
+        ("corr is worse than standard", ("corr", "standard")),
+        ("semi is worse than corr", ("semi", "corr")),
+        ("corr is worse than the constant", ("corr", None)),
+        ("standard is worse than the constant", ("standard", None)),
     ):
-        found, total = lost(saved)
+        found, total = lost_cells(ordered, *pair), len(ordered) * len(EPSILONS)
         parts += [
             f"Cells in which {title} by more than two standard errors, of {total}: "
             f"{', '.join(found) or 'none'}.",
@@ -175,24 +186,21 @@ def _row(name: str, run: dict[str, Any]) -> list[str]:
     return [name, str(run["n_rows"]), f"{run['constant'] - run['least']:.3g}", *shown]
 
 
-def _lost(method: str, other: str | None) -> Any:
-    """Return a function from saved runs to the cells that one loses to another."""
+def lost_cells(runs: dict[str, Any], method: str, other: str | None) -> list[str]:
+    """Return the cells that a method loses to another, or to the best constant.
 
-    def lost(saved: dict[str, Any]) -> tuple[list[str], int]:
-        found, total = [], 0
-        for name in (n for names in GROUPS.values() for n in names if n in saved):
-            run = saved[name]
-            for epsilon in EPSILONS:
-                total += 1
-                constant = (run["constant"] - run["least"]) * (1 + 1e-6)
-                against = constant if other is None else excess(run, other, epsilon)
-                gap = excess(run, method, epsilon) - against
-                error = gap.std(ddof=1) / np.sqrt(len(gap))
-                if gap.mean() > 2 * error and gap.mean() > 1e-12:
-                    found.append(f"{name} at {epsilon:g}")
-        return found, total
-
-    return lost
+    By more than two standard errors of the difference, seeds paired.
+    """
+    found = []
+    for name, run in runs.items():
+        for epsilon in EPSILONS:
+            constant = (run["constant"] - run["least"]) * (1 + 1e-6)
+            against = constant if other is None else excess(run, other, epsilon)
+            gap = excess(run, method, epsilon) - against
+            error = gap.std(ddof=1) / np.sqrt(len(gap))
+            if gap.mean() > 2 * error and gap.mean() > 1e-12:
+                found.append(f"{name} at {epsilon:g}")
+    return found
 
 
 if __name__ == "__main__":

