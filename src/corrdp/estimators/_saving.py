@@ -55,6 +55,8 @@ def write_model(
         raise CorrDPError(
             f"the directory {str(place)!r} already holds a model. Choose another one."
         )
+    if certificate is not None:
+        _check_parameters(content["parameters"], certificate)
     place.mkdir(parents=True, exist_ok=True)
     document: JSONObject = {
         "schema": SCHEMA,
@@ -184,8 +186,8 @@ def _check_parameters(parameters: JSONObject, certificate: Certificate) -> None:
     others = [name for name, is_so in agree.items() if not is_so]
     if others:
         raise GuaranteeVoidError(
-            f"the certificate is of another fit than {MODEL_FILE}: they differ in "
-            f"{', '.join(others)}. Ask for the original."
+            "the certificate is of a fit with other parameters than the model states: "
+            f"{', '.join(others)}. Ask for the original, or fit again."
         )
 
 

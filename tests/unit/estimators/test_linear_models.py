@@ -383,8 +383,15 @@ def test_loading_refuses_a_model_of_other_parameters(tmp_path, name, value):
     document["content"]["parameters"][name] = value
     del document["digest"]
     path.write_text(json.dumps(document | {"digest": digest(document)}))
-    with pytest.raises(GuaranteeVoidError, match="of another fit"):
+    with pytest.raises(GuaranteeVoidError, match="other parameters"):
         LogisticRegression.load(tmp_path / "model")
+
+
+def test_saving_refuses_parameters_that_were_set_after_the_fit(tmp_path):
+    model = model_of(random_state=None).fit(example_frame())
+    with pytest.raises(GuaranteeVoidError, match="other parameters"):
+        model.set_params(epsilon=0.01).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_loading_refuses_a_certificate_beside_a_model_that_protects_nothing(tmp_path):
