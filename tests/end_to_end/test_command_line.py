@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import tomllib
+from dataclasses import replace
 from importlib.metadata import version
 
 import duckdb
@@ -19,6 +20,7 @@ import pytest
 import typer
 
 from command_runner import COMMAND, INIT, ROWS, TRAIN, hospital_folder, run
+from corrdp.certificate import Certificate
 from corrdp.cli._app import app
 from corrdp.datasets import hospital_policy_text, hospital_table
 
@@ -378,6 +380,19 @@ def test_changed_certificate_is_void(folder, tmp_path):
     result = run("certificate", "verify", tmp_path / "model")
     assert result.code == 4
     assert "digest" in result.stderr
+
+
+def test_a_certificate_of_another_fit_is_void(folder, tmp_path):
+    """Both are whole, and of the same policy."""
+    shutil.copytree(folder / "model", tmp_path / "model")
+    path = tmp_path / "model" / "certificate.json"
+    own = Certificate.from_file(path)
+    other = replace(own, assumptions=(*own.assumptions, "of another fit"))
+    path.write_text(other.to_json())
+    assert run("certificate", "verify", path).code == 0
+    result = run("certificate", "verify", tmp_path / "model")
+    assert result.code == 4
+    assert "certificate.json" in result.stderr
 
 
 def test_account_prints_one_json_object():

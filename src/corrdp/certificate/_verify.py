@@ -69,6 +69,20 @@ def _check_policy(certificate: "Certificate", policy: Policy) -> str:
             "Verify it with the policy it names: policy.toml beside the certificate, "
             "where bounds of numbers are those that the release found."
         )
+    terms = {
+        "relation": str(policy.relation),
+        "conditioning": str(policy.conditioning),
+        "distance_floor": policy.distance_floor,
+        "epsilon_cap": policy.epsilon_cap,
+        "label_protected": policy.label_is_protected,
+    }
+    for name, declared in terms.items():
+        stated = getattr(certificate, name)
+        if stated != declared:
+            raise GuaranteeVoidError(
+                f"the certificate states {name}={stated!r}, its policy declares "
+                f"{declared!r}. Do not rely on this certificate; issue it again."
+            )
     expected = neighbor_classes(policy, certificate.leakage.distances(policy))
     claimed = {
         name: (claim.features, claim.label_changes, claim.distance, claim.promised)

@@ -125,16 +125,22 @@ def verify(
 ) -> None:
     """Recompute every number; exit code 4 if one cannot be reproduced.
 
+    In a result directory, the model must be the one that the certificate is of.
+
     Example: corrdp certificate verify model
     """
+    from corrdp.estimators import read_model
     from corrdp.policy import Policy
 
     certificate = _read(directory)
     beside = directory / "policy.toml"
     path = policy or (beside if beside.is_file() else None)
-    checks = certificate.verify(None if path is None else Policy.from_file(path))
+    checks = [*certificate.verify(None if path is None else Policy.from_file(path))]
+    if (directory / "model.json").is_file():
+        read_model(directory)
+        checks.append("model.json: the model of this certificate and policy")
     show(
-        {"verified": True, "checks": list(checks)},
+        {"verified": True, "checks": checks},
         as_json=as_json,
         text="\n".join([*checks, "verified"]),
     )

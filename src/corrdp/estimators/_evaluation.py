@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp.estimators._labels import NO_LABELS, label_column
+from corrdp.estimators._labels import (
+    NO_LABELS,
+    check_one_label_per_row,
+    label_column,
+)
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.leakage import BLOCK, LeakageTable
 from corrdp.ledger import Ledger, require_recorded
@@ -84,6 +88,8 @@ def plan_evaluation(
             "the model protects nothing, so nothing that it says of private rows can "
             "be protected. Train it with method='corr', or use score on public rows."
         )
+    if labels is not None:
+        check_one_label_per_row(range(n_rows), labels)
     policy = model.policy if isinstance(model.policy, Policy) else model.policy_
     if isinstance(leakage, LeakageTable) and not leakage.is_for(policy):
         policy = without_knots(policy)  # of which answers know nothing either

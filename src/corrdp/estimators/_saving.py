@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from corrdp._json import check_shape, digest, read_json
+from corrdp._json import check_shape, decoding, digest, read_json
 from corrdp._typing import JSONObject
-from corrdp.certificate import Certificate
+from corrdp.certificate import Calibration, Certificate
+from corrdp.estimators._family import share_of
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Policy, PolicyEncoder
 
@@ -54,6 +55,8 @@ def write_model(
         raise CorrDPError(
             f"the directory {str(place)!r} already holds a model. Choose another one."
         )
+    if certificate is not None:
+        _check_parameters(content["parameters"], certificate)
     place.mkdir(parents=True, exist_ok=True)
     document: JSONObject = {
         "schema": SCHEMA,
@@ -116,6 +119,13 @@ def read_model(
         named = document["certificate_digest"]
         _refuse_unless(certificate.to_dict()["digest"] == named, CERTIFICATE_FILE)
         certificate.verify(policy)
+        with decoding("model"):
+            _check_parameters(document["content"]["parameters"], certificate)
+    elif (place / CERTIFICATE_FILE).exists():
+        raise GuaranteeVoidError(
+            f"the model in {str(place)!r} protects nothing, and {CERTIFICATE_FILE} "
+            "beside it is of something else. Remove it."
+        )
     return document["content"], policy, certificate
 
 
@@ -153,6 +163,31 @@ def check_outputs(
         raise CorrDPError(
             f"the model is damaged: its weights have outputs {weights}, its constants "
             f"{constants}, or its labels are others. Ask for the original."
+        )
+
+
+def _check_parameters(parameters: JSONObject, certificate: Certificate) -> None:
+    """Raise unless a certificate states what the model was fitted with.
+
+    A search, or leakage that was bought, may have drawn from a seed of its own, so that
+    noise may be replayed although the model has none.
+    """
+    fits = parameters.get("fits", 1)
+    seeded = parameters.get("random_state") is not None
+    stamped = parameters.get("research", False)
+    agree = {
+        "epsilon": certificate.target_epsilon == share_of(parameters["epsilon"], fits),
+        "delta": certificate.delta == share_of(parameters["delta"], fits),
+        "calibration": certificate.calibration
+        == parameters.get("calibration", Calibration.CERTIFIED),
+        "random_state": certificate.replayable_noise or not seeded,
+        "research": certificate.research is not False or not stamped,
+    }
+    others = [name for name, is_so in agree.items() if not is_so]
+    if others:
+        raise GuaranteeVoidError(
+            "the certificate is of a fit with other parameters than the model states: "
+            f"{', '.join(others)}. Ask for the original, or fit again."
         )
 
 

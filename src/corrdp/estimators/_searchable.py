@@ -11,7 +11,13 @@ from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.estimators._narrowing import AUTO, DECLARED, RELEASED
-from corrdp.exceptions import BudgetError, CorrDPError, CorrDPWarning, PolicyError
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    CorrDPWarning,
+    GuaranteeVoidError,
+    PolicyError,
+)
 from corrdp.leakage import policy_read
 from corrdp.policy import Budget, Policy, protected_policy, without_knots
 
@@ -41,6 +47,12 @@ class Searchable(BuysLeakage):
             raise BudgetError(
                 f"the search counts its fits itself, got fits={self.fits!r}, disjoint="
                 f"{self.disjoint!r}. Leave both at their defaults."
+            )
+        if self.random_state is not None:
+            raise GuaranteeVoidError(
+                "every run of a search draws noise of its own, got an estimator with "
+                f"random_state={self.random_state!r}, of which all runs would draw the "
+                "same. Pass it to PrivateSearchCV instead."
             )
         if isinstance(self.leakage, str):
             raise BudgetError(

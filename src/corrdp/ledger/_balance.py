@@ -3,11 +3,24 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import fill
 
 from corrdp._json import encode_number
 from corrdp._typing import JSONObject
 from corrdp.ledger._accounts import Account
-from corrdp.ledger._rules import UNITS, largest_gaussian_mu, largest_pure_epsilon
+from corrdp.ledger._rules import (
+    UNITS,
+    Rule,
+    largest_gaussian_mu,
+    largest_pure_epsilon,
+)
+
+_WIDTH = 80
+_MEASURES = {
+    Rule.RENYI: "Renyi divergence, which adds up over releases as epsilons do not",
+    Rule.GAUSSIAN: "the square of mu, which adds up over releases as epsilons do not",
+    Rule.PURE: "epsilon",
+}
 
 
 @dataclass(frozen=True)
@@ -105,7 +118,7 @@ class Remaining:
         }
 
     def to_text(self) -> str:
-        """Return the balances as a plain table."""
+        """Return the balances as a plain table, and what its columns measure."""
         width = max(12, *(len(b.account.name) for b in self.balances))
         lines = [
             f"{'class':<{width}}  {'promised':>9}  {'spent':>9}  {'left':>7}  "
@@ -126,7 +139,12 @@ class Remaining:
                 )
                 + (f"{follow:9.4g}" if follow is not None else "        -")
             )
-        return "\n".join(lines)
+        account = self.balances[0].account  # rule and delta are those of the ledger
+        legend = (
+            f"promised, spent and next pure are epsilons, at delta {account.delta:g}; "
+            f"left is a share of {_MEASURES[account.rule]}."
+        )
+        return "\n".join([*lines, "", fill(legend, _WIDTH)])
 
 
 def check_no_overdraft(balances: Sequence[Balance]) -> str | None:

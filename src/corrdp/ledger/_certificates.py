@@ -98,14 +98,22 @@ def unpaid_events(
     Raises
     ------
     GuaranteeVoidError
-        If a class has no bound, if the ledger has not recorded a private table, or if
-        a certificate rests on one that is not given.
+        If a class has no bound, if the certificate is of another policy, if the ledger
+        has not recorded a private table, or if a certificate rests on one that is not
+        given.
 
     Guarantee
     ---------
     The charges of the ledger cover all releases (`docs/theory/ledger.md`, Claim 4):
     components are left out only if the ledger recorded the digest of their table.
     """
+    if certificate.policy_fingerprint != policy.fingerprint():
+        raise GuaranteeVoidError(
+            f"the certificate was issued for policy "
+            f"{certificate.policy_fingerprint[:12]}, got {policy.fingerprint()[:12]}: "
+            "classes of the same name may change other columns. Pass the policy that "
+            "the release keeps."
+        )
     if certificate.leakage.source == "private" and not _is_table(leakage):
         raise GuaranteeVoidError(
             "the certificate rests on a private leakage table, which was not given. "

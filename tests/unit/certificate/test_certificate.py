@@ -308,6 +308,27 @@ def test_verification_refuses_another_policy():
         issue().verify(POLICY.with_leakage({"race": 0.3, "region": 0.0}))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("relation", "all_insensitive"),
+        ("conditioning", "definition"),
+        ("distance_floor", 0.001),
+        ("epsilon_cap", 20.0),
+        ("label_protected", True),
+    ],
+)
+def test_verification_refuses_terms_that_the_policy_does_not_declare(name, value):
+    document = copy.deepcopy(issue().to_dict())
+    document[name] = value
+    if name == "epsilon_cap":
+        document["classes"]["insensitive:region"]["allowed_epsilon"] = value
+    forged = Certificate.from_dict(reissued(document))
+    assert forged.verify()
+    with pytest.raises(GuaranteeVoidError, match=f"states {name}="):
+        forged.verify(POLICY)
+
+
 def test_verification_refuses_classes_that_the_policy_does_not_have():
     document = copy.deepcopy(issue().to_dict())
     document["classes"]["insensitive:race"]["features"] = ["region"]

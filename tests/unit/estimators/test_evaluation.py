@@ -366,6 +366,18 @@ def test_labels_may_stand_beside_the_table(model, table):
     assert pair[0].answers == pair[1].answers
 
 
+@pytest.mark.parametrize("n_labels", [1, N_ROWS - 1, 2 * N_ROWS])
+def test_one_label_per_row_or_nothing_is_paid(model, table, tmp_path, n_labels):
+    """One label would be that of all rows, and move a metric by all of them."""
+    policy = model.policy
+    budget = Budget(epsilon=4.0, delta=1e-6)
+    ledger = Ledger.create(tmp_path / "l", policy, budget=budget)
+    labels = np.resize(table["ill"].to_numpy(), n_labels)
+    with pytest.raises(CorrDPError, match="one label per row"):
+        model.evaluate(table, labels, epsilon=0.1, ledger=ledger)
+    assert ledger.remaining().share_left == 1.0
+
+
 def test_arrays_are_measured_as_they_are_fitted(table):
     codes = table[["income", "age"]].to_numpy() / 50 - 1
     model = LogisticRegression(

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from corrdp._json import digest
 from corrdp.accounting import GaussianEvent
 from corrdp.certificate import Component
 from corrdp.certificate import LeakageClaim as Claim
@@ -361,6 +362,46 @@ def test_loading_refuses_a_certificate_of_another_model(tmp_path):
     (tmp_path / "one" / "certificate.json").write_text(other)
     with pytest.raises(GuaranteeVoidError, match=r"certificate\.json"):
         LogisticRegression.load(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", 0.5),
+        ("delta", 1e-9),
+        ("fits", 2),
+        ("calibration", "theorem"),
+        ("random_state", 3),
+        ("research", True),
+    ],
+)
+def test_loading_refuses_a_model_of_other_parameters(tmp_path, name, value):
+    """Also where somebody wrote all digests anew."""
+    model_of(random_state=None).fit(example_frame()).save(tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    document = json.loads(path.read_text())
+    document["content"]["parameters"][name] = value
+    del document["digest"]
+    path.write_text(json.dumps(document | {"digest": digest(document)}))
+    with pytest.raises(GuaranteeVoidError, match="other parameters"):
+        LogisticRegression.load(tmp_path / "model")
+
+
+def test_saving_refuses_parameters_that_were_set_after_the_fit(tmp_path):
+    model = model_of(random_state=None).fit(example_frame())
+    with pytest.raises(GuaranteeVoidError, match="other parameters"):
+        model.set_params(epsilon=0.01).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_loading_refuses_a_certificate_beside_a_model_that_protects_nothing(tmp_path):
+    plain = model_of(method="nonprivate", research=True).fit(example_frame())
+    plain.save(tmp_path / "plain")
+    model_of().fit(example_frame()).save(tmp_path / "private")
+    other = (tmp_path / "private" / "certificate.json").read_text()
+    (tmp_path / "plain" / "certificate.json").write_text(other)
+    with pytest.raises(GuaranteeVoidError, match="protects nothing"):
+        LogisticRegression.load(tmp_path / "plain")
 
 
 def test_loading_refuses_what_is_no_model(tmp_path):

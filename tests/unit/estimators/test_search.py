@@ -394,6 +394,11 @@ ESTIMATORS = {
         BudgetError,
         "every run",
     ),
+    "seed": (
+        LogisticRegression(example_policy(), random_state=0),
+        GuaranteeVoidError,
+        "noise of its own",
+    ),
     "samples": (
         LogisticRegression(example_policy(), sampling_rate=0.1),
         CorrDPError,

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from corrdp.certificate import certify
+from corrdp.accounting import GaussianEvent
+from corrdp.certificate import Component, LeakageClaim, certify
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger, charge_certificate, require_recorded, unpaid_events
@@ -69,6 +70,28 @@ def test_an_unrecorded_private_table_is_refused(ledger, leakage):
 def test_a_certificate_with_private_leakage_needs_its_table(ledger, leakage):
     with pytest.raises(GuaranteeVoidError, match="was not given"):
         unpaid_events(certificate_of(leakage), policy=POLICY, ledger=ledger)
+
+
+def test_a_certificate_of_another_policy_is_refused(ledger):
+    """Its classes are called alike, and change other columns."""
+    swapped = {"s": "insensitive", "u": "sensitive"}
+    features = [
+        dataclasses.replace(f, role=swapped[f.name], leakage=None, score=0.0)
+        for f in POLICY.features
+    ]
+    block = {"relation": "all_insensitive", "block_leakage": 0.5}
+    policy = dataclasses.replace(POLICY, **block)
+    other = dataclasses.replace(policy, features=tuple(features))
+    release = [Component("release", events={"whole_record": (GaussianEvent(0.1),)})]
+    certificate = certify(
+        policy,
+        release,
+        budget=Budget(epsilon=1.0, delta=1e-6),
+        leakage=LeakageClaim.declared(policy),
+    )
+    assert unpaid_events(certificate, policy=policy, ledger=ledger)
+    with pytest.raises(GuaranteeVoidError, match="was issued for policy"):
+        unpaid_events(certificate, policy=other, ledger=ledger)
 
 
 def test_charging_a_certificate_follows_the_same_rules(ledger, leakage):

@@ -103,6 +103,8 @@ def gradient_counts(
         np.subtract(raw_tile, offset[:, None], out=counts)
         counts *= 1.0 / step  # a power of two
         np.rint(counts, out=counts)
+        if anchor is not None and residual_bound is None:
+            labels = np.zeros_like(labels)  # cancel in a difference, to the last bit
         residual, without = _residuals(counts, labels, terms[0], rules, residual_bound)
         if residual_bound is not None:
             n_inside += int(np.count_nonzero(np.abs(residual) < residual_bound))

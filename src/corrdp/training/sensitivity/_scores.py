@@ -144,14 +144,20 @@ class ScoreRanges:
     @cached_property
     def _pairs(self) -> "_CornerPairs":
         """Pairs of corners of a feature, which several outputs need."""
-        pairs = [np.triu_indices(size, k=1) for size in self._sizes]
-        moving = [index for index, (first, _) in enumerate(pairs) if first.size]
-        starts = self.corners.starts
-        counts = [pairs[i][0].size for i in moving]
+        moving = [index for index, size in enumerate(self._sizes) if size > 1]
+        moving = moving or [0]  # a corner with itself, if features have one each
+        pairs = [
+            np.add(
+                np.triu_indices(self._sizes[i], k=min(1, self._sizes[i] - 1)),
+                self.corners.starts[i],
+            )
+            for i in moving
+        ]
+        first, second = np.hstack(pairs)
         return _CornerPairs(
-            first=np.concatenate([pairs[i][0] + starts[i] for i in moving]),
-            second=np.concatenate([pairs[i][1] + starts[i] for i in moving]),
-            starts=np.concatenate([[0], np.cumsum(counts)[:-1]]),
+            first=first,
+            second=second,
+            starts=np.cumsum([0, *(own.shape[1] for own in pairs[:-1])]),
             changed=self.corners.changed[:, moving],
         )
 

@@ -148,6 +148,20 @@ def test_a_record_moves_the_sum_by_its_own_terms_alone(table, kind, size):
         )
 
 
+@pytest.mark.parametrize("kind", ["difference", "multinomial"])
+def test_labels_change_no_bit_of_a_difference(table, kind):
+    """Where they alone are protected, a difference has no noise."""
+    example = Example(table, kind)
+    rng = np.random.default_rng(3)
+    others = (example.y + 1.0) % max(example.loss.n_outputs, 2)
+    for distance in (1e-3, 1e-7, 1e-8, 1e-9):
+        step = distance * rng.normal(size=example.coef.shape)
+        example.anchor = example.coef + step
+        found, _ = example.sum_of(example.codes, example.y)
+        changed, _ = example.sum_of(example.codes, others)
+        np.testing.assert_array_equal(found, changed)
+
+
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_the_number_of_threads_changes_no_bit(table, monkeypatch):
     monkeypatch.setattr("corrdp.training.kernels._compiled._TILES_PER_THREAD", 1)

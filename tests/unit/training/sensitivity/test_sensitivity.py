@@ -154,6 +154,15 @@ def test_softmax_bounds():
     assert bound.groups[1].size == 9
 
 
+def test_softmax_bounds_where_no_feature_has_two_values():
+    only = Feature("a", "sensitive", CategoryDomain(("x",)))
+    label = Label("y", CategoryDomain(tuple("pqr")), score=1.0)
+    policy = Policy((only,), label)
+    bound = sensitivity(MultinomialLoss(3), policy=policy, by_feature=False)
+    found = bound.bounds(np.ones((2, 3)))
+    np.testing.assert_allclose(found, ROOT_TWO)  # the label alone
+
+
 def test_residual_bound_can_be_replaced_at_every_step():
     coef = np.array([0.1, 0.0, 0.2, 0.05, 0.3, 0.0, 0.0])
     np.testing.assert_array_equal(
