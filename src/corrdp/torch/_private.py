@@ -256,7 +256,8 @@ class PrivateModule(nn.Module):
         Parameters
         ----------
         class_name : str, optional
-            A class of the certificate; the worst promised one by default.
+            A class of the certificate; the worst promised one by default, of all that
+            are priced if the plan promises none.
 
         Guarantee
         ---------
@@ -269,7 +270,8 @@ class PrivateModule(nn.Module):
         plan = replace(self.plan, noise=replace(self.plan.noise, n_steps=steps))
         allowed = self.plan.noise.allowed_epsilon
         promised = [name for name, value in allowed.items() if math.isfinite(value)]
-        return max(plan.epsilon(n) for n in ([class_name] if class_name else promised))
+        names = [class_name] if class_name else promised or list(allowed)
+        return max(plan.epsilon(name) for name in names)
 
     def generator_state(self) -> str | None:
         """Return the state of replayable noise as JSON text; None for secret noise."""
