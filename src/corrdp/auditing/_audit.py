@@ -127,10 +127,10 @@ def audit(
     results: list[AuditResult] = []
     missed = 0.0
     cut = ["search"] if search.has_cut else []
-    left_out: list[str] = []
+    left_out: list[Challenge[Any]] = []
     for index, challenge in enumerate(challenges):
         if challenge.is_slow and results and whole.is_over():
-            left_out.append(challenge.class_name)
+            left_out.append(challenge)
             continue
         if progress is not None:
             label = f"{challenge.target}, {challenge.class_name}"
@@ -156,7 +156,17 @@ def audit(
         cut=tuple(cut),
         certificate_digest=_certificate_digest(subject),
         wanted_seconds=whole.elapsed + missed if missed else None,
-        not_attacked=tuple(left_out),
+        not_attacked=_names(left_out, {result.class_name for result in results}),
+    )
+
+
+def _names(left_out: Sequence[Challenge[Any]], attacked: set[str]) -> tuple[str, ...]:
+    """Return the classes without an attack; by what, if another one was made."""
+    return tuple(
+        f"{one.class_name} ({one.target})"
+        if one.class_name in attacked
+        else one.class_name
+        for one in left_out
     )
 
 

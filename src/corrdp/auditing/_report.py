@@ -14,7 +14,7 @@ _CUT = {
     "search": "The time limit cut the search for neighbors: worse ones may exist, and "
     "bounds may be weaker.",
     "runs": "The time limit cut the number of runs: all of them would prove more.",
-    "classes": "The time limit left no time for some classes: nothing is said of them.",
+    "classes": "The time limit left no time for some attacks: nothing is said of them.",
 }
 
 
@@ -131,13 +131,15 @@ class AuditReport:
         How long the audit took.
     cut : tuple of str
         What the time limit cut short: ``search`` (for neighbors), ``runs``, or the
-        number of ``classes``. Verdicts hold either way; less is proved.
+        number of ``classes`` that each attack is made on. Verdicts hold either way;
+        less is proved.
     certificate_digest : str, optional
         Of the certificate whose claims were attacked.
     wanted_seconds : float, optional
         How long it would have taken without the cut in runs and classes, about.
     not_attacked : tuple of str
-        Classes for which no time was left.
+        Classes for which no time was left, with the attack that was left out if
+        there was time for another one.
     """
 
     results: tuple[AuditResult, ...]

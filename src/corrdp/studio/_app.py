@@ -48,6 +48,8 @@ STEPS = {
     "run": "Train",
 }
 
+_AGAIN = "again"  # ticked by who wants to pay beside results of an earlier start
+
 
 def make_app(session: Session, keys: Keys, *, port: int) -> Starlette:
     """Return the studio of one session as an application.
@@ -147,7 +149,7 @@ class _Pages:
         session = self._session
         session.policy()
         if form.get("source") == "paid":
-            session.pay_for_leakage(number("epsilon", form))
+            session.pay_for_leakage(number("epsilon", form), again=_AGAIN in form)
             session.write_policy()
             return self._paid_job(session.leakage_words(), "Estimate the leakage")
         if form.get("source") == "public":
@@ -180,11 +182,12 @@ class _Pages:
         choices.model = form["model"]
         return "/plan"
 
-    def _take_run(self, _: Form) -> str:
+    def _take_run(self, form: Form) -> str:
         session = self._session
         self._leakage_path()  # refuses what is not there
         session.write_policy()
-        return self._paid_job(session.begin_training(), "Train the model")
+        words = session.begin_training(again=_AGAIN in form)
+        return self._paid_job(words, "Train the model")
 
     def _paid_job(self, words: Sequence[str], what: str) -> str:
         """Start a command that a ledger pays for; return where to watch it."""
@@ -260,7 +263,10 @@ class _Pages:
     def _show_leakage(self) -> dict[str, Any]:
         policy = self._session.policy()
         known = {f.name: f.known_leakage for f in policy.features}
-        return {"insensitive": [(n, known[n]) for n in policy.insensitive]}
+        return {
+            "insensitive": [(n, known[n]) for n in policy.insensitive],
+            "earlier": self._session.earlier_leakage,
+        }
 
     def _show_budget(self) -> dict[str, Any]:
         choices = self._session.choices
@@ -307,6 +313,7 @@ class _Pages:
             "commands": session.commands(),
             "python": session.python(),
             "trained": self._trained(),
+            "earlier": session.earlier_models,
         }
 
     def _rendered(self, template: str, step: str, **content: Any) -> Response:

@@ -17,6 +17,7 @@ from corrdp.studio._jobs import Jobs
 from corrdp.tables import read_table
 
 POLICY_FILE = "policy.toml"
+_LEAKAGE, _MODEL = ("leakage", ".json"), ("model", "")  # names of what is paid for
 ROLES = {
     "sensitive": "sensitive",
     "insensitive": "by leakage",
@@ -220,26 +221,42 @@ class Session:
         about = ("public", self.policy().fingerprint(), choices.public_table)
         choices.leakage_file = self._own_place("public_leakage", ".json", about)
 
-    def pay_for_leakage(self, epsilon: float) -> None:
+    def pay_for_leakage(self, epsilon: float, *, again: bool = False) -> None:
         """Take distances from a release; asked for again, it is the one that is there.
 
-        A delta that was changed in between makes no second release.
+        A delta that was changed in between makes no second release. Beside a release of
+        an earlier start, one is made only for who wants to pay `again`.
         """
         choices, epsilon = self.choices, check_epsilon(epsilon)
         about = ("paid", self.policy().fingerprint(), epsilon)
+        file = self._paid_place(*_LEAKAGE, about, again=again)
         delta = self._leakage_deltas.setdefault(about, choices.delta / 2)
         choices.leakage_delta = delta
         choices.leakage, choices.leakage_epsilon = "paid", epsilon
-        choices.leakage_file = self._own_place("leakage", ".json", about)
+        choices.leakage_file = file
+
+    @property
+    def earlier_leakage(self) -> list[str]:
+        """Estimates in the folder that an earlier start may have paid for."""
+        return self._earlier(*_LEAKAGE)
+
+    @property
+    def earlier_models(self) -> list[str]:
+        """The same of models; none once the model that was chosen has its place."""
+        known = (_MODEL[0], *self._training()) in self._places
+        return [] if known else self._earlier(*_MODEL)
 
     @property
     def model_folder(self) -> str:
         """Folder of the model that is trained with what was chosen."""
-        return self._place("model", "", self._training())
+        return self._place(*_MODEL, self._training())
 
-    def begin_training(self) -> list[str]:
-        """Return the training as arguments, with a folder that is kept for it."""
-        self._own_place("model", "", self._training())
+    def begin_training(self, *, again: bool = False) -> list[str]:
+        """Return the training as arguments, with a folder that is kept for it.
+
+        Beside a model of an earlier start only for who wants to pay `again`.
+        """
+        self._paid_place(*_MODEL, self._training(), again=again)
         return self.train_words()
 
     def _training(self) -> tuple[object, ...]:
@@ -260,6 +277,32 @@ class Session:
     def _own_place(self, stem: str, suffix: str, about: tuple[object, ...]) -> str:
         """Keep a name for this work: nothing else of this session gets it."""
         return self._places.setdefault((stem, *about), self._place(stem, suffix, about))
+
+    def _paid_place(
+        self, stem: str, suffix: str, about: tuple[object, ...], *, again: bool
+    ) -> str:
+        """Keep a name for work that is paid for; refuse to pay twice unasked.
+
+        What an earlier start was asked for is not known: that it left results is.
+        """
+        earlier = self._earlier(stem, suffix)
+        if earlier and not again and (stem, *about) not in self._places:
+            raise CorrDPError(
+                f"the folder holds {', '.join(earlier)} already, not of this session. "
+                "If an earlier start of the studio paid for the same, use that: the "
+                "same once more is charged once more. Tick that you want to pay again, "
+                "or start the studio with another --out."
+            )
+        return self._own_place(stem, suffix, about)
+
+    def _earlier(self, stem: str, suffix: str) -> list[str]:
+        """Return results in the folder that are not of this session."""
+        found = {
+            path.name
+            for pattern in (f"{stem}{suffix}", f"{stem}-*{suffix}")
+            for path in self.folder.glob(pattern)
+        }
+        return sorted(found - set(self._places.values()))
 
     def leakage_words(self) -> list[str]:
         """Return the estimate of leakage as arguments of the command line."""

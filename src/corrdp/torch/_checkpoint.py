@@ -56,7 +56,8 @@ def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
 
     Guarantee
     ---------
-    Steps charged before count against the same plan; a plan that differs is refused
+    Steps charged before count against the same plan; a plan that differs is refused,
+    and so is a checkpoint with fewer steps than this training has taken
     (`docs/theory/networks.md`, section 4).
     """
     try:
@@ -77,6 +78,13 @@ def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
         raise GuaranteeVoidError(
             "the checkpoint was written under another plan: its steps had other noise. "
             "Pass make_private the arguments of the training that was saved."
+        )
+    if document["steps_charged"] < module.steps_charged:
+        raise GuaranteeVoidError(
+            f"this training was charged for {module.steps_charged} steps, the "
+            f"checkpoint for {document['steps_charged']}: steps in between were "
+            "released and would be taken again for nothing. To go back to earlier "
+            "parameters and pay for further steps, load them into module.module."
         )
     module.module.load_state_dict(document["module"])
     optimizer.load_state_dict(document["optimizer"])

@@ -105,10 +105,7 @@ class GroupClipper:
         """
         gradients = {
             layer.name: example_gradients(
-                layer,
-                activations[layer.name],
-                backprops[layer.name],
-                check_finite=check_finite,
+                layer, activations[layer.name], backprops[layer.name]
             )
             for layer in self._layers
             if layer.name not in self._linear or activations[layer.name].ndim != 2

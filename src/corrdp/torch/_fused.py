@@ -34,8 +34,8 @@ def _write_scaled(rows: Any, factors: Any, scaled: Any) -> None:
 
 @njit(cache=True, fastmath=_ANY_ORDER, error_model="numpy")
 def write_factors(
-    inputs: Any, signals: Any, has_bias: Any, clip_norm: Any, room: Any, limit: Any,
-    factors: Any, scaled: Any,
+    inputs: Any, signals: Any, has_bias: Any, clip_norm: Any, room: Any, least: Any,
+    limit: Any, factors: Any, scaled: Any,
 ) -> bool:  # fmt: skip
     """Write the factor of every example, and each layer's narrower side times it.
 
@@ -49,8 +49,10 @@ def write_factors(
         Clipping norm of the layers together.
     room : array, shape (n,) or (1,)
         Part of it that every example may use.
+    least : float
+        What squares of rows count as at least, per column.
     limit : float
-        Largest square of a norm that is taken.
+        Largest square of a norm that is taken, of rows and of their products.
     factors : array, shape (n,)
         Written to.
     scaled : tuple of array
@@ -65,11 +67,16 @@ def write_factors(
     for i in range(factors.shape[0]):
         total = 0.0
         for k in range(len(inputs)):
-            total += (_square(inputs[k], i) + has_bias[k]) * _square(signals[k], i)
-        if not total <= limit:  # also what is not a number
+            given, signal = _square(inputs[k], i), _square(signals[k], i)
+            if not (given <= limit and signal <= limit):  # also what is not a number
+                return False
+            given = max(given, least * inputs[k].shape[1])
+            signal = max(signal, least * signals[k].shape[1])
+            total += (given + has_bias[k]) * signal
+        if not total <= limit:
             return False
         bound = clip_norm * np.float64(room[i if varies else 0])
-        factors[i] = min(1.0, bound / max(math.sqrt(total), _SMALLEST))
+        factors[i] = min(1.0, bound / math.sqrt(total))
     for k in range(len(inputs)):
         if signals[k].shape[1] <= inputs[k].shape[1]:
             _write_scaled(signals[k], factors, scaled[k])
@@ -79,8 +86,9 @@ def write_factors(
 
 
 @njit(inline="always", fastmath=_ANY_ORDER, error_model="numpy")
-def _write_products(signal: Any, reference: Any, products: Any) -> None:
+def _write_products(signal: Any, reference: Any, least: Any, products: Any) -> None:
     """Write the products of every row of a signal with itself and its reference."""
+    smallest = least * signal.shape[1]
     for i in range(signal.shape[0]):
         a = b = gap = shift = product = 0.0
         for j in range(signal.shape[1]):
@@ -90,7 +98,10 @@ def _write_products(signal: Any, reference: Any, products: Any) -> None:
             gap += (first - second) * (first - second)
             shift += (first - second) * second
             product += first * second
-        products[0, i], products[1, i], products[2, i] = a, b, gap
+        # What is not a number stays so.
+        products[0, i] = smallest if a < smallest else a
+        products[1, i] = smallest if b < smallest else b
+        products[2, i] = smallest if gap < smallest else gap
         products[3, i], products[4, i] = shift, product
 
 
@@ -119,7 +130,7 @@ def _write_factors(
 @njit(cache=True, fastmath=_ANY_ORDER, error_model="numpy")
 def write_scaled_codes(
     codes: Any, signal: Any, reference: Any, runs: Any, clip_norms: Any,
-    influence: Any, limits: Any, scaled: Any,
+    influence: Any, least: Any, limits: Any, scaled: Any,
 ) -> bool:  # fmt: skip
     """Write what multiplies the signal, and below it what multiplies the reference.
 
@@ -137,6 +148,8 @@ def write_scaled_codes(
         Clipping norms of groups, or of groups and examples.
     influence : array, shape (n_groups,)
         Influence bounds.
+    least : float
+        What squares of rows count as at least, per column.
     limits : tuple of float
         Largest square of a row of codes and of a signal that is taken.
     scaled : array, shape (2 n, n_columns)
@@ -150,7 +163,7 @@ def write_scaled_codes(
     n, n_groups = codes.shape[0], influence.shape[0]
     products, squares = np.empty((5, n)), np.zeros((n_groups, n))
     own, other = np.empty((n_groups, n)), np.empty((n_groups, n))
-    _write_products(signal, reference, products)
+    _write_products(signal, reference, least, products)
     for i in range(n):
         total = 0.0
         for k in range(runs.shape[0]):
@@ -162,6 +175,8 @@ def write_scaled_codes(
         within = products[0, i] <= limits[1] and products[1, i] <= limits[1]
         if not (within and total <= limits[0]):  # also what is not a number
             return False
+        for g in range(n_groups):
+            squares[g, i] = max(squares[g, i], least * codes.shape[1])
     for g in range(n_groups):
         _write_factors(
             squares[g], products, clip_norms[g], influence[g], own[g], other[g]

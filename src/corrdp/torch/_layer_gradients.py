@@ -8,19 +8,18 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from corrdp.torch._layers import Layer
-from corrdp.torch._rows import broken_rows, cleared
 from corrdp.torch._sequences import GRUCells, LSTMCells, RecurrentCells
 
 
 def example_gradients(
-    layer: Layer, activation: Tensor, backprop: Tensor, *, check_finite: bool
+    layer: Layer, activation: Tensor, backprop: Tensor
 ) -> dict[str, Tensor]:
     """Return the gradient of every parameter for every example.
 
     The layer maps one row per example to one row per example; `activation` and
     `backprop`, shape (n, ...), are what it was given and the gradient of the loss at
-    its output. With `check_finite`, examples with what is not finite have a gradient of
-    zero.
+    its output. What is not finite there may have a gradient that is: whether an example
+    counts is decided by the norm of that alone.
 
     Guarantee
     ---------
@@ -28,9 +27,6 @@ def example_gradients(
     (`docs/theory/networks.md`, section 5).
     """
     activation = activation.detach()
-    if check_finite:
-        broken = broken_rows(activation, backprop)
-        activation, backprop = cleared(activation, broken), cleared(backprop, broken)
     known = _KNOWN.get(type(layer.module))
     gradients = known(layer.module, activation, backprop) if known else None
     if gradients is not None and layer.parameters.keys() <= gradients.keys():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from corrdp._typing import FloatArray, IntArray
+from corrdp.torch._rows import least_norm
 
 _kernel: ModuleType | None = None
 with suppress(ImportError):  # numba comes with the extra "fast"
@@ -18,6 +19,7 @@ with suppress(ImportError):  # numba comes with the extra "fast"
 
 # Of longer gradients factors have few digits, or none, in single precision.
 LARGEST_SQUARE = 1e30
+LEAST_SQUARE = least_norm(torch.float32, 1) ** 2  # of one column, as torch is told
 MOST_ROWS = 16_384  # of more, torch takes several on as many threads as there are
 
 
@@ -50,6 +52,7 @@ def one_pass_factors(
         has_bias,
         clip_norm,
         room.numpy(),
+        LEAST_SQUARE,
         LARGEST_SQUARE,
         factors.numpy(),
         tuple([rows.numpy() for rows in scaled]),
@@ -87,6 +90,7 @@ def one_pass_codes(
         runs,
         clip_norms.numpy(),
         influence,
+        LEAST_SQUARE,
         limits,
         scaled.numpy(),
     )

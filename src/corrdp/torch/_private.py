@@ -256,7 +256,8 @@ class PrivateModule(nn.Module):
         Parameters
         ----------
         class_name : str, optional
-            A class of the certificate; the worst promised one by default.
+            A class of the certificate; the worst promised one by default, of all that
+            are priced if the plan promises none.
 
         Guarantee
         ---------
@@ -269,7 +270,8 @@ class PrivateModule(nn.Module):
         plan = replace(self.plan, noise=replace(self.plan.noise, n_steps=steps))
         allowed = self.plan.noise.allowed_epsilon
         promised = [name for name, value in allowed.items() if math.isfinite(value)]
-        return max(plan.epsilon(n) for n in ([class_name] if class_name else promised))
+        names = [class_name] if class_name else promised or list(allowed)
+        return max(plan.epsilon(name) for name in names)
 
     def generator_state(self) -> str | None:
         """Return the state of replayable noise as JSON text; None for secret noise."""
@@ -356,15 +358,16 @@ class PrivateModule(nn.Module):
 
     def _add_parts(self, features: Tensor, labels: Tensor) -> None:
         """Sum up a batch, in parts if it has more rows than one pass may have."""
-        if len(features) <= self._max_rows:
-            self._add_clipped(features, labels)
-            return
-        total = torch.zeros_like(self._sum)
-        for start in range(0, len(features), self._max_rows):
-            own = slice(start, start + self._max_rows)
-            self._add_clipped(features[own], labels[own])
-            total += self._sum
-        self._sum.copy_(total)
+        with _differentiating():
+            if len(features) <= self._max_rows:
+                self._add_clipped(features, labels)
+                return
+            total = torch.zeros_like(self._sum)
+            for start in range(0, len(features), self._max_rows):
+                own = slice(start, start + self._max_rows)
+                self._add_clipped(features[own], labels[own])
+                total += self._sum
+            self._sum.copy_(total)
 
     def _add_clipped(self, features: Tensor, labels: Tensor) -> None:
         n_rows = n_losses = features.shape[0]
@@ -376,35 +379,34 @@ class PrivateModule(nn.Module):
             labels = torch.cat([labels, labels])
             n_losses = 2 * n_rows
         version = features._version  # noqa: SLF001
-        with _differentiating():
-            problem = ""
-            with self._randomness.secret(), Capture(self._layers) as capture:
-                try:
-                    outputs = self.module(features)
-                    losses = self._loss(outputs, labels)
-                except CorrDPError:
-                    raise
-                except Exception as error:
-                    problem = type(error).__name__
-            if problem:  # what torch says quotes labels and indices
-                raise CorrDPError(
-                    f"the module or the loss stopped at a batch ({problem}). The step "
-                    "is charged and nothing is released. A label or an index out of "
-                    "range? Call both on public rows to see where."
-                )
-            check_losses(losses, n_losses)
-            capture.check(n_losses)
-            if features._version != version:  # noqa: SLF001
-                raise GuaranteeVoidError(INPUT_CHANGED)
-            # No value is looked at: a loss that is not finite is its own row's alone.
-            room = None
-            if self._layout.bounds_residuals:
-                bound = self._layout.residual_bound
-                signal, parts = bounded_residuals(losses, outputs, bound)
-                room = Room.of(parts, n_rows)
-                backprops = capture.backprops(outputs, signal)
-            else:
-                backprops = capture.backprops(losses, torch.ones_like(losses))
+        problem = ""
+        with self._randomness.secret(), Capture(self._layers) as capture:
+            try:
+                outputs = self.module(features)
+                losses = self._loss(outputs, labels)
+            except CorrDPError:
+                raise
+            except Exception as error:
+                problem = type(error).__name__
+        if problem:  # what torch says quotes labels and indices
+            raise CorrDPError(
+                f"the module or the loss stopped at a batch ({problem}). The step "
+                "is charged and nothing is released. A label or an index out of "
+                "range? Call both on public rows to see where."
+            )
+        check_losses(losses, n_losses)
+        capture.check(n_losses)
+        if features._version != version:  # noqa: SLF001
+            raise GuaranteeVoidError(INPUT_CHANGED)
+        # No value is looked at: a loss that is not finite is its own row's alone.
+        room = None
+        if self._layout.bounds_residuals:
+            bound = self._layout.residual_bound
+            signal, parts = bounded_residuals(losses, outputs, bound)
+            room = Room.of(parts, n_rows)
+            backprops = capture.backprops(outputs, signal)
+        else:
+            backprops = capture.backprops(losses, torch.ones_like(losses))
         activations = capture.activations()
         self._check_entry(capture, features, pristine)
         reference, second_passes = None, None

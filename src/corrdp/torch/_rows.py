@@ -92,16 +92,6 @@ def versions(one: Tensor, other: Tensor) -> tuple[int, int]:
     return one._version, other._version  # noqa: SLF001
 
 
-def broken_rows(*parts: Tensor) -> Tensor:
-    """Return which rows hold a value that is not finite in any of the parts."""
-    marks = [
-        ~torch.isfinite(part.flatten(1)).all(1)
-        for part in parts
-        if part.is_floating_point()
-    ]
-    return torch.stack(marks).any(0)
-
-
 def cleared(values: Tensor, broken: Tensor | None) -> Tensor:
     """Return the values with zeros for the examples that are marked as broken."""
     if broken is None:

@@ -70,7 +70,7 @@ def test_policy_is_audited_without_data(policy_file):
 
 @pytest.mark.parametrize("method", ["corr", "standard", "semi"])
 def test_run_is_audited_white_box_and_black_box(fit, method, stepping_clock):
-    result = run(fit(method=method), "--time-limit", 0.4, "--seed", 0, "--json")
+    result = run(fit(method=method), "--time-limit", 4, "--seed", 0, "--json")
     assert result.exit_code == 0, result.output
     targets = {row["target"] for row in json.loads(result.stdout)["results"]}
     assert targets == {
@@ -126,7 +126,10 @@ def test_a_time_limit_covers_the_search_and_is_told(fit, stepping_clock):
     result = run(fit(), "--time-limit", 0.01, "--seed", 0, "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
-    assert document["cut"] == ["search", "runs"]
+    assert document["cut"] == ["search", "runs", "classes"]
+    steps = [r["class"] for r in document["results"] if "steps" in r["target"]]
+    assert steps  # the fewest runs that tell something are made of quick attacks
+    assert document["not_attacked"] == [f"{n} (training, black box)" for n in steps]
     assert document["passed"]
     assert document["wanted_seconds"] > document["seconds"]
 

@@ -189,11 +189,11 @@ def test_no_result_takes_the_place_of_another(session, tmp_path, monkeypatch):
     (tmp_path / "out" / "leakage.json").write_text("of yesterday")
     pages = _Pages(confirmed(session), Keys())
     paid = {"source": "paid", "epsilon": "0.3"}
-    first = pages._take_leakage(paid)
+    first = pages._take_leakage(paid | {"again": "1"})
     session.choices.delta = 1e-5  # a second tab has not heard of it
     assert pages._take_leakage(paid) == first
     assert session.choices.leakage_file == "leakage-2.json"
-    pages._take_leakage(paid | {"epsilon": "0.5"})
+    pages._take_leakage(paid | {"epsilon": "0.5", "again": "1"})
     assert session.choices.leakage_file == "leakage-3.json"
     assert pages._take_leakage(paid) == first
     assert "--delta 5e-07 --out leakage-2.json" in session.commands()
@@ -209,6 +209,30 @@ def test_no_result_takes_the_place_of_another(session, tmp_path, monkeypatch):
         *("model", "model-2"),
     }
     assert (tmp_path / "out" / "leakage.json").read_text() == "of yesterday"
+
+
+def test_nothing_is_paid_again_after_a_restart_unasked(session, tmp_path, monkeypatch):
+    finishing(monkeypatch)
+    paid = {"source": "paid", "epsilon": "0.3"}
+    before = _Pages(confirmed(session), Keys())
+    before._take_leakage(paid)
+    before._take_run({})
+    assert session.earlier_models == []
+    restarted = Session(session.data, session.folder)
+    after = _Pages(confirmed(restarted), Keys())
+    with pytest.raises(CorrDPError, match=r"holds leakage\.json already"):
+        after._take_leakage(paid)
+    assert restarted.choices.leakage == "declared"
+    with pytest.raises(CorrDPError, match="holds model already"):
+        after._take_run({})
+    assert not restarted.jobs._jobs
+    for page in (after._page("leakage"), after._page("run")):
+        assert b'name="again"' in page.body
+    after._take_run({"again": "1"})
+    assert restarted.train_words()[-1] == "model-2"
+    after._take_run({})  # a second click is of this session
+    assert b'name="again"' not in after._page("run").body
+    assert len(restarted.jobs._jobs) == 1
 
 
 def test_a_policy_is_not_changed_under_a_running_command(session, monkeypatch):

@@ -89,6 +89,42 @@ def test_anomaly_detection_does_not_stop_training():
     assert torch.isfinite(network[0].weight.grad).all()
 
 
+def test_anomaly_detection_does_not_stop_what_torch_differentiates():
+    network = nn.Sequential(nn.Linear(5, 4), nn.PReLU(4), nn.Linear(4, 1)).double()
+    features, labels = rows()
+    labels[3] = math.nan
+    module, _, loader = train(network, (features, labels))
+    with torch.autograd.set_detect_anomaly(True, check_nan=True):
+        module.backward(*loader.draw())
+    assert torch.isfinite(network[1].weight.grad).all()
+
+
+class Filled(nn.Module):
+    """A layer of its own making that fills in what is missing."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1.0, 1.0, 5).double().view(5, 1))
+
+    def forward(self, features):
+        filled = torch.nan_to_num(features, 0.0, math.inf, -math.inf)
+        return filled @ self.weight
+
+
+def test_rows_with_missing_values_count_whatever_others_hold():
+    network = nn.Sequential(nn.Flatten(), Filled())
+    features, labels = rows(40)
+    features = features[:, None]
+    features[:, 0, 0] = math.nan  # missing in all rows
+    module, _, _ = train(network, (features, labels), method="standard")
+    changed = features.clone()
+    changed[0, 0, 1] = math.inf
+    before, after = (module.clipped_sum(x, labels) for x in (features, changed))
+    (name,) = before
+    assert before[name].norm() > 5.0
+    assert (after[name] - before[name]).norm() <= 2.0 * (1 + 1e-12)
+
+
 def leave(network):
     """Leave the parameters where they start."""
 

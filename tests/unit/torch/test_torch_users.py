@@ -158,6 +158,12 @@ def test_the_epsilon_so_far_grows_to_that_of_the_certificate(method):
     assert module.epsilon_so_far(WHOLE_RECORD) == module.plan.epsilon(WHOLE_RECORD)
 
 
+def test_the_epsilon_so_far_of_a_plan_that_promises_nothing():
+    module, _, loader = train(small_network(), rows(), calibration="theorem")
+    module.backward(*loader.draw())
+    assert 0.0 < module.epsilon_so_far() < module.plan.epsilon(WHOLE_RECORD)
+
+
 def test_the_names_of_opacus_do_the_same():
     network = small_network()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)

@@ -13,6 +13,7 @@ from unit.torch.networks import (
     rows,
     small_network,
     small_policy,
+    squared,
     step_on,
     train,
 )
@@ -185,6 +186,40 @@ def test_a_checkpoint_resumes_with_the_privacy_spent(tmp_path):
         assert torch.equal(one, other)  # the noise went on where it stopped
     with pytest.raises(BudgetError, match="planned steps are spent"):
         resumed.module.backward(*rows(50))
+
+
+@pytest.mark.parametrize("random_state", [0, None])
+def test_a_training_is_not_taken_back_to_fewer_steps(random_state, tmp_path):
+    path = tmp_path / "training.pt"
+    network = small_network()
+    training = train(network, rows(50), random_state=random_state)
+    run(training, n_steps=2)
+    save_checkpoint(training, path)
+    load_checkpoint(training, path)  # nothing was released since
+    run(training, n_steps=1)
+    before = [parameter.detach().clone() for parameter in network.parameters()]
+    with pytest.raises(GuaranteeVoidError, match="charged for 3 steps, the checkpoint"):
+        load_checkpoint(training, path)
+    assert training.module.steps_charged == 3
+    assert all(map(torch.equal, before, network.parameters()))
+
+
+def test_a_frozen_parameter_is_not_stepped_on():
+    network = small_network()
+    network[0].requires_grad_(False)
+    module, optimizer, loader = train(network, rows(50), method="standard")
+    network[0].requires_grad_(True)
+    features, labels = loader.draw()
+    squared(network(features), labels).mean().backward()
+    before = network[0].weight.detach().clone()
+    module.backward(features, labels)
+    with pytest.raises(GuaranteeVoidError, match="found frozen has a gradient"):
+        optimizer.step()
+    assert torch.equal(before, network[0].weight)
+    optimizer.zero_grad()
+    module.backward(*loader.draw())
+    optimizer.step()
+    assert torch.equal(before, network[0].weight)
 
 
 def test_restarting_a_seed_would_repeat_noise_and_is_refused(tmp_path):

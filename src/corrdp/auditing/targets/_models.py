@@ -92,6 +92,7 @@ def model_challenges(
                 attacks=(LinearAttack(),),
                 n_runs=n_runs,
                 batch=50,
+                is_slow=True,
             )
         )
     return tuple(challenges)
