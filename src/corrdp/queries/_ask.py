@@ -13,7 +13,8 @@ Grammar::
     conjunction = statement {"and" statement}
     statement  = "not" statement | "(" condition ")" | column
                | column ("=" | "!=" | "<" | "<=" | ">" | ">=") value
-               | column ["not"] "in" groups | column "is" ["not"] "missing"
+               | column ["not"] "in" groups
+               | column "is" ["not"] ("missing" | "true" | "false")
                | column "between" value "and" value
     column, value = a word, or text in double quotes (a quote inside is doubled)
 
@@ -26,7 +27,14 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from corrdp.exceptions import CorrDPError
-from corrdp.queries._conditions import Absence, Comparison, Condition, Membership, col
+from corrdp.queries._conditions import (
+    Absence,
+    Comparison,
+    Condition,
+    Membership,
+    Verdict,
+    col,
+)
 from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._metrics import ModelMetric
 from corrdp.queries._quantiles import Histogram, Quantiles
@@ -290,10 +298,12 @@ class _Parser:
                 raise self._error("'and'")
             return lower & Comparison(name, "<=", self._value("a value"))
         if self._accept("is"):
-            absent = self._accept("not") is None
-            if not self._accept("missing"):
-                raise self._error("'missing'")
-            return Absence(name) if absent else ~Absence(name)
+            plain = self._accept("not") is None
+            word = self._accept("missing", "true", "false")
+            if word is None:
+                raise self._error("'missing', 'true' or 'false'")
+            found = Absence(name) if word == "missing" else Verdict(name, word)
+            return found if plain else ~found
         inside = self._accept("not") is None
         if self._accept("in"):
             membership = Membership(name, self._groups())

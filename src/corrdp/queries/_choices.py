@@ -5,8 +5,9 @@ scores minus the number of rows by which it misses the rank that was asked for, 
 score moves by one row at most. Theory: ``docs/theory/queries.md``.
 """
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -129,6 +130,20 @@ class RankChoice(Moment):
             wanted = _PLACES_PER_ROW * n_rows * float(choice_rate(scale))
         wanted = min(max(wanted, _FEWEST_PLACES), _MOST_PLACES)
         return Grid.between(*number_bounds(policy, self.column), wanted)
+
+    def typical(
+        self, policy: Policy, parts: Iterator[float], *, scale: Fraction, n_rows: int
+    ) -> list[Estimate]:
+        """Return places as they might be drawn, from public numbers."""
+        n_places = len(self.grid(policy, scale=scale, n_rows=n_rows))
+        n_cells = len(self.cells(policy))
+        return self.estimates(
+            policy,
+            [int(part * n_places) for part in itertools.islice(parts, n_cells)],
+            scale=scale,
+            n_rows=n_rows,
+            failure_probability=0.5,
+        )
 
     def scores(self, policy: Policy, table: Any, grid: Grid) -> IntArray:
         """Return the score of every place in every cell, in whole rows, 0 at best.

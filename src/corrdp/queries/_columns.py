@@ -26,6 +26,10 @@ LARGEST_BOUND = 1e150
 """Of a number in a question: squares of it, and sums over rows, are still numbers."""
 
 
+SMALLEST_WIDTH = 1e-150
+"""Of the bounds of a number in a question: its square is still above 0."""
+
+
 class Numbers(NamedTuple):
     """Numbers in [-1/2, 1/2], zero where missing, and where they are not missing."""
 
@@ -53,6 +57,11 @@ def number_bounds(policy: Policy, name: str) -> tuple[float, float]:
                 f"the bounds of {name!r} are beyond {LARGEST_BOUND:g}, where sums and "
                 f"squares are no numbers any more. Declare features.{name}.bounds "
                 "within it."
+            )
+        if domain.upper - domain.lower < SMALLEST_WIDTH:
+            raise PolicyError(
+                f"the bounds of {name!r} are less than {SMALLEST_WIDTH:g} apart, where "
+                f"squares are 0. Declare features.{name}.bounds in another unit."
             )
         return domain.lower, domain.upper
     if isinstance(domain, BooleanDomain):
@@ -100,8 +109,7 @@ def bin_edges(policy: Policy, name: str) -> FloatArray:
 
 
 def read_numbers(policy: Policy, table: Any, name: str) -> Numbers:
-    """Return a column clipped to its bounds and centered."""
-    number_bounds(policy, name)
+    """Return a number or a boolean clipped to its bounds and centered."""
     encoder, only = _one_column(policy, table, name)
     encoded = encoder.transform(only)
     present = np.ones(len(encoded), dtype=np.bool_)

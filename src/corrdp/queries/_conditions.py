@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import BooleanDomain, CategoryDomain, NumberDomain, Policy
 from corrdp.queries._columns import (
-    MISSING,
     column,
     group_names,
     may_be_missing,
@@ -258,6 +257,26 @@ class Absence(_One):
 
 
 @dataclass(frozen=True)
+class Verdict(_One):
+    """A boolean that is present and has a value: false, not neither, where missing."""
+
+    value: str
+
+    @property
+    def _comparison(self) -> Comparison:
+        return Comparison(self.column, "=", self.value)
+
+    def check(self, policy: Policy) -> None:
+        """Raise unless the column has such a value."""
+        self._comparison.check(policy)
+
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where the comparison is true, and where it is not."""
+        true = self._comparison.evaluate(policy, table).true
+        return Truth(true, ~true)
+
+
+@dataclass(frozen=True)
 class _Two(Condition):
     """Two conditions, joined by a word."""
 
@@ -359,7 +378,9 @@ def _code(policy: Policy, name: str, value: str) -> int:
             return int(value.lower() in _TRUE)
         declared: tuple[str, ...] = ("true", "false")
     else:
-        declared = tuple(g for g in group_names(policy, name) if g != MISSING)
+        # By place, not by name: a category may be called as the slot is.
+        declared = group_names(policy, name)
+        declared = declared[:-1] if may_be_missing(policy, name) else declared
         if declared.count(value) == 1:
             return declared.index(value)
         if isinstance(domain, CategoryDomain) and value in domain.merged:

@@ -133,4 +133,4 @@ def _variance(
             sum(m[name][1] for m in moved) / (2.0 * rho) for name, rho in limits.items()
         )
     scale = max(sum(m[name][0] for m in moved) / e for name, e in limits.items())
-    return 2.0 * scale**2
+    return 2.0 * scale * scale  # infinite, where a power would end in an error

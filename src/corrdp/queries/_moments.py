@@ -9,8 +9,9 @@ Theory: ``docs/theory/queries.md``.
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from corrdp._typing import IntArray
 from corrdp.accounting import Group
 from corrdp.exceptions import PolicyError
-from corrdp.mechanisms.noise import Movement
+from corrdp.mechanisms.noise import LARGEST_MOVEMENT, Movement
 from corrdp.policy import NeighborClass, Policy
 from corrdp.queries._columns import (
     DerivedColumns,
@@ -28,6 +29,7 @@ from corrdp.queries._columns import (
     read_numbers,
 )
 from corrdp.queries._conditions import Condition
+from corrdp.queries._estimates import Estimate
 from corrdp.queries._question_text import condition_text
 
 MOST_CELLS = 2**20
@@ -181,6 +183,22 @@ class Moment:
         np.add.at(sums, cell, rows)
         return sums[released]
 
+    def typical(
+        self, policy: Policy, parts: Iterator[float], *, scale: Fraction, n_rows: int
+    ) -> list[Estimate]:
+        """Return sums as rows might have them, from public numbers, without noise.
+
+        Most rows are counted; means, variances and covariances of these sums lie inside
+        their ranges, and `parts`, numbers in [0, 1), say where.
+        """
+        del scale
+        least, most = {0: (0.5, 0.9), 1: (0.05, 0.1), 2: (0.06, 0.1)}[len(self.factors)]
+        n_cells = len(self.cells(policy))
+        return [
+            Estimate.exactly(n_rows / n_cells * (least + (most - least) * part))
+            for part in itertools.islice(parts, n_cells)
+        ]
+
     def _cells_of(
         self, policy: Policy, table: Any, n_rows: int
     ) -> tuple[IntArray, int, IntArray]:
@@ -234,16 +252,17 @@ def moment_movement(
     for neighbor in classes:
         changed = neighbor.columns(policy)
         reached = changed if derived is None else derived.reached(changed)
-        bounds.append(
-            [
-                _of_all_rows(
-                    moment.movement(policy, changed),
-                    moment.movement(policy, reached),
-                    policy.max_rows,
-                )
-                for moment in moments
-            ]
-        )
+        moved = [
+            _of_all_rows(
+                moment.movement(policy, changed),
+                moment.movement(policy, reached),
+                policy.max_rows,
+            )
+            for moment in moments
+        ]
+        if policy.max_rows is not None:
+            _refuse_far(max((far for far, _ in moved), default=0), policy.max_rows)
+        bounds.append(moved)
     array = np.array(bounds, dtype=np.int64).reshape(len(classes), len(moments), 2)
     return Movement(
         tuple(
@@ -260,6 +279,15 @@ def moment_movement(
         array[:, :, 1],
         tuple(moment.span for moment in moments),
     )
+
+
+def _refuse_far(movement: int, max_rows: int) -> None:
+    """Raise if the rows of a unit move a sum farther than noise is drawn for."""
+    if movement > LARGEST_MOVEMENT:
+        raise PolicyError(
+            f"max_rows={max_rows} rows of one unit move a sum by {movement} grid "
+            f"steps, at most {LARGEST_MOVEMENT} can be protected. Declare fewer."
+        )
 
 
 def _of_all_rows(

@@ -1,8 +1,10 @@
 """Plan the noise of several queries at once, from public numbers alone."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 from corrdp._typing import JSONObject
@@ -30,7 +32,14 @@ from corrdp.queries._estimates import Estimate
 from corrdp.queries._methods import Movements, with_methods
 from corrdp.queries._moments import Moment, moment_movement
 from corrdp.queries._quantiles import QuantileMethod, check_method
-from corrdp.queries._query import Arithmetic, Query, Questions
+from corrdp.queries._query import (
+    Arithmetic,
+    Estimates,
+    Labeled,
+    Query,
+    Questions,
+    with_parts,
+)
 from corrdp.queries._units import n_places, of_filled_places, place_column
 
 GRID_ASSUMPTION = (
@@ -42,6 +51,8 @@ SEPARATE_LEAKAGE = (
     "certificate does not include: add it from the leakage table, or keep a ledger"
 )
 COMPONENT = "queries"
+
+_GOLDEN_RATIO = (math.sqrt(5.0) - 1.0) / 2.0  # whose multiples never meet
 
 Leakage: TypeAlias = LeakageTable | LeakageClaim | Mapping[str, float] | float
 
@@ -225,7 +236,6 @@ def plan_queries(
         for moment in query.moments(view):
             weights[moment] = weights.get(moment, 0.0) + query.weight(moment)
     _refuse_fewer_rows(weights, n_rows)
-    _rehearse(asked, view, n_rows, weights)
     movement = moment_movement(weights, view, classes, derived)
     noise = plan_vector(
         movement,
@@ -236,6 +246,8 @@ def plan_queries(
         variant=variant,
         objective=objective,
     )
+    scales = dict(zip(weights, noise.scales, strict=True))
+    _rehearse(asked, texts, view, n_rows, scales)
     if claim.source == "private":
         assumptions += (SEPARATE_LEAKAGE,)
     if isinstance(leakage, LeakageTable):
@@ -280,20 +292,57 @@ def _movements(
     return of
 
 
+@dataclass(frozen=True)
+class _Rehearsed(Query):
+    """A part of a question as if its answer had no error, unless that is public.
+
+    A drawn quantile is enclosed by the bounds of its column, whatever is drawn.
+    """
+
+    part: Query
+
+    def moments(self, policy: Policy) -> tuple[Moment, ...]:
+        """Return those of the part."""
+        return self.part.moments(policy)
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return the answers of the part without their errors."""
+        return [
+            (cell, Estimate.exactly(found.value) if found.rank is None else found)
+            for cell, found in self.part.answer(policy, n_rows, estimates)
+        ]
+
+
 def _rehearse(
     queries: Sequence[Query],
+    texts: Sequence[str],
     policy: Policy,
     n_rows: int,
-    moments: Mapping[Moment, float],
+    scales: Mapping[Moment, Fraction],
 ) -> None:
-    """Calculate with zeros, so that sides that do not match are refused unpaid."""
-    zeros = {
-        moment: [Estimate.exactly(0.0)] * len(moment.cells(policy))
-        for moment in moments
-    }
-    for query in queries:
-        if isinstance(query, Arithmetic):
-            query.answer(policy, n_rows, zeros)
+    """Calculate with answers without error, to refuse unpaid what has none itself.
+
+    The answers are those of no table, public and without any relation: what divides by
+    zero here does so whatever the rows are, such as a count less itself.
+    """
+    parts = (number * _GOLDEN_RATIO % 1.0 for number in itertools.count(1))
+    sums: dict[Moment, list[Estimate]] = {}
+    for query, text in zip(queries, texts, strict=True):
+        if not isinstance(query, Arithmetic):
+            continue
+        for moment in query.moments(policy):
+            if moment not in sums:
+                sums[moment] = moment.typical(
+                    policy, parts, scale=scales[moment], n_rows=n_rows
+                )
+        found = with_parts(query, _Rehearsed).answer(policy, n_rows, sums)
+        if not all(math.isfinite(estimate.radius) for _, estimate in found):
+            raise CorrDPError(
+                f"{text!r} would have an infinite radius whatever the rows are: it "
+                "divides by what may be 0, or leaves the range of numbers. Divide by a "
+                "count, a sum or a mean; a quantile needs declared bins, or bounds "
+                "that do not enclose 0."
+            )
 
 
 def _claim(policy: Policy, leakage: Leakage | None) -> LeakageClaim:

@@ -12,6 +12,7 @@ from corrdp.queries._conditions import (
     Either,
     Membership,
     Negation,
+    Verdict,
 )
 
 # A comparison is followed by a blank or the end, so that names such as <=50K are words.
@@ -97,6 +98,8 @@ def condition_text(condition: Condition) -> str:
         return f"{quoted(condition.column)} in ({listed})"
     if isinstance(condition, Absence):
         return f"{quoted(condition.column)} is missing"
+    if isinstance(condition, Verdict):
+        return f"{quoted(condition.column)} is {condition.value}"
     if isinstance(condition, Negation):
         return f"not {_inner(condition.part)}"
     if isinstance(condition, Both | Either):

@@ -10,13 +10,19 @@ from typing import Any
 
 from corrdp.exceptions import CorrDPError
 from corrdp.queries._ask import split_and_filtered
-from corrdp.queries._conditions import Absence, Comparison, Condition, Membership
+from corrdp.queries._conditions import (
+    Absence,
+    Comparison,
+    Condition,
+    Membership,
+    Verdict,
+)
 from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._quantiles import Quantiles
 from corrdp.queries._query import Arithmetic, Constant, Query, Questions, aggregates
 from corrdp.tables import canonical_text
 
-_PARTS = {"expressions", "from", "from_", "where", "group", "kind"}
+_PARTS = {"expressions", "from", "from_", "where", "group"}
 _SIGNS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/"}
@@ -30,6 +36,7 @@ _OF_TWO_COLUMNS: dict[str, Callable[[str, str], Query]] = {
     "CovarPop": Covariance,
     "Corr": Correlation,
 }
+_MOST_DIGITS = 308  # of the largest float
 _KNOWN = "count, sum, avg, var_pop, median, percentile_cont, covar_pop and corr"
 
 
@@ -43,7 +50,7 @@ def parse_sql(text: str) -> Questions:
         table's name is not looked at. Aggregates: count, sum, avg, var_pop, median,
         percentile_cont, covar_pop, corr, each also with ``filter (where ...)``, and
         arithmetic between them. Conditions: comparisons with constants, in, between,
-        is null, and, or, not.
+        is null, is true, and, or, not.
 
     Raises
     ------
@@ -97,14 +104,16 @@ class _Reader:
     def __init__(self, text: str, select: Any) -> None:
         self._text = text
         self._select = select
+        self._table_name = ""
 
     def question(self) -> Questions:
         args = self._select.args
         for part, node in args.items():
             if node and part not in _PARTS:
-                raise self._refused(
-                    _first(node), f"{part} cannot be answered with noise"
-                )
+                first = node[0] if isinstance(node, list) else node
+                # Some parts are words of the select, without a place of their own.
+                place = first if hasattr(first, "walk") else self._select
+                raise self._refused(place, f"{part} cannot be answered with noise")
         self._check_table(args.get("from_") or args.get("from"))
         by = self._group_columns(args.get("group"))
         where = args.get("where")
@@ -138,6 +147,11 @@ class _Reader:
         odd = {name for name, node in table.args.items() if node} - {"this", "alias"}
         if _kind(table) != "Table" or odd or _kind(table.this) != "Identifier":
             raise self._refused(table, "only one plain table can be asked")
+        alias = table.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise self._refused(alias, "columns keep the names of the policy")
+        # An alias takes the place of the name.
+        self._table_name = str(table.alias_or_name).lower()
 
     def _group_columns(self, group: Any) -> tuple[str, ...]:
         if group is None:
@@ -150,6 +164,9 @@ class _Reader:
     def _column(self, node: Any) -> str:
         if _kind(node) != "Column" or _kind(node.this) != "Identifier":
             raise self._refused(node, "a column was expected")
+        prefix = [part.name.lower() for part in node.parts[:-1]]
+        if prefix and prefix != [self._table_name]:
+            raise self._refused(node, "it is a column of another table")
         return str(node.this.this)
 
     def _aggregate(self, node: Any) -> Query:
@@ -230,11 +247,11 @@ class _Reader:
             if _kind(node.expression) == "Null":
                 return Absence(name)
             if _kind(node.expression) == "Boolean":
-                return Comparison(name, "=", self._constant(node.expression))
+                return Verdict(name, self._constant(node.expression))
         raise self._refused(
             node,
-            "only comparisons of a column with a constant, in, between, is null, and, "
-            "or, not can be priced",
+            "only comparisons of a column with a constant, in, between, is null, is "
+            "true, and, or, not can be priced",
         )
 
     def _constant(self, node: Any) -> str:
@@ -243,11 +260,15 @@ class _Reader:
             return "true" if node.this else "false"
         if kind == "Literal" and node.is_string:
             return str(node.this)
-        sign = 1.0
+        sign = 1
         if kind == "Neg":
-            sign, node, kind = -1.0, node.this, _kind(node.this)
+            sign, node, kind = -1, node.this, _kind(node.this)
         if kind == "Literal" and not node.is_string:
-            return str(canonical_text(sign * float(node.this)))
+            # Whole numbers stay whole: beyond 2**53 a float is another number.
+            text = str(node.this)
+            is_whole = text.isdecimal() and len(text) <= _MOST_DIGITS
+            number = int(text) if is_whole else float(text)
+            return str(canonical_text(sign * number))
         raise self._refused(node, "a constant was expected")
 
     def _placed(self, node: Any, build: Callable[[], Query]) -> Query:
@@ -272,7 +293,3 @@ class _Reader:
         if not starts:
             return f"cannot answer the SQL {shown!r}"
         return f"cannot answer the SQL at character {min(starts) + 1}, {shown!r}"
-
-
-def _first(node: Any) -> Any:
-    return node[0] if isinstance(node, list) else node

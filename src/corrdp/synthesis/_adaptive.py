@@ -9,7 +9,7 @@ classes with large budgets have left (docs/theory/synthesis.md, section 6).
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,7 +20,7 @@ from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.mechanisms.noise import exponential_choice, grid_rate, grid_scale
 from corrdp.synthesis._estimation import NoisyTable, combined, noisy_table
-from corrdp.synthesis._junction_tree import Region, count_cells, n_cells
+from corrdp.synthesis._junction_tree import Region, count_cells, counted, n_cells
 from corrdp.synthesis._plan import expected_noise
 from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
 
@@ -181,10 +181,8 @@ def measure_adaptively(
     theta: Mapping[Region, np.ndarray] = {}
     for turn in range(max((s.n_rounds for s in streams), default=0)):
         model, theta = fitted_model(shape, combined([*known, *tables]), theta)
-        # Thousands of tables are counted, column by column.
-        drawn = np.asfortranarray(
-            model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
-        )
+        rows = model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
+        drawn = DrawnCounts(rows, shape, exact)
         for stream in streams:
             share = min(1.0, 2 * (turn + 1) / stream.n_rounds)
             fitting = shape.fitting(stream.regions, held, share)
@@ -201,10 +199,52 @@ def measure_adaptively(
     return tuple(tables)
 
 
+class DrawnCounts:
+    """Tables of rows that a model drew, counted when they are asked for.
+
+    Thousands are: columns are joined with the label, the last one, in advance, and a
+    table whose columns are also in a candidate with the label is the sum of that one,
+    which is kept until it is asked for itself.
+    """
+
+    def __init__(
+        self, drawn: IntArray, shape: TableShape, candidates: Container[Region]
+    ) -> None:
+        self._sizes, self._label = shape.sizes, shape.label
+        self._columns = list(np.asfortranarray(drawn).T)
+        self._candidates = candidates
+        self._kept: dict[Region, IntArray] = {}
+        self._joined: list[IntArray] = []
+        if self._label is not None:
+            label, n_labels = self._columns[self._label], self._sizes[self._label]
+            self._joined = [own * n_labels + label for own in self._columns]
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def __getitem__(self, region: Region) -> IntArray:
+        if region in self._kept:
+            return self._kept.pop(region)
+        if self._label is not None and self._label not in region:
+            larger = (*region, self._label)
+            if larger in self._candidates:
+                self._kept[larger] = self._counted(larger)
+                return np.asarray(self._kept[larger].sum(axis=-1))
+        return self._counted(region)
+
+    def _counted(self, region: Region) -> IntArray:
+        sizes = [self._sizes[column] for column in region]
+        columns = [self._columns[column] for column in region]
+        if region[-1] == self._label and len(region) > 1:
+            columns[-2:] = [self._joined[region[-2]]]
+            return counted(columns, [*sizes[:-2], sizes[-2] * sizes[-1]]).reshape(sizes)
+        return counted(columns, sizes)
+
+
 def score(
     counts: IntArray,
     region: Region,
-    drawn: IntArray,
+    drawn: DrawnCounts,
     shape: TableShape,
     scale: Fraction,
 ) -> int:
@@ -216,7 +256,7 @@ def score(
     model's counts are rounded to whole numbers, and the 1-norm of a difference of
     counts moves by at most 2 (`docs/theory/synthesis.md`, Lemma 1).
     """
-    expected = count_cells(drawn, region, shape.sizes) * (shape.n_rows / len(drawn))
+    expected = drawn[region] * (shape.n_rows / len(drawn))
     misfit = int(np.abs(counts - np.rint(expected).astype(np.int64)).sum())
     noise = expected_noise(float(scale), counts.size, shape.n_rows) * shape.n_rows
     weight = _LABEL_WEIGHT if shape.label in region else _WEIGHT

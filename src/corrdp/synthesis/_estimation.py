@@ -13,6 +13,7 @@ Each evaluation is one calibration of the junction tree. Noise that differs by o
 of magnitude only scales the coordinates, which a diagonal preconditioner undoes.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -115,37 +116,7 @@ def fit_model(
     ---------
     Post-processing of `tables` (docs/theory/synthesis.md, section 4).
     """
-    scale = [max(table.noise_scale, _SMALLEST_SCALE) for table in tables]
-    # Curvature of the objective on the diagonal: n p (1 - p) + sigma^2.
-    units = [
-        np.sqrt(np.clip(table.counts, 1.0, n_rows / 2) + sigma**2)
-        for table, sigma in zip(tables, scale, strict=True)
-    ]
-    places = _places(tree, [table.region for table in tables])
-    empty = _without_zeros(tree, sizes, zeros)
-    ends = np.cumsum([0, *(table.counts.size for table in tables)])
-
-    def unpacked(vector: FloatArray) -> list[FloatArray]:
-        return [
-            vector[ends[i] : ends[i + 1]].reshape(table.counts.shape) / units[i]
-            for i, table in enumerate(tables)
-        ]
-
-    def negative(vector: FloatArray) -> tuple[float, FloatArray]:
-        theta = unpacked(vector)
-        model = calibrate(tree, _potentials(tree, places, tables, theta, empty))
-        value = n_rows * model.log_total
-        gradient = np.empty_like(vector)
-        for i, (table, own) in enumerate(zip(tables, theta, strict=True)):
-            home, axes = places[i]
-            expected = n_rows * model.tables[home].sum(axis=axes)
-            shrink = scale[i] ** 2 * own
-            value -= float(np.sum(own * (table.counts - shrink / 2)))
-            gradient[ends[i] : ends[i + 1]] = (
-                (expected + shrink - table.counts) / units[i]
-            ).ravel()
-        return value, gradient
-
+    problem = _Dual(tree, tables, n_rows, _without_zeros(tree, sizes, zeros))
     begin = [
         np.zeros(table.counts.shape)
         if start is None or table.region not in start
@@ -153,15 +124,75 @@ def fit_model(
         for table in tables
     ]
     found = minimize(
-        negative,
-        np.concatenate([(b * u).ravel() for b, u in zip(begin, units, strict=True)]),
+        problem.negative,
+        np.concatenate([own.ravel() for own in begin]) * problem.units,
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": most_steps, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-3},
     )
-    theta = unpacked(found.x)
-    model = calibrate(tree, _potentials(tree, places, tables, theta, empty))
-    return model, {t.region: own for t, own in zip(tables, theta, strict=True)}
+    theta = found.x / problem.units
+    return problem.model(theta), {
+        table.region: theta[own].reshape(table.counts.shape).copy()
+        for table, own in zip(tables, problem.slices, strict=True)
+    }
+
+
+class _Dual:
+    """The objective and its gradient, with all tables in one vector.
+
+    Parameters of the tables lie one after the other, in `units` of the curvature of the
+    objective on its diagonal: n p (1 - p) + sigma^2. What depends on the tree alone is
+    found once, since every step asks for it.
+    """
+
+    def __init__(
+        self,
+        tree: JunctionTree,
+        tables: Sequence[NoisyTable],
+        n_rows: int,
+        empty: Sequence[FloatArray],
+    ) -> None:
+        self._tree, self._n_rows, self._empty = tree, n_rows, empty
+        ends = np.cumsum([0, *(table.counts.size for table in tables)]).tolist()
+        self.slices = [slice(*pair) for pair in itertools.pairwise(ends)]
+        scale = [max(table.noise_scale, _SMALLEST_SCALE) for table in tables]
+        self._counts = np.concatenate([table.counts.ravel() for table in tables])
+        self._variance = np.repeat(
+            [sigma**2 for sigma in scale], [table.counts.size for table in tables]
+        )
+        self.units = np.sqrt(np.clip(self._counts, 1.0, n_rows / 2) + self._variance)
+        self._homes, self._axes, self._shapes = [], [], []
+        for table in tables:
+            home = tree.home(table.region)
+            clique = tree.cliques[home]
+            self._homes.append(home)
+            self._axes.append(
+                tuple(i for i, c in enumerate(clique) if c not in table.region)
+            )
+            self._shapes.append(expanded(table.counts, table.region, clique).shape)
+
+    def model(self, theta: FloatArray) -> Calibrated:
+        """Return the model: log potentials are sums of the parameters of regions."""
+        potentials = [potential.copy() for potential in self._empty]
+        for own, home, shape in zip(
+            self.slices, self._homes, self._shapes, strict=True
+        ):
+            potentials[home] += theta[own].reshape(shape)
+        return calibrate(self._tree, potentials)
+
+    def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """Return minus the objective, and its gradient."""
+        theta = vector / self.units
+        model = self.model(theta)
+        value = self._n_rows * model.log_total
+        shrink = self._variance * theta
+        gained = theta * (self._counts - shrink / 2)
+        expected = np.empty_like(vector)
+        for own, home, axes in zip(self.slices, self._homes, self._axes, strict=True):
+            value -= float(np.add.reduce(gained[own]))
+            expected[own] = np.add.reduce(model.tables[home], axis=axes).reshape(-1)
+        expected *= self._n_rows
+        return value, (expected + shrink - self._counts) / self.units
 
 
 def rebuilt_model(
@@ -179,20 +210,6 @@ def rebuilt_model(
     return calibrate(tree, potentials)
 
 
-def _potentials(
-    tree: JunctionTree,
-    places: Sequence[tuple[int, tuple[int, ...]]],
-    tables: Sequence[NoisyTable],
-    theta: Sequence[FloatArray],
-    empty: Sequence[FloatArray],
-) -> list[FloatArray]:
-    """Return the log potential of every clique: the sum of its regions' parameters."""
-    potentials = [potential.copy() for potential in empty]
-    for table, own, (home, _) in zip(tables, theta, places, strict=True):
-        potentials[home] += expanded(own, table.region, tree.cliques[home])
-    return potentials
-
-
 def _without_zeros(
     tree: JunctionTree,
     sizes: Sequence[int],
@@ -205,15 +222,3 @@ def _without_zeros(
         forbidden = np.where(never, -np.inf, 0.0)
         empty[home] += expanded(forbidden, region, tree.cliques[home])
     return empty
-
-
-def _places(
-    tree: JunctionTree, regions: Sequence[Region]
-) -> list[tuple[int, tuple[int, ...]]]:
-    """Return the home of every region, and the axes to sum out there."""
-    places = []
-    for region in regions:
-        home = tree.home(region)
-        clique = tree.cliques[home]
-        places.append((home, tuple(i for i, c in enumerate(clique) if c not in region)))
-    return places

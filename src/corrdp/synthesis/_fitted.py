@@ -14,8 +14,16 @@ from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._constraints import Zeros
 from corrdp.synthesis._estimation import rebuilt_model
-from corrdp.synthesis._junction_tree import Region, junction_tree
+from corrdp.synthesis._junction_tree import Region, junction_tree, n_cells
 from corrdp.synthesis._model import Calibrated
+
+FITTED_SHAPE = {
+    "n_rows": int,
+    "output": str,
+    "pairs": [[str]],
+    "potentials": [{"columns": [str], "values": [float]}],
+}
+"""Of what `FittedTable.to_json` writes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +102,19 @@ class FittedTable:
         for entry in document["potentials"]:
             region = region_of(entry["columns"])
             values = np.array(entry["values"], dtype=np.float64)
+            ordered = region == tuple(sorted(set(region))) != ()
+            if not ordered or values.size != n_cells(region, columns.sizes):
+                raise CorrDPError(
+                    f"the model is damaged: {values.size} numbers are no table of "
+                    f"{', '.join(map(repr, entry['columns'])) or 'no column'}. Ask for "
+                    "the original."
+                )
             theta[region] = values.reshape([columns.sizes[c] for c in region])
         return cls(
             columns,
             zeros,
             theta,
-            document["n_rows"],
+            check_count("n_rows", document["n_rows"]),
             tuple(region_of(pair) for pair in document["pairs"]),
             document["output"],
         )

@@ -6,11 +6,12 @@ model whose factors are tables of the regions can be computed exactly on a tree 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
 from heapq import heapify, heappop, heappush
-from typing import TypeAlias
+from operator import or_
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +23,19 @@ Region: TypeAlias = tuple[int, ...]
 def n_cells(region: Iterable[int], sizes: Sequence[int]) -> int:
     """Return the number of cells of the table of a region."""
     return math.prod(sizes[column] for column in region)
+
+
+Index: TypeAlias = tuple[slice | None, ...]
+
+
+class Link(NamedTuple):
+    """How a clique hangs on its parent: axes that they do not share, and places."""
+
+    parent: int
+    own_axes: tuple[int, ...]
+    parent_axes: tuple[int, ...]
+    in_own: Index
+    in_parent: Index
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,25 @@ class JunctionTree:
             for clique, parent in zip(self.cliques, self.parents, strict=True)
         )
 
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """How every clique hangs on its parent; that of the root says nothing."""
+        found = []
+        for clique, parent, shared in zip(
+            self.cliques, self.parents, self.separators, strict=True
+        ):
+            above = self.cliques[parent]
+            found.append(
+                Link(
+                    parent,
+                    _axes_beside(shared, clique),
+                    _axes_beside(shared, above),
+                    _axes_among(shared, clique),
+                    _axes_among(shared, above),
+                )
+            )
+        return tuple(found)
+
     def holds(self, region: Region) -> bool:
         """Return whether some clique contains a region."""
         return any(set(region) <= set(clique) for clique in self.cliques)
@@ -55,23 +88,27 @@ class JunctionTree:
         return min(homes, key=lambda i: (len(self.cliques[i]), i))
 
 
-def clique_cells(
-    regions: Iterable[Region],
-    sizes: Sequence[int],
-    columns: Iterable[int] | None = None,
-) -> int:
-    """Return the number of cells of all cliques that the regions need.
+def _axes_beside(region: Region, within: Region) -> tuple[int, ...]:
+    return tuple(i for i, column in enumerate(within) if column not in region)
 
-    Of all columns, or of those that the regions are about.
-    """
-    return sum(n_cells(clique, sizes) for clique in _cliques(regions, sizes, columns))
+
+def _axes_among(region: Region, within: Region) -> Index:
+    """Return the index that gives a table of a region the axes of a larger one."""
+    return tuple(slice(None) if column in region else None for column in within)
+
+
+def clique_cells(regions: Iterable[Region], sizes: Sequence[int]) -> int:
+    """Return the number of cells of all cliques that the regions need."""
+    return sum(n_cells(clique, sizes) for clique in _cliques(regions, sizes))
 
 
 class Room:
     """How many cells a model of some regions needs, and with one more of them.
 
     Columns that no chain of regions joins have cliques of their own, so that only those
-    are found anew which one more region touches.
+    are found anew which one more region touches. Columns are eliminated as before up to
+    the first that the region joins with another: its clique grows, so that it comes no
+    earlier, and nothing else has changed by then.
 
     Parameters
     ----------
@@ -82,30 +119,56 @@ class Room:
     """
 
     def __init__(self, regions: Sequence[Region], sizes: Sequence[int]) -> None:
-        self._sizes = sizes
-        columns = {column: {column} for column in range(len(sizes))}
+        self._graph = _Graph.joining(regions, sizes)
+        self._joined = list(map(_bit, range(len(sizes))))  # with all that it hangs with
         for region in regions:
-            together = set().union(*(columns[column] for column in region))
-            columns.update(dict.fromkeys(together, together))
-        self._columns = columns
-        self._regions: dict[int, list[Region]] = {id(c): [] for c in columns.values()}
-        for region in regions:
-            self._regions[id(columns[region[0]])].append(region)
-        self._cells = {
-            id(own): clique_cells(self._regions[id(own)], sizes, own)
-            for own in columns.values()
-        }
-        self._total = sum(self._cells.values())
+            together = reduce(or_, (self._joined[column] for column in region))
+            for column in _columns(together):
+                self._joined[column] = together
+        graph = self._graph.copy()
+        self._before: list[_Graph] = []  # every step
+        self._steps: dict[int, int] = {}
+        self._left: dict[int, int] = {}  # what a column leaves joined, and when
+        self._cells: list[tuple[int, int]] = []  # of the clique of every step
+        for column, around, own in graph.eliminated(range(len(sizes))):
+            is_new = around | (1 << column) not in self._left
+            self._before.append(graph.copy(column, own))
+            self._steps[column] = len(self._steps)
+            self._left.setdefault(around, self._steps[column])
+            self._cells.append((column, own if is_new else 0))
+        self._total = sum(own for _, own in self._cells)
+        self._found: dict[tuple[tuple[int, int], ...], int] = {(): self._total}
 
     def cells_with(self, region: Region) -> int:
         """Return the number of cells of all cliques, were the region held as well."""
-        touched = {id(own): own for own in (self._columns[c] for c in region)}
-        anew = clique_cells(
-            [region, *(held for part in touched for held in self._regions[part])],
-            self._sizes,
-            set().union(*touched.values()),
-        )
-        return self._total - sum(self._cells[part] for part in touched) + anew
+        together = sum(map(_bit, region))
+        known = self._graph.neighbors
+        news = ((c, together & ~known[c] & ~(1 << c)) for c in region)
+        new = tuple(pair for pair in news if pair[1])
+        if new not in self._found:
+            self._found[new] = self._joining(new)
+        return self._found[new]
+
+    def _joining(self, new: tuple[tuple[int, int], ...]) -> int:
+        """Return the number of cells if columns have more neighbors, given as bits."""
+        start = min(self._steps[column] for column, _ in new)
+        touched = reduce(or_, (self._joined[column] for column, _ in new))
+        graph = self._before[start].copy()
+        for column, around in new:
+            graph.join(column, around)
+        total = self._total
+        columns = []
+        for column, own in self._cells[start:]:
+            if touched >> column & 1:
+                total -= own
+                columns.append(column)
+        left = set()
+        for column, around, own in graph.eliminated(columns):
+            clique = around | 1 << column
+            if clique not in left and self._left.get(clique, start) >= start:
+                total += own
+            left.add(around)
+        return total
 
 
 def junction_tree(regions: Iterable[Region], sizes: Sequence[int]) -> JunctionTree:
@@ -130,43 +193,105 @@ def junction_tree(regions: Iterable[Region], sizes: Sequence[int]) -> JunctionTr
     return JunctionTree(tuple(cliques[i] for i in order), tuple(parents))
 
 
-def _cliques(
-    regions: Iterable[Region],
-    sizes: Sequence[int],
-    columns: Iterable[int] | None = None,
-) -> list[Region]:
-    """Return the cliques of a triangulated graph: greedy elimination, fewest cells."""
-    every = range(len(sizes)) if columns is None else columns
-    neighbors: dict[int, set[int]] = {column: set() for column in every}
-    for region in regions:
-        for column in region:
-            neighbors[column].update(region)
-    for column, around in neighbors.items():
-        around.discard(column)
-    cells = {c: sizes[c] * n_cells(around, sizes) for c, around in neighbors.items()}
-    waiting = [(own, column) for column, own in cells.items()]
-    heapify(waiting)
-    found: list[set[int]] = []
-    holding: dict[int, list[set[int]]] = {column: [] for column in neighbors}
-    while neighbors:
-        own, column = heappop(waiting)
-        if column not in neighbors or own != cells[column]:
-            continue  # it has other neighbors by now
-        around = neighbors.pop(column)
-        for other in around:
-            own_neighbors = neighbors[other]
-            own_neighbors.remove(column)
-            joined = around - own_neighbors
-            joined.remove(other)
-            own_neighbors |= joined
-            cells[other] = cells[other] // sizes[column] * n_cells(joined, sizes)
-            heappush(waiting, (cells[other], other))
-        around.add(column)
-        if not any(map(around.issubset, holding[column])):
-            found.append(around)
-            for member in around:
-                holding[member].append(around)
-    return [tuple(sorted(clique)) for clique in found]
+class _Products(dict[int, int]):
+    """Numbers of cells of columns that are given as bits, once they were asked for."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def __missing__(self, bits: int) -> int:
+        self[bits] = n_cells(_columns(bits), self.sizes)
+        return self[bits]
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """Columns that are joined, while one after the other is eliminated.
+
+    `neighbors` of every column are bits of a number; `cells` are those of the table of
+    a column and its neighbors, for columns that are left.
+    """
+
+    neighbors: list[int]
+    cells: dict[int, int]
+    products: "_Products"
+
+    @classmethod
+    def joining(cls, regions: Iterable[Region], sizes: Sequence[int]) -> "_Graph":
+        """Return the graph in which the columns of every region are joined."""
+        graph = cls([0] * len(sizes), dict(enumerate(sizes)), _Products(sizes))
+        for region in regions:
+            together = sum(map(_bit, region))
+            for column in region:
+                graph.join(column, together & ~(1 << column))
+        return graph
+
+    def copy(self, *put_back: int) -> "_Graph":
+        """Return a graph to be changed; a column and its cells may be put back."""
+        cells = self.cells.copy()
+        if put_back:
+            column, own = put_back
+            cells[column] = own
+        return _Graph(self.neighbors.copy(), cells, self.products)
+
+    def join(self, column: int, around: int) -> None:
+        """Give a column more neighbors, as bits."""
+        new = around & ~self.neighbors[column]
+        if new:
+            self.neighbors[column] |= new
+            self.cells[column] *= self.products[new]
+
+    def eliminated(self, columns: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+        """Yield columns, their neighbors and the cells of both: fewest cells first.
+
+        A column that is eliminated leaves its neighbors joined with each other.
+        """
+        neighbors, cells, sizes = self.neighbors, self.cells, self.products.sizes
+        products = self.products
+        waiting = [(cells[column], column) for column in columns]
+        heapify(waiting)
+        while waiting:
+            own, column = heappop(waiting)
+            if own != cells.get(column):
+                continue  # it has other neighbors by now, or is done
+            del cells[column]
+            around = neighbors[column]
+            yield column, around, own
+            for other in _columns(around):
+                before = neighbors[other]
+                joined = around & ~before & ~(1 << other)
+                neighbors[other] = (before | joined) ^ (1 << column)
+                count = cells[other] // sizes[column] * products[joined]
+                cells[other] = count
+                heappush(waiting, (count, other))
+
+
+def _cliques(regions: Iterable[Region], sizes: Sequence[int]) -> list[Region]:
+    """Return the cliques of a triangulated graph: greedy elimination, fewest cells.
+
+    What a column and its neighbors are is part of a clique that was found before if and
+    only if they are what another column left joined.
+    """
+    found, left = [], set()
+    for column, around, _ in _Graph.joining(regions, sizes).eliminated(
+        range(len(sizes))
+    ):
+        clique = around | 1 << column
+        if clique not in left:
+            found.append(_columns(clique))
+        left.add(around)
+    return found
+
+
+def _bit(column: int) -> int:
+    return 1 << column
+
+
+@lru_cache(maxsize=2**14)
+def _columns(bits: int) -> Region:
+    """Return the columns that bits stand for, in order."""
+    return tuple(column for column in range(bits.bit_length()) if bits >> column & 1)
 
 
 def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntArray:
@@ -174,9 +299,14 @@ def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntA
 
     Exact, hence private: `noisy_table` adds noise to them.
     """
-    shape = tuple(sizes[column] for column in region)
-    cells = codes[:, region[0]].astype(np.int64, copy=False)  # no product overflows
-    for column in region[1:]:
-        cells = cells * sizes[column] + codes[:, column]
-    counts = np.bincount(cells, minlength=n_cells(region, sizes))
-    return counts.reshape(shape).astype(np.int64, copy=False)
+    return counted([codes[:, c] for c in region], [sizes[c] for c in region])
+
+
+def counted(columns: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
+    """Return how many rows hold each combination of the codes of some columns."""
+    cells = columns[0].astype(np.int64, copy=False)  # no product overflows
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        cells = cells * size
+        cells += column
+    counts = np.bincount(cells, minlength=math.prod(sizes))
+    return counts.reshape(sizes).astype(np.int64, copy=False)

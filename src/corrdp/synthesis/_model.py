@@ -160,31 +160,27 @@ def calibrate(tree: JunctionTree, log_potentials: Sequence[FloatArray]) -> Calib
     log_total = 0.0
     beliefs = []
     for potential in log_potentials:
-        largest = float(potential.max())
-        log_total += largest
-        beliefs.append(np.exp(potential - largest))
+        largest = np.maximum.reduce(potential, axis=None)
+        log_total += float(largest)
+        shifted = potential - largest
+        beliefs.append(np.exp(shifted, out=shifted))
     sums: list[FloatArray] = [np.ones(())] * len(beliefs)  # over what is not shared
     for child in range(len(beliefs) - 1, 0, -1):
-        parent = tree.parents[child]
-        separator = tree.separators[child]
-        sums[child] = summed(beliefs[child], tree.cliques[child], separator)
-        scale = float(sums[child].max())
+        link = tree.links[child]
+        own = np.add.reduce(beliefs[child], axis=link.own_axes)
+        scale = float(np.maximum.reduce(own, axis=None))
         log_total += np.log(scale)
-        beliefs[parent] = beliefs[parent] * expanded(
-            sums[child] / scale, separator, tree.cliques[parent]
-        )
+        beliefs[link.parent] *= (own / scale)[link.in_parent]
+        sums[child] = own
     total = float(beliefs[0].sum())
     log_total += np.log(total)
-    beliefs[0] = beliefs[0] / total
+    beliefs[0] /= total
     for child in range(1, len(beliefs)):
-        separator = tree.separators[child]
-        parent = tree.parents[child]
-        known = summed(beliefs[parent], tree.cliques[parent], separator)
+        link = tree.links[child]
+        known = np.add.reduce(beliefs[link.parent], axis=link.parent_axes)
         own = sums[child]
         ratio = np.divide(known, own, out=np.zeros_like(known), where=own > 0)
-        beliefs[child] = beliefs[child] * expanded(
-            ratio, separator, tree.cliques[child]
-        )
+        beliefs[child] *= ratio[link.in_own]
     return Calibrated(tree, tuple(beliefs), float(log_total))
 
 
@@ -232,12 +228,29 @@ def _systematic(
     drawn = np.diff(upper, axis=1, prepend=0.0).astype(np.int64)
     inner = np.repeat(np.tile(np.arange(weights.shape[1]), used.size), drawn.ravel())
     # By outer cell, in random order within: sorts of short integers are fast.
-    shuffled = np.argsort(generator.random(outer.size))
+    shuffled = _random_order(outer.size, generator)
     kind = np.min_scalar_type(len(weights))
     rows = shuffled[np.argsort(outer[shuffled].astype(kind), kind="stable")]
     cells = np.empty(outer.size, dtype=np.int64)
     cells[rows] = inner
     return cells
+
+
+def _random_order(size: int, generator: np.random.Generator) -> IntArray:
+    """Return the order of as many draws: sorted by their leading digits, three times.
+
+    Sorts of short integers are fast; draws that agree in 48 bits are sorted as they
+    are.
+    """
+    draws = generator.random(size)
+    leading = (draws * 2.0**48).astype(np.uint64)
+    order = np.arange(size)
+    for shift in (0, 16, 32):
+        digits = (leading[order] >> np.uint64(shift)).astype(np.uint16)
+        order = order[np.argsort(digits, kind="stable")]
+    if np.all(np.diff(draws[order]) > 0.0):
+        return order
+    return np.argsort(draws)
 
 
 def _law(table: FloatArray, clique: Region, separator: Region) -> FloatArray:

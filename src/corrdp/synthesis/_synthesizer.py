@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from corrdp._json import check_shape
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_choice, check_count
@@ -20,7 +21,7 @@ from corrdp.synthesis._budget import Selection, SynthesisPlan, plan_synthesis
 from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns
 from corrdp.synthesis._constraints import Zeros, structural_zeros
 from corrdp.synthesis._estimation import combined, fit_model, softened
-from corrdp.synthesis._fitted import FittedTable, kind_of_table
+from corrdp.synthesis._fitted import FITTED_SHAPE, FittedTable, kind_of_table
 from corrdp.synthesis._junction_tree import Region, junction_tree
 from corrdp.synthesis._quality import measure_quality
 from corrdp.synthesis._release import Release, release_tables
@@ -28,6 +29,19 @@ from corrdp.synthesis._structure import TableShape
 
 MAX_CELLS = 100_000
 _METHODS = (Method.CORR, Method.STANDARD, Method.SEMI)
+# What a saved synthesizer was made with; versions before had fewer of them.
+_PARAMETERS = {
+    "epsilon": float,
+    "delta": float,
+    "method": str,
+    "selection": str,
+    "bins": int,
+    "shapes": {...: str},
+    "impossible": [{}],
+    "determines": [{"column": str, "gives": str, "values": {}}],
+    "max_cells": int,
+    "random_state": (int, None),
+}
 
 
 class Synthesizer:
@@ -301,7 +315,16 @@ class Synthesizer:
                 f"the directory holds a {content.get('kind')!r}, not a "
                 f"{cls.__name__!r}. Load it with the class of that name."
             )
-        maker = cls(policy, **content["parameters"])
+        check_shape(content, {"parameters": {}, "fitted": FITTED_SHAPE}, "model")
+        parameters = content["parameters"]
+        for name, value in parameters.items():
+            if name not in _PARAMETERS:
+                raise CorrDPError(
+                    f"the model is damaged: it was made with a parameter {name!r} that "
+                    f"no {cls.__name__} has. Ask for the original."
+                )
+            check_shape(value, _PARAMETERS[name], f"model.parameters.{name}")
+        maker = cls(policy, **parameters)
         columns = maker._columns(policy)
         maker._fitted = FittedTable.from_json(
             content["fitted"], columns, maker._zeros(columns)

@@ -12,9 +12,19 @@ from corrdp.policy import (
     Feature,
     NumberDomain,
     Policy,
+    Refuse,
     Slot,
 )
-from corrdp.queries import Count, ask_text, col, parse_ask, plan_queries
+from corrdp.queries import (
+    Count,
+    answer_queries,
+    ask_text,
+    col,
+    parse_ask,
+    parse_sql,
+    plan_queries,
+)
+from corrdp.queries._conditions import Verdict
 
 POLICY = Policy(
     (
@@ -62,6 +72,10 @@ CASES = [
     (~col("smoker"), "01001"),
     (col("smoker") == False, "01001"),  # noqa: E712
     (col("smoker").is_missing(), "00100"),
+    (Verdict("smoker", "true"), "10010"),
+    (~Verdict("smoker", "true"), "01101"),
+    (Verdict("smoker", "false"), "01001"),
+    (~Verdict("smoker", "false"), "10110"),
     ((col("smoker") == 1) | (col("dose") > 7), "10110"),
     ((col("ward") == "b") | col("smoker"), "11010"),
     (~((col("ward") == "b") & col("smoker")), "11011"),
@@ -107,7 +121,7 @@ def test_a_row_is_chosen_by_its_own_cells(condition, rows):
         ("age>=40", "write blanks around the sign after 'age'"),
         ("age > by", "in double quotes if that is its name"),
         ("age between 3 or 4", "expected 'and'"),
-        ("dose is 3", "expected 'missing'"),
+        ("dose is 3", "expected 'missing', 'true' or 'false'"),
         ("dose not 3", "expected 'in'"),
         ("(smoker", r"expected '\)'"),
         ("", "expected a column"),
@@ -196,3 +210,33 @@ def test_columns_alone_are_conditions():
     assert (col("smoker") | (col("age") > 3)) == (
         (col("smoker") == "true") | (col("age") > 3)
     )
+
+
+def test_a_category_may_be_called_as_the_slot_for_missing_cells_is():
+    for missing, n_missing in ((Slot(), 1), (Refuse(), 0)):
+        levels = CategoryDomain(("(missing)", "a", "b"), missing=missing)
+        policy = Policy(
+            (
+                Feature("age", "sensitive", BooleanDomain()),
+                Feature("ward", "public", levels),
+            )
+        )
+        cells = ["(missing)"] * 4 + ["a"] * 2 + ["b"] + [None] * n_missing
+        table = pd.DataFrame({"age": [True] * len(cells), "ward": cells})
+        asks = [f'count() where ward = "{name}"' for name in levels.categories]
+        answers = answer_queries(table, policy, asks, epsilon=1.0).answers
+        assert [answer.value for answer in answers] == [4, 2, 1]
+
+
+def test_whole_numbers_in_sql_are_compared_to_the_last_digit():
+    near = ("9007199254740992", "9007199254740993")
+    policy = Policy(
+        (
+            Feature("age", "sensitive", BooleanDomain()),
+            Feature("key", "public", CategoryDomain(near)),
+        )
+    )
+    table = pd.DataFrame({"age": [True] * 5, "key": [near[0]] * 4 + [near[1]]})
+    asked = parse_sql(f"select count(*) from t where key = {near[1]}")
+    (answer,) = answer_queries(table, policy, asked, epsilon=1.0).answers
+    assert answer.value == 1

@@ -376,6 +376,35 @@ def test_numbers_whose_squares_are_none_are_refused_before_a_ledger_pays(ask, tm
     assert len(ledger.entries()) == 2
 
 
+@pytest.mark.parametrize("ask", ["mean(x)", "median(x)"])
+def test_numbers_too_close_to_be_told_apart_are_refused_before_a_ledger_pays(
+    ask, tmp_path
+):
+    policy = Policy((Feature("x", "sensitive", NumberDomain(0, 5e-324)),))
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    ledger = Ledger.create(tmp_path / "l.ledger", policy, budget=budget)
+    table = pd.DataFrame({"x": [0.0] * 50})
+    with pytest.raises(PolicyError, match="less than 1e-150 apart"):
+        answer_queries(table, policy, [ask], epsilon=0.5, delta=1e-7, ledger=ledger)
+    assert len(ledger.entries()) == 2
+
+
+@pytest.mark.parametrize(("width", "n_missing"), [(1e200, 3), (1e-200, 0)])
+def test_conditions_need_no_squares(width, n_missing):
+    domain = NumberDomain(-width, width, missing=Slot())
+    policy = Policy(
+        (
+            Feature("smoker", "sensitive", BooleanDomain()),
+            Feature("x", "public", domain),
+        )
+    )
+    cells = [width, -width, 0.0, *[None] * n_missing]
+    table = pd.DataFrame({"smoker": [True] * len(cells), "x": cells})
+    asks = ["count() where x >= 0", "count() where x is missing"]
+    answers = answer_queries(table, policy, asks, epsilon=1.0).answers
+    assert [answer.value for answer in answers] == [2, n_missing]
+
+
 @pytest.mark.parametrize("ask", ["sum(x)", "mean(x)", "variance(x)", "median(x)"])
 def test_the_largest_bounds_have_finite_answers(ask):
     policy = Policy((Feature("x", "sensitive", NumberDomain(-1e150, 1e150)),))

@@ -147,6 +147,47 @@ def test_a_ratio_that_may_be_anything_has_no_radius(policy):
     assert result.answers[0].to_json()["radius"] is None
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "mean(age) / (count() - count())",
+        "count() / (mean(smoker) - mean(smoker)) by sector",
+        "count() / (count(sex = f) - count(sex = f))",
+        "1 / (mean(age) - mean(age))",
+        "1 / (median(age) - median(age))",
+        "count() / (0 * count(sex = f))",
+        "mean(age) / median(hours)",  # drawn, and its bounds enclose 0
+        "sum(age) * 1e308 * 1e308",
+        "sum(age) / 1e-320",
+    ],
+)
+def test_what_no_table_gives_a_radius_is_refused_before_it_is_paid(policy, ask):
+    with pytest.raises(CorrDPError, match="infinite radius whatever the rows are"):
+        plan_queries(
+            policy, [ask], budget=Budget(epsilon=1.0, delta=0.0), n_rows=N_ROWS
+        )
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "count() / (count(sex = f) - count(sex = m))",
+        "mean(age) / (mean(income) - 50)",
+        "1 / mean(age) by sector",
+        "1 / variance(hours) by sex, sector where age >= 40",
+        "1 / quantiles(age, 0, 0.5, 1) by sex",  # counted in bins
+        "1 / covariance(age, income) + 1 / correlation(age, income)",
+        "sum(income) / sum(hours) by sector",
+        "1 / (count() - count(sex = f))",
+        "(count() - count()) / count(sex = f)",
+    ],
+)
+def test_what_some_table_gives_a_radius_is_planned(policy, ask):
+    for n_rows in (2, N_ROWS):
+        budget = Budget(epsilon=1.0, delta=0.0)
+        assert plan_queries(policy, [ask], budget=budget, n_rows=n_rows).moments
+
+
 def test_a_negative_divisor_is_divided_by():
     from corrdp.queries._estimates import Estimate
 

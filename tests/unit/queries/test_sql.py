@@ -17,7 +17,14 @@ from corrdp.queries import Count, Mean, Quantiles, col, parse_ask, parse_sql
         ('select avg("hours per week") from t', 'mean("hours per week")'),
         ("select sum(x) from t where y = -2.50", "sum(x) where y = -2.5"),
         ("select quantile(age, 0.5) from t", "median(age)"),
-        ("select count(*) from t where b is true", "count() where b = true"),
+        ("select count(*) from t where b is true", "count() where b is true"),
+        ("select count(*) from t where b is not false", "count() where b is not false"),
+        ("select avg(u.age) from t as u", "mean(age)"),
+        ("select avg(T.age) from t", "mean(age)"),
+        (
+            "select count(*) from t where k in (9007199254740993, -9007199254740993)",
+            "count() where k in (9007199254740993, -9007199254740993)",
+        ),
         (
             "select ward, count(*) filter (where smoker) from t group by ward",
             "count() by ward where smoker",
@@ -84,6 +91,11 @@ def test_several_aggregates_share_groups_and_condition():
         ("select count(*) from t group by all", None, "cannot be answered"),
         ("select corr(a, b) from t group by c", "corr", "cannot be split"),
         ("select 1 from t", "1", "needs no table"),
+        ("select avg(a) from t as u(b, a)", "u(", "names of the policy"),
+        ("select avg(u.a) from t", "u.a", "of another table"),
+        ("select avg(t.a) from t as u", "t.a", "of another table"),
+        ("select avg(s.t.a) from t", "s.t.a", "of another table"),
+        ("select as struct count(*) from t", None, "kind"),
         ("with u as (select 1) select count(*) from u", "u as", "cannot be answered"),
     ],
 )

@@ -320,3 +320,12 @@ def test_check_reads_labels_and_the_unit_of_a_policy(tmp_path):
     done = run("check", "d.csv", "--policy", "policy.toml", cwd=tmp_path)
     assert done.code == 0, done.stderr
     assert "patient" not in done.stdout
+
+
+@pytest.mark.parametrize("max_rows", [1_025, 3_000, 10**9])
+def test_more_rows_of_a_unit_than_noise_can_cover_are_refused_in_words(max_rows):
+    policy = Policy(FEATURES, unit="patient", max_rows=max_rows)
+    with pytest.raises(PolicyError, match=f"max_rows={max_rows} rows of one unit"):
+        plan_queries(
+            policy, ["sum(dose)"], budget=Budget(epsilon=1.0, delta=0.0), n_rows=10
+        )

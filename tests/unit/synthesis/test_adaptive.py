@@ -18,6 +18,7 @@ from corrdp.synthesis import Synthesizer, release_tables
 from corrdp.synthesis import _adaptive as adaptive
 from corrdp.synthesis import _estimation as estimation
 from corrdp.synthesis._budget import SCREENABLE_NOISE, mean_noise
+from corrdp.synthesis._structure import TableShape
 from synthesis_examples import POLICY, patients
 
 FALSE_ALARM = 1e-9
@@ -56,7 +57,8 @@ def test_rates_that_are_not_exact_are_refused():
 
 def test_search_attains_the_movement_of_scores_and_never_exceeds_it():
     shape = maker().shape(3)
-    drawn = np.zeros((10, len(shape.sizes)), dtype=np.int64)
+    rows = np.zeros((10, len(shape.sizes)), dtype=np.int64)
+    drawn = adaptive.DrawnCounts(rows, shape, ())
     region = (1, len(shape.sizes) - 1)
     assert region[1] == shape.label
     own = list(itertools.product(*(range(shape.sizes[c]) for c in region)))
@@ -250,3 +252,17 @@ def test_where_no_table_is_small_enough_for_rounds_tables_are_screened(
     assert plan.selection == "screen"
     assert all(limit > 0 for limit in plan.refinement.values())
     assert len(maker.fit(frame, ledger=ledger).sample(5)) == 5
+
+
+def test_tables_of_drawn_rows_are_those_that_are_counted_one_by_one():
+    sizes = (3, 2, 4, 2)
+    rows = np.random.default_rng(0).integers(0, sizes, (50, 4))
+    regions = [(0,), (0, 1), (1, 2), (0, 3), (1, 3), (0, 1, 3), (1, 2, 3), (0, 1, 2)]
+    for label, candidates in itertools.product((3, None), ((), regions)):
+        shape = TableShape(sizes, 50, label, 1000)
+        drawn = adaptive.DrawnCounts(rows, shape, candidates)
+        assert len(drawn) == 50
+        for region in regions:
+            counts = adaptive.count_cells(rows, region, sizes)
+            np.testing.assert_array_equal(drawn[region], counts)
+            np.testing.assert_array_equal(drawn[region], counts)

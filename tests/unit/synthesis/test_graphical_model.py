@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from corrdp.synthesis._junction_tree import JunctionTree, clique_cells, junction_tree
-from corrdp.synthesis._model import calibrate, expanded
+from corrdp.synthesis._model import _random_order, calibrate, expanded
 
 SIZES = (2, 3, 2, 4, 3)
 LOOP = [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)]
@@ -143,3 +143,19 @@ def test_given_rows_of_many_patterns_keep_their_order(model):
     codes = model.sample_given(given, rng)
     assert (codes[:, 0] == given[0]).all()
     assert (codes[:, 4] == given[4]).all()
+
+
+def test_a_random_order_is_that_of_the_draws():
+    class Draws:
+        def __init__(self, draws):
+            self.draws = draws
+
+        def random(self, size):
+            return self.draws[:size]
+
+    apart = np.random.default_rng(0).random(5_000)
+    close = apart[::-1].copy()
+    close[:2] = 0.5 + 2.0**-52, 0.5  # agree in the leading 48 bits
+    for draws in (apart, close):
+        order = _random_order(draws.size, Draws(draws))
+        np.testing.assert_array_equal(order, np.argsort(draws))

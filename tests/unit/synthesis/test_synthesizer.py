@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from corrdp._json import digest
 from corrdp._random import noise_generator
 from corrdp.exceptions import (
     BudgetError,
@@ -289,6 +290,36 @@ def test_a_saved_synthesizer_draws_the_same_rows(fitted, tmp_path):
     assert again.pairs_ == fitted.pairs_
     files = {path.name for path in (tmp_path / "made").iterdir()}
     assert files == {"model.json", "policy.toml", "certificate.json"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        (("fitted",), None, "model.fitted is damaged"),
+        (("fitted", "n_rows"), "many", "n_rows is damaged"),
+        (("fitted", "n_rows"), -5, "n_rows must be"),
+        (("fitted", "potentials"), 5, "potentials is damaged"),
+        (("fitted", "potentials", 0, "values", 0), None, "is damaged"),
+        (("fitted", "potentials", 0, "values"), [1.0], "are no table of"),
+        (("fitted", "potentials", 0, "columns"), [], "are no table of"),
+        (("parameters", "colour"), "red", "parameter 'colour'"),
+        (("parameters", "impossible"), [5], "is damaged"),
+        (("parameters", "bins"), [16], "bins is damaged"),
+    ],
+)
+def test_a_damaged_model_is_refused_in_words(fitted, tmp_path, path, value, why):
+    fitted.save(tmp_path)
+    file = tmp_path / "model.json"
+    document = json.loads(file.read_text())
+    del document["digest"]
+    part = document["content"]
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = value
+    document["digest"] = digest(document)  # as whoever damages it might
+    file.write_text(json.dumps(document))
+    with pytest.raises(CorrDPError, match=why):
+        Synthesizer.load(tmp_path)
 
 
 def test_a_changed_file_is_refused(fitted, tmp_path):

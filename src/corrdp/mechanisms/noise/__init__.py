@@ -23,11 +23,12 @@ from corrdp.mechanisms.noise._laplace_scales import (
     correlated_sensitivity,
     laplace_scales,
 )
-from corrdp.mechanisms.noise._movement import Movement
+from corrdp.mechanisms.noise._movement import LARGEST_MOVEMENT, Movement
 from corrdp.mechanisms.noise._planning import plan_vector, weighted_variance
 from corrdp.mechanisms.noise._vector import NoiseKind, VectorPlan, round_to_grid
 
 __all__ = [
+    "LARGEST_MOVEMENT",
     "LARGEST_MU",
     "ROUNDING_PART",
     "ROUNDING_REACH",
