@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import linprog
@@ -46,6 +46,7 @@ class Axioms:
     triangle: bool = True
 
 
+@runtime_checkable
 class Metric(Protocol):
     """A distance between distributions of the joint sensitive features."""
 
@@ -175,7 +176,7 @@ def check_transport(metric: Metric, ground: Sequence[FloatArray]) -> None:
 
 def metric_named(metric: str | Metric) -> Metric:
     """Return the metric of that name, or the metric itself."""
-    if not isinstance(metric, str):
+    if isinstance(metric, Metric):
         return metric
     return METRICS[check_choice("metric", metric, METRICS)]
 

@@ -379,6 +379,16 @@ def test_transport_over_too_many_cells_is_refused_before_it_is_paid_for():
     assert len(charged) == 1
 
 
+@pytest.mark.parametrize(
+    "options", [{"n_threads": 0}, {"random_state": -1}, {"metric": 3}]
+)
+def test_options_are_checked_before_anything_is_paid_for(table, policy, options):
+    charged = []
+    with pytest.raises((CorrDPError, ValueError)):
+        estimate_leakage(table, policy, **BUDGET, charge=charged.append, **options)
+    assert not charged
+
+
 def test_unconfirmed_policies_are_refused_unless_in_research(table, policy):
     policy = dataclasses.replace(policy, unconfirmed=("features.u.categories",))
     with pytest.raises(PolicyError, match="not confirmed"):

@@ -10,6 +10,7 @@ from corrdp._names import BLOCK
 from corrdp._random import noise_generator
 from corrdp._validate import (
     check_choice,
+    check_count,
     check_delta,
     check_epsilon,
     check_failure_probability,
@@ -139,6 +140,7 @@ def estimate_leakage(
     if not research:
         policy.require_confirmed()
     check_failure_probability(failure_probability)
+    check_count("n_threads", n_threads)
     for name in keep_levels:
         policy.feature(name)
     targets = leakage_targets(policy)
@@ -292,6 +294,7 @@ def _private(
         return {}, plan, {}
     for shape in telling_shapes(layout):
         check_transport(request.metric, table_words(policy, shape.features).ground)
+    generator = noise_generator(request.random_state, purpose="leakage")
     if charge is not None and plan is not None:
         charge(plan)
     counts = counted_tables(request, layout)
@@ -299,7 +302,7 @@ def _private(
         layout.shapes,
         counts.tables,
         plan,
-        noise_generator(request.random_state, purpose="leakage"),
+        generator,
         grouping=lambda shape, sizes, scale: request.groups(
             shape, sizes, noise_scale=scale, n_rows=counts.n_rows
         ),
