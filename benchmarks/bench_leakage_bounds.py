@@ -118,20 +118,22 @@ def foreign() -> list[dict[str, Any]]:
         joined = estimate_leakage(public, policy, source="public", join_levels=True)
         exact = exact_values(frame, policy)
         exact_joined = exact_values(frame, joined.policy_for(policy))
-        known, floor = limits(frame, public, joined.policy_for(policy))
+        known, floors = limits(frame, public, joined.policy_for(policy))
         of = {
             "before": before,
             "known": known,
-            "floor": floor,
+            "floor": {name: floor for name, (floor, _) in floors.items()},
             "apart": {name: found.upper for name, found in apart.features.items()},
             "joined": {name: found.upper for name, found in joined.features.items()},
             "exact": exact,
             "exact_joined": exact_joined,
         }
         means = {
-            key: round(float(np.mean(list(values.values()))), 3)
+            key: round(float(np.mean(list(values.values()))), 5)
             for key, values in of.items()
         }
+        errors = [error for _, error in floors.values()]
+        means["floor_error"] = round(float(np.linalg.norm(errors)) / len(errors), 5)
         counts = {"n_rows": len(public), "n_features": len(joined.features)}
         rows.append({"table": name, **counts, **means})
     return rows
@@ -139,14 +141,15 @@ def foreign() -> list[dict[str, Any]]:
 
 def limits(
     frame: Any, public: Any, policy: Policy
-) -> tuple[dict[str, float], dict[str, float]]:
+) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     """Return bounds for the true pair and set, known in advance, and the floor of all.
 
-    Levels are joined already. Truth is what all rows tell.
+    The floor comes with its standard error. Levels are joined already. Truth is what
+    all rows tell.
     """
     counted, whole = exact_tables(public, policy), exact_tables(frame, policy)
     beta = 1e-3 / len(counted)
-    known, floor = dict.fromkeys(counted, 0.0), dict.fromkeys(counted, 0.0)
+    known, floor = dict.fromkeys(counted, 0.0), dict.fromkeys(counted, (0.0, 0.0))
     for name, table in counted.items():
         laws = whole[name] / np.maximum(whole[name].sum(axis=1, keepdims=True), 1)
         sizes = table.sum(axis=1)

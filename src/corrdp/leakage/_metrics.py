@@ -1,8 +1,9 @@
 """Distances between distributions of the sensitive features, with their axioms."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.optimize import linprog
@@ -45,6 +46,7 @@ class Axioms:
     triangle: bool = True
 
 
+@runtime_checkable
 class Metric(Protocol):
     """A distance between distributions of the joint sensitive features."""
 
@@ -137,16 +139,10 @@ class Wasserstein:
         self, rows: FloatArray, ground: Sequence[FloatArray] = ()
     ) -> FloatArray:
         """Return optimal transport costs; exact, by linear programs if joint."""
-        if len(ground) == 1 and _is_a_line(ground[0]):
+        if _is_solved_on_a_line(ground):
             return _transport_on_a_line(rows, ground[0][0])
         used = rows.any(axis=0)
-        n_cells = int(np.count_nonzero(used))
-        if n_cells > LARGEST_TRANSPORT:
-            raise CorrDPError(
-                f"metric='wasserstein' needs optimal transport over {n_cells} joint "
-                f"sensitive cells; the limit is {LARGEST_TRANSPORT}. Coarsen bins, "
-                "merge categories, or use metric='total_variation', which bounds it."
-            )
+        _refuse_many_cells(int(np.count_nonzero(used)))
         cost = _cell_distances(ground)
         return _transport(rows[:, used], cost[np.ix_(used, used)])
 
@@ -168,11 +164,34 @@ def is_total_variation(ground: Sequence[FloatArray]) -> bool:
     return len(ground) == 1 and bool(np.all(ground[0] == 1.0 - np.eye(len(ground[0]))))
 
 
+def check_transport(metric: Metric, ground: Sequence[FloatArray]) -> None:
+    """Raise if distances over this ground may be too many to solve, whatever the rows.
+
+    A private release asks before it is paid for: which cells have rows is not known
+    then, so all of them count.
+    """
+    if isinstance(metric, Wasserstein) and not _is_solved_on_a_line(ground):
+        _refuse_many_cells(math.prod(len(distances) for distances in ground))
+
+
 def metric_named(metric: str | Metric) -> Metric:
     """Return the metric of that name, or the metric itself."""
-    if not isinstance(metric, str):
+    if isinstance(metric, Metric):
         return metric
     return METRICS[check_choice("metric", metric, METRICS)]
+
+
+def _refuse_many_cells(n_cells: int) -> None:
+    if n_cells > LARGEST_TRANSPORT:
+        raise CorrDPError(
+            f"metric='wasserstein' needs optimal transport over {n_cells} joint "
+            f"sensitive cells; the limit is {LARGEST_TRANSPORT}. Coarsen bins, "
+            "merge categories, or use metric='total_variation', which bounds it."
+        )
+
+
+def _is_solved_on_a_line(ground: Sequence[FloatArray]) -> bool:
+    return len(ground) == 1 and _is_a_line(ground[0])
 
 
 def _transport_on_a_line(rows: FloatArray, place: FloatArray) -> FloatArray:

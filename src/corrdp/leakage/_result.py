@@ -180,7 +180,8 @@ def combine_parts(
     ------
     GuaranteeVoidError
         Without the declaration: parts that tell nothing each may tell everything
-        together (E2).
+        together (E2). And if levels are joined in a part: parts that are independent
+        given a level need not be so given several levels at once.
 
     Guarantee
     ---------
@@ -202,6 +203,12 @@ def combine_parts(
     if not parts:
         raise CorrDPError(
             "parts is empty: there is nothing to combine. Pass one leakage per part."
+        )
+    if any(part.joined is not None for part in parts):
+        raise GuaranteeVoidError(
+            "levels of the feature are joined in some part, and parts that are "
+            "independent given its levels are not so given joined ones. Estimate the "
+            "parts with join_levels=False."
         )
     uppers = [part.upper for part in parts if part.upper is not None]
     assumptions = [text for part in parts for text in part.assumptions]

@@ -1,5 +1,7 @@
 """Parts of the sensitive set combine under a declared independence only."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -58,3 +60,10 @@ def test_a_part_without_bound_leaves_none():
     assert combined.estimate == pytest.approx(0.28)
     with pytest.raises(CorrDPError, match="empty"):
         combine_parts([], conditionally_independent=True)
+
+
+def test_parts_about_joined_levels_are_refused():
+    """Given both levels at once the parts are not independent, given each they are."""
+    joined = dataclasses.replace(part(0.1), joined={"joined": ["a", "b"]})
+    with pytest.raises(GuaranteeVoidError, match="join_levels=False"):
+        combine_parts([part(0.1), joined], conditionally_independent=True)

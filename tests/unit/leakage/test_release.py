@@ -341,6 +341,54 @@ def test_the_definition_from_private_rows_is_bounded_and_useful():
     assert groups[0].features == ("u", "v")
 
 
+def test_by_definition_nothing_is_joined_whatever_a_feature_is_called():
+    """The one table is about joint values, not about the feature of its name."""
+    generator = np.random.default_rng(9)
+    n_rows = 30_000
+    thin = generator.choice(3, n_rows, p=[0.01, 0.3, 0.69])
+    other = generator.integers(0, 2, n_rows)
+    told = np.where(thin == 0, other, generator.integers(0, 2, n_rows))
+    codes = np.stack([told, thin, other], axis=1)
+    names = ("s", "block", "w")
+    frame = pd.DataFrame(np.char.add("v", codes.astype(str)), columns=names)
+    levels = tuple(CategoryDomain(tuple(f"v{i}" for i in range(k))) for k in (2, 3, 2))
+    roles = ("sensitive", "insensitive", "insensitive")
+    features = tuple(map(Feature, names, roles, levels))
+    policy = Policy(features, conditioning="definition")
+    found = estimate_leakage(frame, policy, epsilon=1.0, delta=1e-6, random_state=0)
+    assert not found.joined
+    assert found.distances() == {"block": 1.0, "w": 1.0}
+
+
+def test_transport_over_too_many_cells_is_refused_before_it_is_paid_for():
+    levels = CategoryDomain(tuple(f"v{i}" for i in range(12)))
+    policy = Policy(
+        (
+            Feature("s", "sensitive", levels),
+            Feature("t", "sensitive", levels),
+            Feature("u", "insensitive", levels),
+        )
+    )
+    frame = pd.DataFrame({name: ["v0", "v1"] for name in ("s", "t", "u")})
+    charged = []
+    with pytest.raises(CorrDPError, match="144 joint sensitive cells"):
+        private(frame, policy, metric="wasserstein", charge=charged.append)
+    assert not charged
+    alone = dataclasses.replace(policy, features=policy.features[1:])
+    private(frame, alone, metric="wasserstein", charge=charged.append)
+    assert len(charged) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_threads": 0}, {"random_state": -1}, {"metric": 3}]
+)
+def test_options_are_checked_before_anything_is_paid_for(table, policy, options):
+    charged = []
+    with pytest.raises((CorrDPError, ValueError)):
+        estimate_leakage(table, policy, **BUDGET, charge=charged.append, **options)
+    assert not charged
+
+
 def test_unconfirmed_policies_are_refused_unless_in_research(table, policy):
     policy = dataclasses.replace(policy, unconfirmed=("features.u.categories",))
     with pytest.raises(PolicyError, match="not confirmed"):

@@ -10,6 +10,7 @@ from corrdp._names import BLOCK
 from corrdp._random import noise_generator
 from corrdp._validate import (
     check_choice,
+    check_count,
     check_delta,
     check_epsilon,
     check_failure_probability,
@@ -20,12 +21,13 @@ from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.leakage._counts import MAX_CELLS, CountLayout
 from corrdp.leakage._joining import joined_policy
 from corrdp.leakage._margins import LevelSizes
-from corrdp.leakage._metrics import Metric, metric_named
+from corrdp.leakage._metrics import Metric, check_transport, metric_named
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import (
     count_layout,
     leakage_targets,
     release_targets,
+    table_words,
     telling_shapes,
 )
 from corrdp.leakage.estimators import Estimator, PlugIn, estimator_named
@@ -39,7 +41,13 @@ from corrdp.leakage.release._noise import (
 )
 from corrdp.leakage.release._request import LeakageRequest, counted_tables
 from corrdp.leakage.release._table import LeakageTable, declared_table
-from corrdp.policy import NeighborRelation, Policy, class_columns, neighbor_classes
+from corrdp.policy import (
+    Conditioning,
+    NeighborRelation,
+    Policy,
+    class_columns,
+    neighbor_classes,
+)
 
 SOURCES = ("declared", "public", "private", "in_sample")
 
@@ -132,10 +140,13 @@ def estimate_leakage(
     if not research:
         policy.require_confirmed()
     check_failure_probability(failure_probability)
+    check_count("n_threads", n_threads)
     for name in keep_levels:
         policy.feature(name)
     targets = leakage_targets(policy)
     join = source == "private" if join_levels is None else join_levels
+    # By definition one table is about all features, whatever one of them is called.
+    marginal = policy.conditioning is Conditioning.MARGINAL
     request = LeakageRequest(
         data=data,
         policy=policy.leakage_view(),  # a sensitive label is leaked about too
@@ -146,7 +157,7 @@ def estimate_leakage(
         n_threads=n_threads,
         random_state=random_state,
         joinable=frozenset(policy.insensitive) - set(keep_levels)
-        if join and source != "in_sample"
+        if join and marginal and source != "in_sample"
         else frozenset(),
     )
     components: tuple[Component, ...] = ()
@@ -281,6 +292,9 @@ def _private(
     plan = _plan_tables(policy, layout, epsilon=epsilon, delta=delta)
     if not targets:  # no row is read where nothing is asked
         return {}, plan, {}
+    for shape in telling_shapes(layout):
+        check_transport(request.metric, table_words(policy, shape.features).ground)
+    generator = noise_generator(request.random_state, purpose="leakage")
     if charge is not None and plan is not None:
         charge(plan)
     counts = counted_tables(request, layout)
@@ -288,7 +302,7 @@ def _private(
         layout.shapes,
         counts.tables,
         plan,
-        noise_generator(request.random_state, purpose="leakage"),
+        generator,
         grouping=lambda shape, sizes, scale: request.groups(
             shape, sizes, noise_scale=scale, n_rows=counts.n_rows
         ),
