@@ -160,6 +160,22 @@ def test_absent_packages_are_named_with_the_command(tmp_path, monkeypatch, packa
         read_table(f"{tmp_path}/t.duckdb::t", number_columns=[])
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_told_with_the_conversion_that_works(encoding, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("\ufeff".encode(encoding)[:2] + "a,b\n1,2\n".encode(encoding))
+    with pytest.raises(CorrDPError, match=r"is UTF-16\. .*iconv -f utf-16 -t utf-8"):
+        read_table(path, number_columns=())
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_empty_lines_before_the_names_are_no_rows(start, mark, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes((start + mark * 2 + f"a,b{mark}1,2{mark}").encode())
+    assert read_table(path, number_columns=()).to_pylist() == [{"a": "1", "b": "2"}]
+
+
 @pytest.mark.parametrize(
     ("name", "mark", "word"),
     [
