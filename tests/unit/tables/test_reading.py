@@ -78,10 +78,14 @@ def test_every_format_gives_the_same_table(files, name):
 def test_duckdb_tables_are_read(tmp_path):
     with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
         connection.execute("create table t as select * from range(5) r(age)")
+        connection.execute("create schema old")
+        connection.execute("create table old.t as select * from range(9) r(age)")
+        connection.execute("create table old.alone as from old.t")
     read = read_table(f"{tmp_path}/t.duckdb::t", number_columns=[])
     assert read.column("age").to_pylist() == ["0", "1", "2", "3", "4"]
-    with pytest.raises(CorrDPError, match="no table 'other'"):
-        read_table(f"{tmp_path}/t.duckdb::other", number_columns=[])
+    for absent in ("other", "alone"):
+        with pytest.raises(CorrDPError, match=f"no table '{absent}'"):
+            read_table(f"{tmp_path}/t.duckdb::{absent}", number_columns=[])
 
 
 def test_globs_are_read_in_order(files):
