@@ -158,7 +158,9 @@ def _of_numbers(name: str, numbers: Any, is_label: bool, has_missing: bool) -> G
         return Guess({"type": "category", "categories": both}, ("categories",))
     if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
         return _boolean(is_label, has_missing, digits=True)
-    if n_distinct == 1 and len(numbers) >= FEWEST_ROWS and not is_label:
+    is_common = n_distinct == 1 and len(numbers) >= FEWEST_ROWS
+    # Larger numbers, and infinity, are no categories that a policy can declare.
+    if is_common and abs(ends["min"]) <= 2.0**1000 and not is_label:
         return _constant(_written(ends["min"]), has_missing)
     lower, upper = bounds = rounded_bounds(numbers)
     domain: dict[str, Any] = {"type": "number", "bounds": bounds}

@@ -222,6 +222,12 @@ def test_values_that_cannot_be_declared_are_not_listed(odd):
         assert "secret" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), 1e305, "9" * 400])
+def test_one_number_that_no_category_can_be_is_a_number(value):
+    policy, _ = drafted({"x": [value] * N_ROWS})
+    assert isinstance(policy.feature("x").domain, NumberDomain)
+
+
 def test_a_column_whose_name_cannot_be_declared_is_left_out():
     policy, draft = drafted({"two\nlines": ["a", "b"] * (N_ROWS // 2)})
     assert [feature.name for feature in policy.features] == ["age"]
