@@ -8,7 +8,7 @@ import typer
 
 from corrdp._files import write_text
 from corrdp.cli._options import SeedOption
-from corrdp.cli._output import JsonOption, counting, json_text, show
+from corrdp.cli._output import JsonOption, counting, json_text, refuse_other_kind, show
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def audit(
     """
     from corrdp.auditing import audit as run_audit
 
+    if out is not None:
+        refuse_other_kind(out, (".json",), ("corrdp.audit/", "corrdp.membership/"))
     subject = _subject(run_or_policy, epsilon, delta, model, rows)
     if membership is not None or research:
         _guess_membership(subject, membership, research, seed, out, as_json)

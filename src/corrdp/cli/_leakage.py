@@ -8,7 +8,14 @@ import typer
 
 from corrdp._files import require_room, write_text
 from corrdp.cli import _options as options
-from corrdp.cli._output import JsonOption, check_out, json_text, show, working
+from corrdp.cli._output import (
+    JsonOption,
+    check_out,
+    json_text,
+    refuse_other_kind,
+    show,
+    working,
+)
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
@@ -101,9 +108,10 @@ def leakage(
         declared.require_confirmed()
     if out is not None:
         check_out(out, data, policy, leakage, as_csv=False)
+        _refuse_second_table(out)
         if source is Source.PRIVATE:
-            _refuse_second_table(out)
             require_room(out)
+        refuse_other_kind(out, (".json",), ("corrdp.leakage/",))
     payments: list[LeakagePayment] = []
     with working("Counting"), options.rows_for(engine, address, data, declared) as rows:
         # One reading for fingerprint and counts; without a ledger, batches suffice.

@@ -1,6 +1,6 @@
 """Arguments and options that several commands share."""
 
-import csv
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -95,11 +95,20 @@ CacheOption = Annotated[
 ]
 
 
+_NAME = re.compile(
+    r"""\s*(?:"(?P<quoted>(?:[^"]|"")*)(?:"\s*|$)|(?P<bare>[^,]*))(?:,|$)"""
+)
+
+
 def names(text: str | None) -> list[str]:
-    """Return the names in a comma-separated option; quotes keep commas together."""
-    lines = csv.reader([(text or "").replace("\n", " ")], skipinitialspace=True)
-    parts = next(lines, [])
-    return [part.strip() for part in parts if part.strip()]
+    """Return the names in a comma-separated option; quotes keep commas and blanks."""
+    found = (
+        match["bare"].strip().replace("\n", " ")
+        if match["quoted"] is None
+        else match["quoted"].replace('""', '"')
+        for match in _NAME.finditer(text or "")
+    )
+    return [name for name in found if name]
 
 
 def refuse_on_engine(

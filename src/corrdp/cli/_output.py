@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from corrdp._files import PRIVATE_MODE, cannot_write, is_formula
+from corrdp._json import read_json
 from corrdp.exceptions import CorrDPError
 
 JsonOption = Annotated[
@@ -134,6 +135,34 @@ def check_out(out: Path, *read: str | Path | None, as_csv: bool = True) -> None:
             f"rows are written as CSV, got --out {str(out)!r}. Choose a name that ends "
             "in .csv."
         )
+    if as_csv:
+        refuse_other_kind(out, (".csv", ".txt"))
+
+
+def refuse_other_kind(
+    out: Path, ends: tuple[str, ...], schemas: tuple[str, ...] = ()
+) -> None:
+    """Raise if a file would be replaced that is not of the kind that is written.
+
+    A ledger, a policy or what was paid for would be gone with it. Kinds are told by
+    the end of the name, and by the schema of a JSON file.
+    """
+    is_same = out.suffix.lower() in ends and (
+        not schemas or _schema_of(out).startswith(schemas)
+    )
+    if out.is_file() and not is_same:
+        raise CorrDPError(
+            f"there is a file {str(out)!r} already, of another kind than what is "
+            "written. Choose another --out, so that nothing is lost."
+        )
+
+
+def _schema_of(path: Path) -> str:
+    try:
+        document = read_json(path, "result", "corrdp")
+    except CorrDPError:
+        return ""
+    return str(document.get("schema", "")) if isinstance(document, dict) else ""
 
 
 def refuse_formulas(texts: Iterable[Any], what: str) -> None:

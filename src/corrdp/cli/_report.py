@@ -9,7 +9,13 @@ import typer
 from corrdp._files import write_text
 from corrdp._json import read_json
 from corrdp.cli._options import RunArgument
-from corrdp.cli._output import JsonOption, json_text, show, working
+from corrdp.cli._output import (
+    JsonOption,
+    json_text,
+    refuse_other_kind,
+    show,
+    working,
+)
 
 # How the report is written.
 Format = StrEnum("Format", ["HTML", "MARKDOWN", "JSON"])
@@ -51,10 +57,13 @@ def report(
         with_sweep,
     )
 
+    path = out or directory / f"report.{SUFFIX[form]}"
+    schemas = ("corrdp.report/",) if form is Format.JSON else ()
+    refuse_other_kind(path, (f".{SUFFIX[form]}",), schemas)
     summary = read_summary(directory)
     if sweep is not None:
-        path = sweep / "sweep.json" if sweep.is_dir() else sweep
-        summary = with_sweep(summary, read_json(path, "sweep", "corrdp sweep"))
+        curve = sweep / "sweep.json" if sweep.is_dir() else sweep
+        summary = with_sweep(summary, read_json(curve, "sweep", "corrdp sweep"))
     if audit is not None:
         document = read_json(audit, "audit", "corrdp audit --out")
         summary = with_audit(summary, document)
@@ -69,7 +78,6 @@ def report(
             text = render_markdown(summary)
         else:
             text = json_text(summary)
-    path = out or directory / f"report.{SUFFIX[form]}"
     write_text(path, text)
     show(
         {"report": str(path), "stamps": summary["stamps"]},

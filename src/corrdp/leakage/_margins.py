@@ -20,6 +20,7 @@ from corrdp.leakage._joining import Groups
 from corrdp.policy import (
     Block,
     BlockKind,
+    ColumnRole,
     Feature,
     NumberDomain,
     Policy,
@@ -201,7 +202,8 @@ def level_columns(
         else:
             columns[:2, 0] = (-0.5, 0.5)
         return columns
-    alone = Policy((feature,))
+    # A policy protects something; a column is coded alike in every role.
+    alone = Policy((Feature(feature.name, ColumnRole.SENSITIVE, domain),))
     places = [b.columns for b in policy_blocks(alone) if b.name == block.name]
     encoder = PolicyEncoder(alone)
     edges = domain.edges

@@ -73,7 +73,7 @@ def checked_flag(name: str, value: Any) -> bool:
 
 def checked_text(name: str, value: Any) -> str:
     """Return a declared non-empty text without control characters, or raise."""
-    if not isinstance(value, str) or not value or not _is_plain(value):
+    if not isinstance(value, str) or not value or not is_plain(value):
         raise PolicyError(
             f"{name} must be a non-empty text without control characters, "
             f"got {shown(value)}. Declare one."
@@ -81,7 +81,8 @@ def checked_text(name: str, value: Any) -> str:
     return value
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
+    """Return whether a text has no control characters, so that it can be declared."""
     return not any(
         code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000
         for code in map(ord, text)

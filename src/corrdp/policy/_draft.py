@@ -224,13 +224,16 @@ def _check_names(table: Any, wishes: DraftWishes) -> None:
     for option, columns in named.items():
         for name in columns:
             if name not in table.column_names:
-                split = any("," in other for other in table.column_names)
+                split = any(
+                    "," in other or other != other.strip()
+                    for other in table.column_names
+                )
                 raise PolicyError(
                     f"{option} names {name!r}, which is not a column."
                     f"{did_you_mean(name, table.column_names)} Columns: "
                     f"{_listed(table.column_names)}."
-                    + " Write a name with commas in quotes: '\"a,b\",c'."
-                    * split
+                    + " Write a name with commas, or with blanks around it, in quotes: "
+                    "'\"a,b\",c'." * split
                 )
     roles = [*wishes.sensitive, *wishes.public, *wishes.left_out, wishes.target]
     for name in roles:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corrdp.exceptions import PolicyError
+from corrdp.policy._domains import is_plain
 from corrdp.tables import MISSING_TEXTS
 
 MOST_CATEGORIES = 30
@@ -86,6 +87,8 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if not is_plain(name):
+        return _left_out("its name has control characters; rename it")
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
@@ -155,7 +158,9 @@ def _of_numbers(name: str, numbers: Any, is_label: bool, has_missing: bool) -> G
         return Guess({"type": "category", "categories": both}, ("categories",))
     if n_distinct == 2 and (ends["min"], ends["max"]) == (0, 1):
         return _boolean(is_label, has_missing, digits=True)
-    if n_distinct == 1 and len(numbers) >= FEWEST_ROWS and not is_label:
+    is_common = n_distinct == 1 and len(numbers) >= FEWEST_ROWS
+    # Larger numbers, and infinity, are no categories that a policy can declare.
+    if is_common and abs(ends["min"]) <= 2.0**1000 and not is_label:
         return _constant(_written(ends["min"]), has_missing)
     lower, upper = bounds = rounded_bounds(numbers)
     domain: dict[str, Any] = {"type": "number", "bounds": bounds}
@@ -243,6 +248,15 @@ def _category(name: str, cells: Any, is_label: bool, has_missing: bool) -> Guess
         return _left_out("it looks like an identifier")
     if pa.types.is_string(values.type) and _is_free_text(values):
         return _left_out("it looks like free text")
+    n_values = len(values)
+    # Texts with control characters, which stand for lists and times too, cannot be
+    # declared.
+    plain = pa.array([is_plain(str(value)) for value in values.to_pylist()])
+    values, counts = values.filter(plain), counts.filter(plain)
+    if len(values) == 0 or (is_label and len(values) < n_values):
+        return _left_out(
+            "it holds lists, times or control characters; write its values otherwise"
+        )
     kept = values
     if not is_label:  # a label has no slot for the others
         kept = values.filter(pc.greater_equal(counts, FEWEST_ROWS))
@@ -255,7 +269,7 @@ def _category(name: str, cells: Any, is_label: bool, has_missing: bool) -> Guess
     if is_label:
         return Guess(domain, ("categories",))
     common = values[pc.index(counts, pc.max(counts)).as_py()].as_py()
-    unknown = {"other": True} if len(kept) < len(values) else {"unknown": common}
+    unknown = {"other": True} if len(kept) < n_values else {"unknown": common}
     missing, _ = _missing(common, has_missing)
     return Guess(domain | unknown | missing, ("categories", *unknown, *missing))
 

@@ -44,6 +44,12 @@ def column(policy: Policy, name: str) -> Feature:
     return policy.feature(name)
 
 
+def _place(policy: Policy, name: str) -> str:
+    """Return where a policy file declares a column."""
+    is_label = policy.label is not None and policy.label.name == name
+    return "label" if is_label else f"features.{name}"
+
+
 def number_bounds(policy: Policy, name: str) -> tuple[float, float]:
     """Return the declared bounds of a number; a boolean is 0 or 1.
 
@@ -55,8 +61,8 @@ def number_bounds(policy: Policy, name: str) -> tuple[float, float]:
         if max(abs(domain.lower), abs(domain.upper)) > LARGEST_BOUND:
             raise PolicyError(
                 f"the bounds of {name!r} are beyond {LARGEST_BOUND:g}, where sums and "
-                f"squares are no numbers any more. Declare features.{name}.bounds "
-                "within it."
+                "squares are no numbers any more. Declare "
+                f"{_place(policy, name)}.bounds within it."
             )
         if domain.upper - domain.lower < SMALLEST_WIDTH:
             raise PolicyError(
@@ -87,7 +93,7 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
     elif domain.bins is None:
         raise MissingBoundError(
             f"column {name!r} is a number without bins, and bins cannot be read from "
-            f"private rows. Declare features.{name}.bins."
+            f"private rows. Declare {_place(policy, name)}.bins."
         )
     elif domain.steps is not None:
         names = tuple(map(str, domain.steps))

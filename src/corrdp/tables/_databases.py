@@ -62,7 +62,8 @@ def _duckdb_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
     with duckdb.connect(str(path), read_only=True) as connection:
         found: Any = connection.execute(
             "select column_name from information_schema.columns "
-            "where table_name = ? order by ordinal_position",
+            "where table_name = ? and table_schema = current_schema() "
+            "order by ordinal_position",
             [table],
         ).fetchall()
         present = [row[0] for row in found]

@@ -6,6 +6,7 @@ read. Arrow's own reader of JSON lines infers types, times among them: here a li
 parsed by itself, and a value is what its own line says (`docs/theory/encoder.md`).
 """
 
+import codecs
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -57,8 +58,9 @@ def reader_of(path: Path, table: str | None = None) -> Reader:
 
 
 @guarded(
-    "Rows of unequal length, or text that is not UTF-8? Correct it, or convert the "
-    "file, for example with iconv -f latin1 -t utf8."
+    "Rows of unequal length, text that is not UTF-8, or the end .gz on a file that is "
+    "not compressed? Correct it, or convert the file, for example with iconv -f latin1 "
+    "-t utf8."
 )
 def _csv_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     import pyarrow as pa
@@ -108,14 +110,21 @@ def _refuse_other_marks(
 
 
 def _header(path: Path, delimiter: str) -> tuple[list[str], bool]:
-    """Return the names in the first line of a CSV file, and whether lines follow."""
+    """Return the names that a CSV file begins with, and whether lines follow."""
     import csv
 
     import pyarrow as pa
 
     with pa.input_stream(str(path), compression="detect") as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        names = next(csv.reader(text, delimiter=delimiter), [])
+        opened = io.BufferedReader(stream)
+        if opened.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise CorrDPError(
+                f"the text of {str(path)!r} is UTF-16. Convert it, for example "
+                "with iconv -f utf-16 -t utf-8."
+            )
+        text = io.TextIOWrapper(opened, encoding="utf-8-sig", newline="")
+        # Lines before the names may be empty, as everywhere else in the file.
+        names = next(filter(None, csv.reader(text, delimiter=delimiter)), [])
         return names, any(len(names) == 1 or line.strip("\r\n") for line in text)
 
 

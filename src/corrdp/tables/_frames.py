@@ -153,6 +153,10 @@ def _from_integers(series: Any) -> Column:
 
 def _distinct(series: Any) -> Column | DistinctColumn:
     """Look at each distinct text or day once: rows repeat few of them."""
+    if series.implementation.is_pandas_like():
+        native = series.to_native()
+        if hasattr(native.dtype, "categories"):
+            return _levels(native.cat)
     try:
         import pyarrow as pa
 
@@ -171,6 +175,16 @@ def _distinct(series: Any) -> Column | DistinctColumn:
         parts.append(places + len(values))
         values += cells
     return DistinctColumn(values or [None], np.concatenate(parts))
+
+
+def _levels(held: Any) -> DistinctColumn:
+    """Return a pandas column of categories, each of them as it is.
+
+    Arrow would give all of them one type: beside a day, a number becomes a day.
+    """
+    values = [*held.categories.tolist(), None]
+    places = held.codes.to_numpy().astype(np.int64)
+    return DistinctColumn(values, np.where(places < 0, len(values) - 1, places))
 
 
 def _spread(column: Column | DistinctColumn) -> Column:

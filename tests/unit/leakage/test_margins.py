@@ -260,3 +260,15 @@ def test_models_center_at_what_was_released_and_say_so():
     assert any("s, t, u, v are read" in told for told in certificate.assumptions)
     assert "s, t, u, v are read" in model.plan_.to_text()
     assert certificate.epsilon <= 5.0
+
+
+def test_a_column_has_the_same_means_in_every_role():
+    """Under ``semi`` insensitive columns are public, which a policy cannot be alone."""
+    policy = example_policy()
+    n_codes = PolicyEncoder(policy).n_codes
+    block = next(b for b in policy_blocks(policy) if b.name == "v")
+    feature = policy.feature("v")
+    public = Feature("v", "public", feature.domain)
+    np.testing.assert_array_equal(
+        level_columns(public, block, n_codes), level_columns(feature, block, n_codes)
+    )

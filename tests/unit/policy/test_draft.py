@@ -21,6 +21,7 @@ from corrdp.policy import (
     draft_policy,
 )
 from corrdp.policy._guess import FEWEST_ROWS, MOST_CATEGORIES, rounded_bounds
+from corrdp.tables import NO_TEXT
 
 N_ROWS = 40
 
@@ -195,6 +196,45 @@ def test_what_cannot_be_drafted_is_left_out_or_refused(values, reason):
     for role in ({"sensitive": ("age", "x")}, {"target": "x"}):
         with pytest.raises(PolicyError, match="'x'"):
             drafted({"x": values}, **role)
+
+
+ODD = [NO_TEXT, "secret\x1b[2J", "secret\x85"]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_values_that_cannot_be_declared_are_not_listed(odd):
+    """Lists and times have no text; others have control characters."""
+    policy, draft = drafted({"x": ["a", odd, odd, None] * (N_ROWS // 4)})
+    domain = policy.feature("x").domain
+    assert domain.categories == ("a",)
+    assert domain.other
+    assert isinstance(domain.missing, Slot)
+    _, draft = drafted({"x": [odd] * N_ROWS})
+    assert "lists, times or control characters" in draft.left_out["x"]
+    for role in ({"sensitive": ("x",)}, {"target": "x"}):
+        with pytest.raises(PolicyError, match="write its values otherwise") as refusal:
+            drafted(
+                {"x": ["a", odd] * (N_ROWS // 2)}
+                if "target" in role
+                else {"x": [odd] * N_ROWS},
+                **role,
+            )
+        assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), 1e305, "9" * 400])
+def test_one_number_that_no_category_can_be_is_a_number(value):
+    policy, _ = drafted({"x": [value] * N_ROWS})
+    assert isinstance(policy.feature("x").domain, NumberDomain)
+
+
+def test_a_column_whose_name_cannot_be_declared_is_left_out():
+    policy, draft = drafted({"two\nlines": ["a", "b"] * (N_ROWS // 2)})
+    assert [feature.name for feature in policy.features] == ["age"]
+    assert "rename it" in draft.left_out["two\nlines"]
+    for role in ({"sensitive": ("two\nlines",)}, {"target": "two\nlines"}):
+        with pytest.raises(PolicyError, match="rename it"):
+            drafted({"two\nlines": ["a", "b"] * (N_ROWS // 2)}, **role)
 
 
 def test_a_refusal_quotes_no_value():

@@ -411,3 +411,12 @@ def test_the_largest_bounds_have_finite_answers(ask):
     table = pd.DataFrame({"x": [1e150, -1e150] * 25})
     (answer,) = answer_queries(table, policy, [ask], epsilon=1.0).answers
     assert np.isfinite([answer.value, answer.radius]).all()
+
+
+def test_bins_of_a_label_are_asked_for_where_the_policy_declares_them(policy):
+    label = Label("cost", NumberDomain(0, 9), score=0.0)
+    budget = Budget(epsilon=1, delta=0)
+    with pytest.raises(MissingBoundError, match=r"Declare label\.bins"):
+        plan_queries(
+            Policy(policy.features, label), ["count() by cost"], budget=budget, n_rows=9
+        )

@@ -171,3 +171,21 @@ def test_levels_of_days_and_of_what_arrow_does_not_join_with_them(odd):
     table = pd.DataFrame({"x": cells.astype("category")})
     check_row_before(table, pd.DataFrame({"x": cells[:1].astype("category")}))
     assert table_fingerprint(table, key=b"k") == table_fingerprint(table, key=b"k")
+
+
+@pytest.mark.parametrize("cell", [1, 1.5, np.int8(1), True])
+@pytest.mark.parametrize(
+    "day",
+    [
+        datetime.date(2020, 1, 31),
+        datetime.datetime(2020, 1, 31),
+        np.datetime64("2020-01-31"),
+        pd.Timestamp("2020-01-31", tz="UTC"),
+    ],
+)
+def test_a_number_beside_a_day_stays_a_number_among_levels(cell, day):
+    """Arrow would give both one type: a day."""
+    cells = pd.Series([cell, day], dtype=object)
+    for kind in ("category", pd.CategoricalDtype([day, cell], ordered=True)):
+        table = pd.DataFrame({"x": cells.astype(kind)})
+        check_row_before(table, pd.DataFrame({"x": cells[:1]}))

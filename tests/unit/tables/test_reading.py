@@ -78,10 +78,14 @@ def test_every_format_gives_the_same_table(files, name):
 def test_duckdb_tables_are_read(tmp_path):
     with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
         connection.execute("create table t as select * from range(5) r(age)")
+        connection.execute("create schema old")
+        connection.execute("create table old.t as select * from range(9) r(age)")
+        connection.execute("create table old.alone as from old.t")
     read = read_table(f"{tmp_path}/t.duckdb::t", number_columns=[])
     assert read.column("age").to_pylist() == ["0", "1", "2", "3", "4"]
-    with pytest.raises(CorrDPError, match="no table 'other'"):
-        read_table(f"{tmp_path}/t.duckdb::other", number_columns=[])
+    for absent in ("other", "alone"):
+        with pytest.raises(CorrDPError, match=f"no table '{absent}'"):
+            read_table(f"{tmp_path}/t.duckdb::{absent}", number_columns=[])
 
 
 def test_globs_are_read_in_order(files):
@@ -158,6 +162,22 @@ def test_absent_packages_are_named_with_the_command(tmp_path, monkeypatch, packa
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(CorrDPError, match=f"needs {package}.*pip install"):
         read_table(f"{tmp_path}/t.duckdb::t", number_columns=[])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_told_with_the_conversion_that_works(encoding, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("\ufeff".encode(encoding)[:2] + "a,b\n1,2\n".encode(encoding))
+    with pytest.raises(CorrDPError, match=r"is UTF-16\. .*iconv -f utf-16 -t utf-8"):
+        read_table(path, number_columns=())
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_empty_lines_before_the_names_are_no_rows(start, mark, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes((start + mark * 2 + f"a,b{mark}1,2{mark}").encode())
+    assert read_table(path, number_columns=()).to_pylist() == [{"a": "1", "b": "2"}]
 
 
 @pytest.mark.parametrize(
