@@ -118,22 +118,28 @@ def _limits(
 
 
 @njit(inline="always", fastmath=_FINITE, error_model="numpy")
+def _within(value: Any, limit: Any) -> Any:
+    return min(max(value, -limit), limit)
+
+
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _limited(residual: Any, without: Any, shrink: Any, cap: Any, room: Any) -> Any:
     """Return by what a row's features of a group are multiplied in the gradient."""
-    true = min(max(residual, -cap), cap)
-    base = min(max(without, -cap), cap)
-    return shrink * (base + min(max(true - base, -room), room))
+    true, base = _within(residual, cap), _within(without, cap)
+    return shrink * (base + _within(true - base, room))
 
 
 @njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _set_scalar(
     n: int, residual: Any, without: Any, norm: Any, step: Any, slack: Any, radius: Any,
-    clip: Any, influence: Any, scalar: Any, magic: Any, alike: bool,
+    clip: Any, influence: Any, scalar: Any, magic: Any, alike: bool, influenced: bool,
 ) -> Any:  # fmt: skip
     """Set by what each row's features of a group are multiplied in the gradient.
 
     Returns their counts, added up. Rows that are `alike` have one norm, whose limits
     are computed once: a root and a division for each row are what takes longest here.
+    Unless sensitive columns `influenced` it, `without` is the residual itself, and a
+    bound on the difference of the two does nothing.
     """
     total, one = np.int32(0), np.float32(1)
     if influence >= _UNBOUNDED and clip >= _UNBOUNDED and radius >= _UNBOUNDED:
@@ -141,14 +147,21 @@ def _set_scalar(
             scalar[i] = residual[i]
             total = np.int32(total + counted(residual[i], one, magic))
     else:
-        if alike:
-            shrink, cap, room = _limits(norm[0], step, slack, radius, clip, influence)
+        shrink, cap, room = _limits(norm[0], step, slack, radius, clip, influence)
+        if alike and influenced:
             for i in range(n):
                 scalar[i] = _limited(residual[i], without[i], shrink, cap, room)
-        else:
+        elif alike:
+            for i in range(n):
+                scalar[i] = shrink * _within(residual[i], cap)
+        elif influenced:
             for i in range(n):
                 own = _limits(norm[i], step, slack, radius, clip, influence)
                 scalar[i] = _limited(residual[i], without[i], own[0], own[1], own[2])
+        else:
+            for i in range(n):
+                own = _limits(norm[i], step, slack, radius, clip, influence)
+                scalar[i] = own[0] * _within(residual[i], own[1])
         for i in range(n):
             total = np.int32(total + counted(scalar[i], one, magic))
     return np.int32(total - np.int64(n) * counted(np.float32(0), one, magic))
@@ -280,6 +293,7 @@ def _add_tile(
             n, residual, without, norms[g], norm_step, slack, models.radius[model, g],
             models.clip[model, g], models.influence[model, g], scalar, gradient_magic,
             alike=first == last and binary_first == binary_last,
+            influenced=n_sensitive > 0,
         )  # fmt: skip
         totals[g] += total
         for j in range(starts[g], starts[g + 1]):
