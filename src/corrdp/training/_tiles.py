@@ -31,8 +31,6 @@ TILE_ARRAYS = (
 )
 """Fields of `RowTiles` that are arrays."""
 
-_TILES_AT_ONCE = 128
-
 
 @dataclass(frozen=True, eq=False)
 class GroupRules:
@@ -158,7 +156,7 @@ class RowTiles:
         tile_rows: int,
         arrange: bool = True,
     ) -> "RowTiles":
-        """Scale and cut encoded rows, column by column, some tiles at a time.
+        """Scale and cut encoded rows; one column at a time is in flight.
 
         `arrange` brings like rows together, which pays where there are many passes.
         """
@@ -171,23 +169,19 @@ class RowTiles:
         labels = np.zeros((n_tiles, tile_rows), dtype=np.float32)
         labels.reshape(-1)[: rows.size] = y[rows]
         binary = np.append(layout.binary_columns, False)[order]
-        numbers, bytes_ = [], []
-        for first in range(0, n_tiles, _TILES_AT_ONCE):
-            some = rows[first * tile_rows : (first + _TILES_AT_ONCE) * tile_rows]
-            features = _scaled_columns(codes, some, layout, order, tile_rows)
-            tiles = slice(first, first + features.shape[1])
-            ones = (features == 1.0).all(axis=2).T
-            constants[tiles] = ones
-            fixed[tiles] = ones | (features == 0.0).all(axis=2).T
-            features.reshape(order.size, -1)[:, some.size :] = 0.0
-            by_tile = features.swapaxes(0, 1)
-            numbers.append(by_tile[~fixed[tiles] & ~binary])
-            bytes_.append(by_tile[~fixed[tiles] & binary].astype(np.uint8))
+        kept = []
+        for place, tiles in enumerate(
+            _scaled_columns(codes, rows, layout, order, labels.shape)
+        ):
+            ones = (tiles == 1.0).all(axis=1)
+            constants[:, place] = ones
+            fixed[:, place] = ones | (tiles == 0.0).all(axis=1)
+            tiles.reshape(-1)[rows.size :] = 0.0
+            dtype = np.uint8 if binary[place] else np.float32
+            kept.append(tiles[~fixed[:, place]].astype(dtype, copy=False))
         return cls(
-            _joined(numbers),
-            *_places(~fixed & ~binary),
-            _joined(bytes_),
-            *_places(~fixed & binary),
+            *_tile_by_tile(kept, ~fixed & ~binary, tile_rows, np.float32),
+            *_tile_by_tile(kept, ~fixed & binary, tile_rows, np.uint8),
             constants,
             fixed,
             low,
@@ -255,8 +249,16 @@ def _places(stored: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
     return stored.nonzero()[1], np.concatenate([[0], np.cumsum(counts)])
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def _tile_by_tile(
+    kept: list[NDArray[Any]], stored: NDArray[np.bool_], tile_rows: int, dtype: Any
+) -> tuple[NDArray[Any], IntArray, IntArray]:
+    """Return columns that are stored in some tiles, tile after tile, and `_places`."""
+    columns, starts = _places(stored)
+    values = np.empty((columns.size, tile_rows), dtype=dtype)
+    places = np.cumsum(stored).reshape(stored.shape) - 1
+    for column in np.flatnonzero(stored.any(axis=0)):
+        values[places[stored[:, column], column]] = kept[column]
+    return values, columns, starts
 
 
 def _like_rows_together(codes: FloatArray) -> IntArray:
@@ -280,24 +282,26 @@ def _scaled_columns(
     rows: IntArray,
     layout: GradientLayout,
     order: IntArray,
-    tile_rows: int,
-) -> NDArray[Any]:
-    """Return some rows inside their domain and scaled, shape (columns, tiles, rows).
+    shape: tuple[int, ...],
+) -> Iterator[NDArray[Any]]:
+    """Yield each column inside its domain and scaled, shape (tiles, rows).
 
-    The last tile is filled with its last row.
+    The last tile is filled with its last row. All are written to the same memory.
     """
-    n_tiles = max(1, -(-rows.size // tile_rows))
-    features = np.ones((order.size, n_tiles * tile_rows), dtype=np.float32)
+    tiles = np.empty(shape, dtype=np.float32)
+    flat = tiles.reshape(-1)
     low, high = layout.code_ends
     inside = np.empty(rows.size)
-    for out, column in zip(features, order.tolist(), strict=True):
-        if column < low.size:  # the intercept's follows the encoded ones
+    for column in order.tolist():
+        if column < low.size:
             np.take(codes[:, column], rows, out=inside, mode="clip")  # in place
             np.clip(inside, low[column], high[column], out=inside)
             np.multiply(inside, layout.column_scale[column], out=inside)
-            out[: rows.size] = inside
-            out[rows.size :] = out[rows.size - 1] if rows.size else 0.0
-    return features.reshape(order.size, n_tiles, tile_rows)
+            flat[: rows.size] = inside
+            flat[rows.size :] = flat[rows.size - 1] if rows.size else 0.0
+        else:  # the intercept's follows the encoded ones
+            flat[:] = 1.0
+        yield tiles
 
 
 def _scaled(codes: FloatArray, layout: GradientLayout) -> FloatArray:

@@ -101,14 +101,45 @@ def _add_scores(
 
 
 @njit(inline="always", fastmath=_FINITE, error_model="numpy")
+def _limits(
+    norm: Any, step: Any, slack: Any, radius: Any, clip: Any, influence: Any
+) -> Any:
+    """Return what a row's norm in a group makes of its radius, clip norm and influence.
+
+    `norm` counts the squared norm in steps; `slack` is what rounding may have taken
+    off, so that no norm is taken for smaller than it is.
+    """
+    square = np.float32(norm) * step + slack
+    inverse = np.float32(1) / math.sqrt(max(square, _SMALLEST_SQUARE))
+    shrink = min(np.float32(1), radius * inverse)
+    inverse = max(inverse, np.float32(1) / radius)
+    room = influence * (inverse if clip < _UNBOUNDED else np.float32(1))
+    return shrink, clip * inverse, room
+
+
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
+def _within(value: Any, limit: Any) -> Any:
+    return min(max(value, -limit), limit)
+
+
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
+def _limited(residual: Any, without: Any, shrink: Any, cap: Any, room: Any) -> Any:
+    """Return by what a row's features of a group are multiplied in the gradient."""
+    true, base = _within(residual, cap), _within(without, cap)
+    return shrink * (base + _within(true - base, room))
+
+
+@njit(inline="always", fastmath=_FINITE, error_model="numpy")
 def _set_scalar(
     n: int, residual: Any, without: Any, norm: Any, step: Any, slack: Any, radius: Any,
-    clip: Any, influence: Any, scalar: Any, magic: Any,
+    clip: Any, influence: Any, scalar: Any, magic: Any, alike: bool, influenced: bool,
 ) -> Any:  # fmt: skip
     """Set by what each row's features of a group are multiplied in the gradient.
 
-    Returns their counts, added up. `norm` counts the squared norm in steps; `slack` is
-    what rounding may have taken off, so that no norm is taken for smaller than it is.
+    Returns their counts, added up. Rows that are `alike` have one norm, whose limits
+    are computed once: a root and a division for each row are what takes longest here.
+    Unless sensitive columns `influenced` it, `without` is the residual itself, and a
+    bound on the difference of the two does nothing.
     """
     total, one = np.int32(0), np.float32(1)
     if influence >= _UNBOUNDED and clip >= _UNBOUNDED and radius >= _UNBOUNDED:
@@ -116,18 +147,21 @@ def _set_scalar(
             scalar[i] = residual[i]
             total = np.int32(total + counted(residual[i], one, magic))
     else:
-        least_inverse = np.float32(1) / radius
-        in_norm = clip < _UNBOUNDED
-        for i in range(n):
-            square = np.float32(norm[i]) * step + slack
-            inverse = np.float32(1) / math.sqrt(max(square, _SMALLEST_SQUARE))
-            shrink = min(np.float32(1), radius * inverse)
-            inverse = max(inverse, least_inverse)
-            cap = clip * inverse
-            room = influence * (inverse if in_norm else np.float32(1))
-            true = min(max(residual[i], -cap), cap)
-            base = min(max(without[i], -cap), cap)
-            scalar[i] = shrink * (base + min(max(true - base, -room), room))
+        shrink, cap, room = _limits(norm[0], step, slack, radius, clip, influence)
+        if alike and influenced:
+            for i in range(n):
+                scalar[i] = _limited(residual[i], without[i], shrink, cap, room)
+        elif alike:
+            for i in range(n):
+                scalar[i] = shrink * _within(residual[i], cap)
+        elif influenced:
+            for i in range(n):
+                own = _limits(norm[i], step, slack, radius, clip, influence)
+                scalar[i] = _limited(residual[i], without[i], own[0], own[1], own[2])
+        else:
+            for i in range(n):
+                own = _limits(norm[i], step, slack, radius, clip, influence)
+                scalar[i] = own[0] * _within(residual[i], own[1])
         for i in range(n):
             total = np.int32(total + counted(scalar[i], one, magic))
     return np.int32(total - np.int64(n) * counted(np.float32(0), one, magic))
@@ -251,30 +285,31 @@ def _add_tile(
     for g in range(n_groups):
         norm_step = grids.norm[model, g]
         slack = np.float32(0.5) * norm_step * np.float32(starts[g + 1] - starts[g])
+        end = starts[g + 1]
+        first, last = last, _before(columns, last, end)
+        binary_first = binary_last
+        binary_last = _before(binary_columns, binary_first, end)
         total = _set_scalar(
             n, residual, without, norms[g], norm_step, slack, models.radius[model, g],
             models.clip[model, g], models.influence[model, g], scalar, gradient_magic,
+            alike=first == last and binary_first == binary_last,
+            influenced=n_sensitive > 0,
         )  # fmt: skip
         totals[g] += total
         for j in range(starts[g], starts[g + 1]):
             if constants[j] != 0:  # then it is 1
                 gradient[j] += total
-        end = starts[g + 1]
-        first, last = last, _before(columns, last, end)
         _add_gradient(values, columns, first, last, n, scalar, gradient_magic, gradient)
-        first, binary_last = binary_last, _before(binary_columns, binary_last, end)
         _add_gradient(
-            binary, binary_columns, first, binary_last, n, scalar, gradient_magic,
-            gradient,
+            binary, binary_columns, binary_first, binary_last, n, scalar,
+            gradient_magic, gradient,
         )  # fmt: skip
     return n_inside
 
 
 @njit(cache=True, fastmath=_FINITE, error_model="numpy")
-def _count_tiles(
-    tiles: Any, models: Any, grids: Any, first: int, last: int, gradients: Any,
-    totals: Any, inside: Any,
-) -> None:  # fmt: skip
+def _count_tiles(tiles: Any, models: Any, first: int, last: int, sums: Any) -> None:
+    grids = public_grids(tiles.low, tiles.high, models)
     n_models, n_columns = models.coef.shape
     n_groups = models.clip.shape[1]
     work = np.empty((3, tiles.labels.shape[1]), np.float32)
@@ -292,21 +327,29 @@ def _count_tiles(
                 tiles, k, models, grids, model, own_gradients[model], own_totals[model],
                 counts=counts, work=work, single=single[model],
             )  # fmt: skip
-    gradients += own_gradients
-    totals += own_totals
-    inside += own_inside
+    sums[:, :n_columns] = own_gradients
+    sums[:, n_columns:-1] = own_totals
+    sums[:, -1] = own_inside
 
 
 @njit(parallel=True, cache=True)
-def _count_parts(
-    tiles: Any, models: Any, grids: Any, cuts: Any, gradients: Any, totals: Any,
-    inside: Any,
-) -> None:  # fmt: skip
-    for part in prange(inside.shape[0]):
-        _count_tiles(
-            tiles, models, grids, cuts[part], cuts[part + 1], gradients[part],
-            totals[part], inside[part],
-        )  # fmt: skip
+def _count_parts(tiles: Any, models: Any, cuts: Any, sums: Any) -> None:
+    for part in prange(sums.shape[0]):
+        _count_tiles(tiles, models, cuts[part], cuts[part + 1], sums[part])
+
+
+@njit(cache=True)
+def _shifted(low: Any, high: Any, models: Any, gradients: Any, totals: Any) -> Any:
+    """Return counted gradients as numbers, with the offsets of columns subtracted."""
+    step = public_grids(low, high, models).gradient
+    shifted = np.empty(gradients.shape)
+    for model in range(gradients.shape[0]):
+        starts, offset = models.starts[model], models.offset[model]
+        for g in range(models.n_groups[model]):
+            for j in range(starts[g], starts[g + 1]):
+                move = totals[model, g] * offset[j]
+                shifted[model, j] = (gradients[model, j] - move) * step[model]
+    return shifted
 
 
 def gradient_sums(
@@ -421,20 +464,17 @@ def _gradient_counts(
 ) -> tuple[IntArray, ...]:
     tiles = _packed_tiles(rows)
     models = _packed_models(coefs, offsets, rules, residual_bounds)
-    grids = public_grids(tiles, models)
-    n_tiles, n_groups = len(rows.labels), models.clip.shape[1]
+    n_tiles, n_columns = len(rows.labels), coefs.shape[1]
     n_parts = max(1, min(get_num_threads(), n_tiles * len(rules) // _TILES_PER_THREAD))
-    gradients = np.zeros((n_parts, *coefs.shape), np.int64)
-    totals = np.zeros((n_parts, len(rules), n_groups), np.int64)
-    inside = np.zeros((n_parts, len(rules)), np.int64)
+    n_sums = n_columns + models.clip.shape[1] + 1
+    sums = np.empty((n_parts, len(rules), n_sums), np.int64)
     if n_parts == 1:
-        _count_tiles(
-            tiles, models, grids, 0, n_tiles, gradients[0], totals[0], inside[0]
-        )
+        _count_tiles(tiles, models, 0, n_tiles, sums[0])
     else:
         cuts = np.arange(n_parts + 1) * n_tiles // n_parts
-        _count_parts(tiles, models, grids, cuts, gradients, totals, inside)
-    return gradients.sum(axis=0), totals.sum(axis=0), inside.sum(axis=0)
+        _count_parts(tiles, models, cuts, sums)
+    total = np.add.reduce(sums)
+    return total[:, :n_columns], total[:, n_columns:-1], total[:, -1]
 
 
 def _counted_gradients(
@@ -446,11 +486,8 @@ def _counted_gradients(
     residual_bounds: Sequence[float | None],
 ) -> tuple[FloatArray, IntArray]:
     models = _packed_models(coefs, offsets, rules, residual_bounds)
-    grids = public_grids(_packed_tiles(rows), models)
-    gradients, totals, inside = total
-    members = np.array([rule.column_groups for rule in rules])
-    shift = np.take_along_axis(totals, members, axis=1) * models.offset
-    return (gradients - shift) * grids.gradient[:, None], inside
+    gradients, totals = (np.ascontiguousarray(part) for part in total[:2])
+    return _shifted(rows.low, rows.high, models, gradients, totals), total[2]
 
 
 def gradient_sum(

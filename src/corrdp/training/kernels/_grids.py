@@ -92,12 +92,13 @@ def _magic(exponent: int, n_bits: int) -> Any:
 
 
 @njit(cache=True)
-def public_grids(tiles: Any, models: Any) -> Any:
+def public_grids(low: Any, high: Any, models: Any) -> Any:
     """Return the steps for all models, from parameters and the declared domain.
 
     A sum over columns has one term per column of at most `largest`, and is at most
     `total`: both fit. A residual is at most its bound, or the largest score plus a
-    label of at most 1.
+    label of at most 1. Grids are computed where they are needed, which takes less time
+    than to hand them over.
 
     Guarantee
     ---------
@@ -118,7 +119,7 @@ def public_grids(tiles: Any, models: Any) -> Any:
         for g in range(models.n_groups[model]):
             square, squares = 0.0, 0.0
             for j in range(models.starts[model, g], models.starts[model, g + 1]):
-                above = max(abs(tiles.low[j]), abs(tiles.high[j]))
+                above = max(abs(low[j]), abs(high[j]))
                 reach = above + abs(offset[j])
                 side = max(side, above)
                 largest = max(largest, abs(coef[j]) * reach)

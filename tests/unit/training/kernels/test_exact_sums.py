@@ -162,6 +162,38 @@ def test_labels_change_no_bit_of_a_difference(table, kind):
         np.testing.assert_array_equal(found, changed)
 
 
+@pytest.mark.parametrize("influence", [math.inf, 0.02])
+@pytest.mark.parametrize("bound", [None, 0.3])
+def test_rows_that_share_a_norm_are_clipped_as_among_others(bound, influence):
+    """Tiles of one category each, of several, and one record at a time."""
+    domain = CategoryDomain(tuple("abcd"))
+    job = Feature("job", ColumnRole.SENSITIVE, domain)
+    race = Feature("race", ColumnRole.INSENSITIVE, domain, 0.2)
+    encoder = PolicyEncoder(Policy((job, race)))
+    rng = np.random.default_rng(4)
+    cells = np.column_stack(
+        [rng.choice(list("abcd"), 2048), np.repeat(list("abcd"), 512)]
+    )
+    codes = encoder.transform(cells.astype(object))
+    layout = layout_of(encoder.blocks_, influence=influence)
+    y = rng.uniform(0, 1, 2048) if bound else rng.integers(2, size=2048).astype(float)
+    coef = rng.normal(size=layout.n_columns)
+
+    def sum_of(rows):
+        prepared = prepare_rows(codes[rows], y[rows], layout, sort_rows=False)
+        found = prepared.grouped(layout).gradient_sum(coef, residual_bound=bound)
+        return prepared.rows.fixed, *found
+
+    fixed, together, n_together = sum_of(np.arange(2048))
+    mixed, apart, n_apart = sum_of(rng.permutation(2048))
+    assert fixed.sum() > mixed.sum()
+    assert together.tobytes() == apart.tobytes()
+    assert n_together == n_apart
+    one_by_one = sum(sum_of(np.array([row]))[1] for row in range(64))
+    first_rows = sum_of(np.arange(64))[1]
+    np.testing.assert_allclose(one_by_one, first_rows, rtol=0, atol=LAST_BITS)
+
+
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_the_number_of_threads_changes_no_bit(table, monkeypatch):
     monkeypatch.setattr("corrdp.training.kernels._compiled._TILES_PER_THREAD", 1)
