@@ -21,6 +21,7 @@ from corrdp.training._prepared_rows import (
     gradient_sums,
     prepare_rows,
 )
+from corrdp.training._shrinkage import Shrinkage, shrinkage
 from corrdp.training._solver import Direction, Epochs, Iterates, Solver
 from corrdp.training._step_sizes import (
     ResidualBound,
@@ -83,7 +84,7 @@ class Descent:
     rng : numpy Generator
         Source of the noise.
     labels : array of float, shape (n_rows,), or LabelTotals, optional
-        Of the same rows; asked for where the plan starts at the best constant.
+        Of the same rows; asked for where the plan makes use of the best constant.
 
     Guarantee
     ---------
@@ -123,6 +124,8 @@ class Descent:
         )
         self.rows = rows.grouped(layout)
         self.coef = starting_coef(plan, labels)
+        if shrinkage(plan) > 0:
+            self._constant = _constant_coef(plan, labels)
         self.n_done = 0
         self.residual_bound = plan.loss.clips_residuals_at
         self._bound = ResidualBound.of_loss(
@@ -143,6 +146,7 @@ class Descent:
         self.noise_scale = np.zeros(len(layout.groups))
         self._path: list[tuple[int, FloatArray, Any]] = []
         self._back = LookingBack(plan, self.coef.copy())
+        self._shrinkage = Shrinkage(plan, self._curvature)
 
     @property
     def finished(self) -> bool:
@@ -192,6 +196,7 @@ class Descent:
             noisy = noisy.copy()
             noisy[:-1] += plan.solver.ridge * self.coef[:-1]
         size = self._step_size(variance, noise_scale)
+        self._shrinkage.observe(self._every(noise_scale), size)
         if plan.solver.epoch_steps == 1:  # within an epoch, noise is shared
             self._walk.observe(noisy, variance)
         moved = self.coef - size * self._direction.of(noisy)
@@ -223,8 +228,16 @@ class Descent:
         ---------
         A description of noise that is added elsewhere (`docs/theory/solvers.md`).
         """
-        every = noise_scale[self.layout.column_groups] / self._plan.n_rows
-        return np.asarray(every / math.sqrt(self._plan.n_steps))
+        return self._every(noise_scale) / math.sqrt(self._plan.n_steps)
+
+    def _every(self, noise_scale: FloatArray) -> FloatArray:
+        """Return the noise of one step on every column of the mean gradient.
+
+        Guarantee
+        ---------
+        A description of noise that is added elsewhere (`docs/theory/solvers.md`).
+        """
+        return np.asarray(noise_scale[self.layout.column_groups] / self._plan.n_rows)
 
     def noisy_gradient(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sum with the noise of a step at `coef`, and the noise per group.
@@ -249,6 +262,10 @@ class Descent:
     def result(self) -> TrainedModel:
         """Return the model, in encoded columns."""
         coef = self._iterates.result()
+        hindsight = self._back.at(coef)
+        kept = self._shrinkage.kept(coef[:-1])
+        if kept < 1:
+            coef = self._constant + kept * (coef - self._constant)
         slope, intercept = self._in_codes(coef)
         return TrainedModel(
             coef=slope,
@@ -257,7 +274,7 @@ class Descent:
             noise_scale=self.noise_scale,
             path=tuple(self._path),
             deviation=self._deviation(),
-            hindsight=self._back.at(coef),
+            hindsight=hindsight,
         )
 
     def _deviation(self) -> FloatArray | None:
@@ -295,15 +312,26 @@ def starting_coef(
     The same on all neighbors: `corrdp.training._constant.free_constant`
     (`docs/theory/default_rule.md`, Proposition 4a).
     """
-    coef = initial_coef(plan)
     if not plan.starts_at_constant:
-        return coef
+        return initial_coef(plan)
+    return plan.solver.projected(_constant_coef(plan, labels))
+
+
+def _constant_coef(
+    plan: TrainingPlan, labels: NDArray[Any] | LabelTotals | None
+) -> FloatArray:
     if labels is None:
         raise CorrDPError(
-            "the plan starts at the mean of the labels, and labels=None. Pass them."
+            "the plan asks for the mean of the labels, and labels=None. Pass them."
         )
+    coef = initial_coef(plan)
     coef[-1] = free_constant(labels, plan.loss, plan.spending.classes)
-    return plan.solver.projected(coef)
+    return coef
+
+
+def _asks_for_constant(plan: TrainingPlan) -> bool:
+    """Return whether a walk starts at the best constant, or may end nearer to it."""
+    return plan.starts_at_constant or shrinkage(plan) > 0
 
 
 def per_column(numbers: FloatArray, coef: FloatArray) -> FloatArray:
@@ -392,7 +420,7 @@ def descend_tiled(
     """
     if plan.noise == CONSTANT:
         return constant_model(table.label_totals(plan.loss), plan, rng)
-    labels = table.label_totals(plan.loss) if plan.starts_at_constant else None
+    labels = table.label_totals(plan.loss) if _asks_for_constant(plan) else None
     return _descended(Descent(table.totals, table.prepared(host), plan, rng, labels))
 
 

@@ -1,0 +1,118 @@
+"""Walks that noise made end nearer to the best constant."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from corrdp.training import (
+    ColumnSteps,
+    Solver,
+    descend,
+    descend_tiled,
+    standard_plan,
+    tiled_in_memory,
+)
+from corrdp.training._shrinkage import MOST_LEFT_OUT, MUCH_NOISE, shrinkage
+from noisy_plans import plan_of, rows_of, started
+
+
+def walked(plan, codes, labels, seed):
+    model = started(plan, codes, labels, np.random.default_rng(seed))
+    while not model.finished:
+        model.advance(*model.exact_gradient())
+    return model
+
+
+def with_loss(plan, part):
+    """Return the plan with a predicted loss, in parts of what there is to gain."""
+    prediction = replace(plan.prediction, own_gain=0.0, left=0.0)
+    excess = part * prediction.gain
+    walking = 1.0 / (1.0 / excess - 1.0 / prediction.gain)
+    return replace(plan, prediction=replace(prediction, walking=walking))
+
+
+def test_it_grows_with_the_loss_that_is_predicted():
+    least, most = MUCH_NOISE
+    parts = (least, (least + most) / 2, most, 0.8)
+    found = [shrinkage(with_loss(plan_of(), part)) for part in parts]
+    expected = [0.0, MOST_LEFT_OUT / 2, MOST_LEFT_OUT, MOST_LEFT_OUT]
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        pytest.param(plan_of(score=0.5), id="labels that change"),
+        pytest.param(plan_of("number"), id="numbers"),
+        pytest.param(plan_of(epsilon=20.0), id="little noise"),
+        pytest.param(plan_of().with_solver(Solver(step_size=0.1)), id="other steps"),
+        pytest.param(replace(plan_of(), column_steps=ColumnSteps()), id="by column"),
+    ],
+)
+def test_otherwise_the_walk_is_kept(plan):
+    assert shrinkage(plan) == 0
+    codes, labels = rows_of(plan)
+    model = walked(plan.with_steps(8), codes, labels, seed=0)
+    average = model._iterates.result()
+    assert model._shrinkage.kept(average[:-1]) == 1
+    assert np.array_equal(model.result().coef, model._in_codes(average)[0])
+
+
+@pytest.mark.parametrize("rule", [None, standard_plan])
+@pytest.mark.parametrize("label", ["two", "three"])
+def test_the_model_lies_between_the_walk_and_the_best_constant(label, rule):
+    plan = plan_of(label) if rule is None else plan_of(label, rule=rule)
+    codes, labels = rows_of(plan)
+    model = walked(plan, codes, labels, seed=1)
+    average = model._iterates.result()
+    kept = model._shrinkage.kept(average[:-1])
+    assert 0 < kept < 1
+    rates = np.bincount(labels.astype(int)) / len(labels)
+    constant = np.log(rates) - np.log(rates).mean()
+    constant = constant[1] - constant[0] if label == "two" else constant
+    result = model.result()
+    # At the released means of the columns scores are those of the constant alone.
+    center = result.intercept + model._means @ result.coef
+    np.testing.assert_allclose(center, constant + kept * (average[-1] - constant))
+    slope = model._in_codes(average)[0]
+    np.testing.assert_allclose(result.coef, kept * slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("label", ["two", "three"])
+def test_what_noise_alone_makes_is_known(label):
+    """Features that tell nothing: all of the walk is noise, and so is its length."""
+    plan = plan_of(label, epsilon=0.3)
+    codes, labels = rows_of(plan)
+    labels = np.random.default_rng(7).permutation(labels)
+    made = []
+    for seed in range(12):
+        model = walked(plan, codes, labels, seed)
+        slope = model._iterates.result()[:-1]
+        left_out = 1 - model._shrinkage.kept(1e3 * slope)  # far below its limit
+        made.append(1e6 * left_out / shrinkage(plan))
+    # In parts of the walk, on which the twelve seeds and a curved risk have their say.
+    assert 0.6 < np.mean(made) < 1.4
+
+
+def test_less_is_kept_of_a_walk_that_tells_nothing():
+    plan = plan_of(epsilon=0.5)
+    codes, labels = rows_of(plan)
+    told = (codes[:, 1] > 0.5).astype(float)  # the first feature is the label
+
+    def kept(y):
+        models = [walked(plan, codes, y, seed) for seed in range(6)]
+        return np.mean([m._shrinkage.kept(m._iterates.result()[:-1]) for m in models])
+
+    assert kept(labels) < kept(told) - 0.1
+
+
+def test_rows_in_memory_and_in_tiles_end_alike():
+    plan = plan_of().with_steps(20)
+    codes, labels = rows_of(plan)
+    tiles = tiled_in_memory([(codes, labels)], plan.layout.blocks, compiled=False)
+    rng = np.random.default_rng
+    here = descend(codes, labels, plan, rng(0), compiled=False)
+    there = descend_tiled(tiles, plan, rng(0))
+    np.testing.assert_allclose(here.coef, there.coef, rtol=1e-9)
+    np.testing.assert_allclose(here.intercept, there.intercept, rtol=1e-9)
