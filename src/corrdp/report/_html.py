@@ -98,6 +98,11 @@ def _quality(summary: JSONObject) -> str:
         f"Expected from {source}: noise costs {100 * told['lost']:.2g} % ({low} to "
         f"{high} %) of what a model can gain over a constant."
     )
+    if "kept" in told:
+        sentence += (
+            f" The model keeps {100 * told['kept']:.0f} % of what training found, "
+            "because noise alone would have found much of it."
+        )
     if expected["noise"] == "standard":
         return f"{sentence} Ordinary noise was the better choice here."
     return sentence

@@ -203,7 +203,7 @@ def _expected(
         "noise": plan.noise,
         **_lost(plan.prediction),
         "rows_needed": plan.rows_needed(),
-        **({} if hindsight is None else {"hindsight": _lost(hindsight)}),
+        **({} if hindsight is None else {"hindsight": _told(hindsight)}),
         **({} if in_place_of is None else {"in_place_of": in_place_of}),
     }
 
@@ -215,6 +215,12 @@ def _lost(prediction: Prediction | Hindsight) -> JSONObject:
         "lost": prediction.noise_to_signal,
         "lost_band": [low / prediction.gain, high / prediction.gain],
     }
+
+
+def _told(hindsight: Hindsight) -> JSONObject:
+    """Return what training says of itself; what a model keeps, if not all of it."""
+    kept = {"kept": hindsight.kept} if hindsight.kept < 1 else {}
+    return {**_lost(hindsight), **kept}
 
 
 def _measured(entry: Measured) -> JSONObject:

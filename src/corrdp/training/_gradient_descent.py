@@ -262,8 +262,8 @@ class Descent:
     def result(self) -> TrainedModel:
         """Return the model, in encoded columns."""
         coef = self._iterates.result()
-        hindsight = self._back.at(coef)
         kept = self._shrinkage.kept(coef[:-1])
+        hindsight = self._back.at(coef, kept)
         if kept < 1:
             coef = self._constant + kept * (coef - self._constant)
         slope, intercept = self._in_codes(coef)

@@ -34,6 +34,8 @@ class Hindsight:
         Excess risk of the best constant, at nominal scale.
     told : float
         Largest excess that is expected.
+    kept : float
+        Part of the walk that the model keeps (`corrdp.training._shrinkage`).
 
     Guarantee
     ---------
@@ -45,6 +47,7 @@ class Hindsight:
     ahead: float
     gain: float
     told: float
+    kept: float = 1.0
 
     @property
     def excess(self) -> float:
@@ -99,13 +102,15 @@ class LookingBack:
         self._noise_variance += noise**2 if gradient.ndim == 1 else noise[:, None] ** 2
         self._n_seen += 1
 
-    def at(self, coef: FloatArray) -> Hindsight | None:
+    def at(self, coef: FloatArray, kept: float = 1.0) -> Hindsight | None:
         """Return what is expected of a model, or None for other walks than the rule's.
 
         Parameters
         ----------
         coef : array of float, shape (n_columns,) or (n_columns, n_outputs)
-            The released parameters.
+            Where the walk ended.
+        kept : float
+            Part of the walk that the model keeps.
 
         Guarantee
         ---------
@@ -130,4 +135,5 @@ class LookingBack:
             ahead=math.hypot(max(slope, 0.0), error),
             gain=gain,
             told=gain if plan.loss.is_likelihood else NUMBERS_TOLD * gain,
+            kept=kept,
         )

@@ -473,10 +473,11 @@ def test_a_search_does_not_release_bounds_that_its_price_leaves_out(bounds, grid
 
 def test_runs_of_a_search_read_numbers_between_declared_bounds():
     search = PrivateSearchCV(
-        LogisticRegression(wide_policy(), random_state=0),
+        LogisticRegression(wide_policy()),
         {"n_steps": [5]},
         epsilon=1.0,
         delta=1e-6,
+        random_state=0,
     ).fit(wide_rows())
     model = search.best_estimator_
     assert bounds_of(model.policy_) == bounds_of(wide_policy())

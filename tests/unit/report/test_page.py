@@ -60,6 +60,10 @@ def test_usefulness_is_measured_or_expected_or_said_to_be_unknown():
     told = {"hindsight": {"lost": 0.125, "lost_band": [0.042, 0.375]}}
     after = page_view(wide_summary() | {"expected": expected | told})["useful"]
     assert "what training released: noise costs 12 % (4.2 to 38 %)" in after
+    assert "keeps" not in after
+    told["hindsight"]["kept"] = 0.42
+    after = page_view(wide_summary() | {"expected": expected | told})["useful"]
+    assert "The model keeps 42 % of what training found" in after
     unknown = page_view(wide_summary() | {"expected": None})["useful"]
     assert "would have to be paid for" in unknown
 

@@ -77,6 +77,7 @@ def test_the_model_lies_between_the_walk_and_the_best_constant(label, rule):
     np.testing.assert_allclose(center, constant + kept * (average[-1] - constant))
     slope = model._in_codes(average)[0]
     np.testing.assert_allclose(result.coef, kept * slope, rtol=1e-12)
+    assert result.hindsight.kept == kept
 
 
 @pytest.mark.parametrize("label", ["two", "three"])
