@@ -17,6 +17,7 @@ from corrdp.training._step_sizes import noise_gains
 
 MOST_LEFT_OUT = 0.75  # of a walk that noise alone would have made
 MUCH_NOISE = (0.2, 0.5)  # predicted loss, in parts of the gain: from nothing to all
+MUCH_NOISE_ON_NUMBERS = (0.05, 0.2)  # where a constant is returned much earlier
 _N_CURVATURES = 33  # at which the effect of noise is computed; others lie between
 
 
@@ -95,19 +96,16 @@ class Shrinkage:
 def shrinkage(plan: TrainingPlan) -> float:
     """Return which part is taken off a walk that noise alone would have made.
 
-    Only for labels, of which no class changes any, so that their best constant is
-    free: what features tell of numbers is not predicted well enough, and their constant
-    is returned much earlier. Only for walks of the rule, and where much of the gain is
-    predicted to be lost.
+    Only where no class changes labels, so that their best constant is free, only for
+    walks of the rule, and where much of the gain is predicted to be lost.
 
     Guarantee
     ---------
     A function of public numbers (`docs/theory/default_rule.md`, Proposition 4d).
     """
     by_the_rule = plan.solver == Solver() and plan.column_steps is None
-    free = plan.loss.is_likelihood and labels_are_free(plan.spending.classes)
-    if not (by_the_rule and free):
+    if not (by_the_rule and labels_are_free(plan.spending.classes)):
         return 0.0
-    least, most = MUCH_NOISE
+    least, most = MUCH_NOISE if plan.loss.is_likelihood else MUCH_NOISE_ON_NUMBERS
     part = (plan.prediction.compared_part - least) / (most - least)
     return MOST_LEFT_OUT * min(max(part, 0.0), 1.0)

@@ -13,7 +13,12 @@ from corrdp.training import (
     standard_plan,
     tiled_in_memory,
 )
-from corrdp.training._shrinkage import MOST_LEFT_OUT, MUCH_NOISE, shrinkage
+from corrdp.training._shrinkage import (
+    MOST_LEFT_OUT,
+    MUCH_NOISE,
+    MUCH_NOISE_ON_NUMBERS,
+    shrinkage,
+)
 from noisy_plans import plan_of, rows_of, started
 
 
@@ -32,10 +37,13 @@ def with_loss(plan, part):
     return replace(plan, prediction=replace(prediction, walking=walking))
 
 
-def test_it_grows_with_the_loss_that_is_predicted():
-    least, most = MUCH_NOISE
+@pytest.mark.parametrize(
+    ("label", "limits"), [("two", MUCH_NOISE), ("number", MUCH_NOISE_ON_NUMBERS)]
+)
+def test_it_grows_with_the_loss_that_is_predicted(label, limits):
+    least, most = limits
     parts = (least, (least + most) / 2, most, 0.8)
-    found = [shrinkage(with_loss(plan_of(), part)) for part in parts]
+    found = [shrinkage(with_loss(plan_of(label), part)) for part in parts]
     expected = [0.0, MOST_LEFT_OUT / 2, MOST_LEFT_OUT, MOST_LEFT_OUT]
     assert found == pytest.approx(expected, abs=1e-9)
 
@@ -44,7 +52,7 @@ def test_it_grows_with_the_loss_that_is_predicted():
     "plan",
     [
         pytest.param(plan_of(score=0.5), id="labels that change"),
-        pytest.param(plan_of("number"), id="numbers"),
+        pytest.param(plan_of("number", score=0.5), id="numbers that change"),
         pytest.param(plan_of(epsilon=20.0), id="little noise"),
         pytest.param(plan_of().with_solver(Solver(step_size=0.1)), id="other steps"),
         pytest.param(replace(plan_of(), column_steps=ColumnSteps()), id="by column"),
@@ -60,7 +68,7 @@ def test_otherwise_the_walk_is_kept(plan):
 
 
 @pytest.mark.parametrize("rule", [None, standard_plan])
-@pytest.mark.parametrize("label", ["two", "three"])
+@pytest.mark.parametrize("label", ["two", "three", "number"])
 def test_the_model_lies_between_the_walk_and_the_best_constant(label, rule):
     plan = plan_of(label) if rule is None else plan_of(label, rule=rule)
     codes, labels = rows_of(plan)
@@ -70,7 +78,8 @@ def test_the_model_lies_between_the_walk_and_the_best_constant(label, rule):
     assert 0 < kept < 1
     rates = np.bincount(labels.astype(int)) / len(labels)
     constant = np.log(rates) - np.log(rates).mean()
-    constant = constant[1] - constant[0] if label == "two" else constant
+    if label != "three":
+        constant = constant[1] - constant[0] if label == "two" else labels.mean()
     result = model.result()
     # At the released means of the columns scores are those of the constant alone.
     center = result.intercept + model._means @ result.coef
