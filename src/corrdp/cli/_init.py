@@ -35,7 +35,10 @@ def init(
         str | None, typer.Option(help="Columns to leave out of the policy: a,b.")
     ] = None,
     category: Annotated[
-        str | None, typer.Option(help="Number columns that are categories: a,b.")
+        str | None,
+        typer.Option(
+            help="Columns of numbers, or of many values, that are categories: a,b."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Policy file to write.")] = Path(
         "policy.toml"

@@ -15,7 +15,10 @@ from corrdp.policy._domains import is_plain
 from corrdp.tables import MISSING_TEXTS
 
 MOST_CATEGORIES = 30
-"""More different values than this are no categories."""
+"""More different values than this are no categories, unless their owner says so."""
+
+MOST_NAMED_CATEGORIES = 500
+"""Of a column that its owner calls a category: countries, occupations, diagnoses."""
 
 FEWEST_ROWS = 3
 """A value that fewer rows hold may name one of them, so it is not listed."""
@@ -80,7 +83,7 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
     column : pyarrow.ChunkedArray
         Private cells, typed or as text.
     as_category : bool
-        Whether its numbers are categories.
+        Whether its owner says so of its numbers, or of its many values.
     is_label : bool
         Labels have no slots: every value must be declared.
     """
@@ -107,7 +110,10 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
             return _empty()
         has_missing = len(numbers) < len(column)
         if as_category:
-            return _category(name, pc.drop_null(column), is_label, has_missing)
+            most = MOST_NAMED_CATEGORIES
+            return _category(
+                name, pc.drop_null(column), is_label, has_missing, most=most
+            )
         return _of_numbers(name, numbers, is_label, has_missing)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _of_texts(name, column.cast(pa.string()), as_category, is_label)
@@ -143,7 +149,8 @@ def _of_texts(name: str, column: Any, as_category: bool, is_label: bool) -> Gues
         return _left_out("it looks like dates or times; derive a number from it")
     if _share(values, counts, _ADDRESSES) >= _MOSTLY and odd:
         return _left_out("it looks like addresses or keys")
-    return _category(name, cells, is_label, has_missing)
+    most = MOST_NAMED_CATEGORIES if as_category else MOST_CATEGORIES
+    return _category(name, cells, is_label, has_missing, most=most)
 
 
 def _of_numbers(name: str, numbers: Any, is_label: bool, has_missing: bool) -> Guess:
@@ -229,20 +236,24 @@ def _is_identifier(name: str, numbers: Any, n_distinct: int) -> bool:
     return counts_rows or _NAMED_LIKE_IDENTIFIER.search(name) is not None
 
 
-def _category(name: str, cells: Any, is_label: bool, has_missing: bool) -> Guess:
+def _category(
+    name: str, cells: Any, is_label: bool, has_missing: bool, *, most: int
+) -> Guess:
+    """Guess groups of rows; more than `most` of them are none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     counted = cells.value_counts()
     values, counts = counted.field("values"), counted.field("counts")
     n_rows = pc.sum(counts).as_py()
-    if len(values) > MOST_CATEGORIES:
+    if len(values) > most:
         if pa.types.is_string(values.type) and _has_commas(values, counts):
             return _left_out("its numbers have commas; write them with decimal points")
         if len(values) >= _MOSTLY * n_rows:
             return _left_out("nearly every row has a value of its own: an identifier")
+        kept = "" if most > MOST_CATEGORIES else ", name it in --category to keep it"
         return _left_out(
-            f"more than {MOST_CATEGORIES} different values; merge them, or leave it out"
+            f"more than {most} different values; merge them{kept}, or leave it out"
         )
     if _NAMED_LIKE_IDENTIFIER.search(name) and len(values) >= _MOSTLY * n_rows:
         return _left_out("it looks like an identifier")

@@ -20,7 +20,12 @@ from corrdp.policy import (
     Slot,
     draft_policy,
 )
-from corrdp.policy._guess import FEWEST_ROWS, MOST_CATEGORIES, rounded_bounds
+from corrdp.policy._guess import (
+    FEWEST_ROWS,
+    MOST_CATEGORIES,
+    MOST_NAMED_CATEGORIES,
+    rounded_bounds,
+)
 from corrdp.tables import NO_TEXT
 
 N_ROWS = 40
@@ -173,6 +178,30 @@ def test_rows_that_init_has_not_seen_are_not_refused():
     policy = Policy.from_toml(text)
     later = pa.table({"age": [None, 1e9], "x": [None, "never seen"], "y": [7.5, None]})
     assert PolicyEncoder(policy).transform(later).shape[0] == 2
+
+
+def test_many_values_are_categories_if_their_owner_says_so():
+    states = [f"state {row % 40}" for row in range(400)] + ["alone"]
+    rows = pa.table(
+        {"age": range(401), "x": states, "label": ["a"] * 200 + ["b"] * 201}
+    )
+    _, unnamed = draft_policy(rows, wishes())
+    assert "name it in --category" in unnamed.left_out["x"]
+    text, _ = draft_policy(rows, wishes(category=("x",)))
+    domain = Policy.from_toml(text).feature("x").domain
+    assert len(domain.categories) == 40
+    assert "alone" not in text  # one row holds it: it falls into `other`
+    assert domain.other is not None
+
+
+def test_there_are_too_many_values_for_a_category():
+    many = [f"v{row // 3}" for row in range(3 * (MOST_NAMED_CATEGORIES + 1))]
+    rows = pa.table(
+        {"age": range(len(many)), "x": many, "label": ["a", "b", "b"] * 501}
+    )
+    _, draft = draft_policy(rows, wishes(category=("x",)))
+    assert str(MOST_NAMED_CATEGORIES) in draft.left_out["x"]
+    assert "--category" not in draft.left_out["x"]
 
 
 def test_numbers_can_be_declared_categories():
