@@ -191,7 +191,7 @@ def test_many_values_are_categories_if_their_owner_says_so():
     domain = Policy.from_toml(text).feature("x").domain
     assert len(domain.categories) == 40
     assert "alone" not in text  # one row holds it: it falls into `other`
-    assert domain.other is not None
+    assert domain.other
 
 
 def test_there_are_too_many_values_for_a_category():
