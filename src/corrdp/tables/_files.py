@@ -276,6 +276,11 @@ def _lazy_frame(
 ) -> Iterator[Any]:
     check_names(name, columns, data.collect_schema().names())
     wanted = data if columns is None else data.select(list(columns))
+    if not hasattr(wanted, "collect_batches"):
+        raise CorrDPError(
+            "lazy frames are read in batches, which needs polars 1.34 or newer. "
+            "Collect the frame, or pass the path of its file."
+        )
     for frame in wanted.collect_batches(chunk_size=batch_rows, maintain_order=True):
         yield frame.to_arrow()
 

@@ -245,3 +245,11 @@ def test_a_dataset_of_json_files_is_refused(tmp_path):
     data = ds.dataset(tmp_path / "t.json", format="json")
     with pytest.raises(CorrDPError, match="guesses the types"):
         read_table(data, ["job"], number_columns=())
+
+
+def test_lazy_frames_of_an_older_polars_are_refused_in_words(monkeypatch):
+    polars = pytest.importorskip("polars")
+    frame = polars.from_arrow(TABLE).lazy()
+    monkeypatch.delattr(polars.LazyFrame, "collect_batches")
+    with pytest.raises(CorrDPError, match=r"polars 1\.34 or newer. Collect the frame"):
+        list(iter_batches(frame, NAMES, number_columns=NUMBERS))
