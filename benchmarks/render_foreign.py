@@ -34,6 +34,18 @@ def geometric_mean(values: list[float]) -> float:
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
+def _mean(run: dict[str, Any], method: str, epsilon: float) -> float:
+    """Return the mean excess of a cell; NaN if it was not measured."""
+    found = cells(run).get((method, epsilon))
+    return math.nan if found is None else found[0]
+
+
+def _ratio(above: list[float], below: list[float]) -> str:
+    """Return the geometric mean of ratios, in words of a table."""
+    mean = geometric_mean([a / b for a, b in zip(above, below, strict=True)])
+    return "" if math.isnan(mean) else f"{mean:.2f}"
+
+
 def page(before: dict[str, Any], now: dict[str, Any]) -> str:
     """Return all tables as Markdown."""
     header = ["table", "epsilon", "corr", "standard", "semi", "standard before"]
@@ -57,7 +69,7 @@ def page(before: dict[str, Any], now: dict[str, Any]) -> str:
             )
     lines = ["### Excess risk, mean (standard error)", "", markdown_table(header, rows)]
     header = ["tables", "epsilon", "corr / standard before", "corr / standard"]
-    header += ["standard / standard before"]
+    header += ["standard / standard before", "semi / standard before"]
     rows = []
     for title, names in (
         ("five binary", BINARY),
@@ -66,16 +78,24 @@ def page(before: dict[str, Any], now: dict[str, Any]) -> str:
     ):
         names = tuple(name for name in names if name in now)
         for epsilon in (0.1, 0.3, 1.0, 3.0) if names else ():
-            ratios: list[list[float]] = [[], [], []]
-            for name in names:
-                new, old = cells(now[name]), cells(before[name])
-                corr, fair = new["corr", epsilon][0], new["standard", epsilon][0]
-                former = old["standard", epsilon][0]
-                for values, ratio in zip(
-                    ratios, (corr / former, corr / fair, fair / former), strict=True
-                ):
-                    values.append(ratio)
-            shown = [f"{geometric_mean(values):.2f}" for values in ratios]
+            excess = {
+                method: [_mean(run[name], source, epsilon) for name in names]
+                for method, source, run in (
+                    ("corr", "corr", now),
+                    ("standard", "standard", now),
+                    ("semi", "semi", now),
+                    ("before", "standard", before),
+                )
+            }
+            shown = [
+                _ratio(excess[above], excess[below])
+                for above, below in (
+                    ("corr", "before"),
+                    ("corr", "standard"),
+                    ("standard", "before"),
+                    ("semi", "before"),
+                )
+            ]
             rows.append([title, f"{epsilon:g}", *shown])
     lines += ["### Ratios, geometric means", "", markdown_table(header, rows)]
     lines += ["### Predicted and measured", "", *_calibration(now)]
