@@ -44,6 +44,7 @@ CUTTING_COST = 0.45  # excess risk of cutting, by its square and the bound's
 _FIRST_PART = 0.25  # of the steps, in which the bound finds its scale
 _RATES = (0.6, 0.3)  # of adaptation, in the first part and after it
 _SMALLEST_BOUND = 0.04  # of the bound that training begins with
+_LARGEST_EXPONENT = 100.0  # beyond any growth, and far from what a float can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,8 @@ class ResidualBound:
             Part of the steps that are done.
         """
         rate = _RATES[progress >= _FIRST_PART]
-        bound = self.value * math.exp(-rate * (fraction - self.covered))
+        exponent = min(-rate * (fraction - self.covered), _LARGEST_EXPONENT)
+        bound = self.value * math.exp(exponent)
         self.value = min(max(bound, self._least), self._largest)
         return self.value
 
