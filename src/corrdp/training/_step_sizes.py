@@ -318,7 +318,7 @@ class Steps:
             residual_bound=residual_bound if self._adapts else None,
         )
         query = self._whole if anchor is None else self._difference
-        return query.noise(bounds)
+        return _without_gaps(query.noise(bounds))
 
     def variance(self, noise_scale: FloatArray) -> float:
         """Return the variance of the noise on the mean gradient, all coordinates."""
@@ -349,7 +349,8 @@ class StepNoise:
         self._allocator = OnlineAllocator(sizes, budget_mu=budget_mu)
 
     def noise(self, bounds: FloatArray) -> FloatArray:
-        noise_scale = _without_gaps(self._allocator.update(bounds))
+        """Return the noise scale per group that keeps the budget of every row."""
+        noise_scale = self._allocator.update(bounds)
         if not is_within_budget(bounds, noise_scale, self._budget_mu):
             raise GuaranteeVoidError(
                 "a step of training would cost a class more than its budget. Nothing "
