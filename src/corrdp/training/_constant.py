@@ -28,15 +28,6 @@ def constant_noise(
 ) -> tuple[float, dict[str, float]]:
     """Return the noise on the sum of labels, and what it costs each class.
 
-    Parameters
-    ----------
-    loss : Loss
-        Says what is summed: labels, or one indicator per label.
-    classes : sequence of NeighborClass
-        Classes of the policy.
-    total_mu : mapping of str to float
-        What the release may cost each class.
-
     Guarantee
     ---------
     A function of the policy and the budget. A class that leaves labels alone does not
@@ -90,13 +81,8 @@ class LabelTotals:
 def label_sums(labels: NDArray[Any], loss: Loss) -> IntArray:
     """Return what the constant is computed from, as an exact sum.
 
-    Parameters
-    ----------
-    labels : array of float, shape (n_rows,)
-        As encoded: 0 or 1, indices, or numbers in [-1/2, 1/2].
-    loss : Loss
-        Multinomial: one count per label; numbers: the sum, and that of squares; else
-        the sum.
+    One count per label if there are several; of numbers the sum, and that of squares;
+    else the sum of labels that are 0 or 1.
     """
     if not loss.is_likelihood:
         return exact_sums(np.stack([labels, labels**2], axis=1))
@@ -115,16 +101,7 @@ def release_constant(
 ) -> float | FloatArray:
     """Return the intercept of the best constant, from a noisy sum of labels.
 
-    Parameters
-    ----------
-    labels : array of float, shape (n_rows,), or LabelTotals
-        As encoded: 0 or 1, indices, or numbers in [-1/2, 1/2]; or their totals.
-    loss : Loss
-        Logistic, multinomial, squared or Huber.
-    noise_scale : float
-        From `constant_noise`.
-    rng : numpy Generator
-        Source of the noise.
+    Labels are as encoded, 0 or 1, indices, or numbers in [-1/2, 1/2], or their totals.
 
     Guarantee
     ---------
@@ -140,13 +117,6 @@ def free_constant(
     labels: NDArray[Any] | LabelTotals, loss: Loss, classes: Sequence[NeighborClass]
 ) -> float | FloatArray:
     """Return the intercept of the best constant, of labels that no class changes.
-
-    Parameters
-    ----------
-    labels, loss
-        As for `release_constant`.
-    classes : sequence of NeighborClass
-        Classes of the policy.
 
     Guarantee
     ---------
@@ -170,8 +140,12 @@ def free_deviation(
 
     Parameters
     ----------
-    labels, loss, classes
-        As for `free_constant`.
+    labels : array of float, shape (n_rows,), or LabelTotals
+        Numbers in [-1/2, 1/2], or their totals.
+    loss : Loss
+        Squared or Huber.
+    classes : sequence of NeighborClass
+        Classes of the policy.
 
     Returns
     -------

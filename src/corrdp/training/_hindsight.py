@@ -12,7 +12,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.training._plan import TrainingPlan
-from corrdp.training._solver import Solver, first_averaged
+from corrdp.training._solver import first_averaged
 from corrdp.training._typical_sizes import typical_sizes
 
 NUMBERS_TOLD = 0.4  # of the nominal gain, by features, if labels are numbers
@@ -118,8 +118,7 @@ class LookingBack:
         Proposition 4c).
         """
         plan = self._plan
-        by_the_rule = plan.solver == Solver() and plan.column_steps is None
-        if not by_the_rule or self._n_seen == 0:
+        if not plan.walks_by_the_rule or self._n_seen == 0:
             return None
         walked = coef - self._start
         slope = -float(np.sum(self._gradient * walked)) / self._n_seen

@@ -23,6 +23,7 @@ from corrdp.training._prepared_rows import (
     Answer,
     PreparedRows,
     SampledQuestion,
+    SegmentsHere,
     StepQuestion,
     added,
     kernel_module,
@@ -146,8 +147,7 @@ class PartGradient:
     def answer(self, part: TiledPart) -> Answer:
         """Return what one partition adds."""
         tiles = [segment.tiles for segment in part.segments]
-        asked = self.question.cut([rows.n_rows for rows in tiles])
-        return added([q.answer(rows) for q, rows in zip(asked, tiles, strict=True)])
+        return SegmentsHere(tiles).total(self.question)
 
 
 @dataclass(frozen=True, eq=False)

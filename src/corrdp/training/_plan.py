@@ -218,6 +218,11 @@ class TrainingPlan:
         return replace(self, solver=solver)
 
     @property
+    def walks_by_the_rule(self) -> bool:
+        """Whether neither options of the solver nor steps by column change the walk."""
+        return self.solver == Solver() and self.column_steps is None
+
+    @property
     def schedule(self) -> Schedule:
         """Whole gradients and differences."""
         return Schedule(self.n_steps, self.solver.epoch_steps)

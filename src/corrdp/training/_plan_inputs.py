@@ -269,15 +269,7 @@ class PlanInputs:
 def noise_terms(
     sensitivity: GradientSensitivity, allowed: Mapping[str, float]
 ) -> dict[str, FloatArray]:
-    """Return what noise on a gradient is allocated by, besides its bounds.
-
-    Parameters
-    ----------
-    sensitivity : GradientSensitivity
-        Its rows and groups.
-    allowed : mapping of str to float
-        Gaussian-DP parameter that every class may spend.
-    """
+    """Return what noise is allocated by besides bounds: the most that classes spend."""
     return {
         "budget_mu": np.array([allowed[name] for name in sensitivity.row_classes]),
         "sizes": np.array([group.size for group in sensitivity.groups], dtype=float),

@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import (
     WHOLE_RECORD,
-    OnlineAllocator,
     SampledGaussianEvent,
     SensitivityTable,
     epsilon_within,
     plan_noise,
     sampled_change,
-    step_mu,
 )
 from corrdp.certificate import Component
-from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._gradient_descent import (
     centered,
     in_codes,
@@ -32,6 +29,7 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._solver import Direction, Iterates
+from corrdp.training._step_sizes import StepNoise
 from corrdp.training._tiling import TiledTable
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
@@ -252,7 +250,19 @@ class SampledSums:
     ) -> None:
         self._rows, self._rng = rows.grouped(plan.layout), rng
         self._plan, self._budget = plan, budget
-        self._steps = _SampledSteps(plan, budget)
+        self._sensitivity = GradientSensitivity(
+            plan.loss,
+            plan.layout,
+            plan.spending.classes,
+            reference=central_codes(plan.layout),
+        )
+        self._contribution = self._sensitivity.contribution()
+        classes = self._sensitivity.row_classes
+        self._held = np.array([name in budget.change for name in classes])
+        allowed = [budget.change[name] for name in classes if name in budget.change]
+        sizes = [group.size for group in self._sensitivity.groups]
+        self._sizes = np.array(sizes, dtype=float)
+        self._noise = StepNoise(self._sizes, np.array([*allowed, budget.contribution]))
 
     def release(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the noisy sum over a fresh sample, and its noise per group.
@@ -261,23 +271,27 @@ class SampledSums:
         ---------
         One of the steps of ``budget`` (`docs/theory/sampling.md`).
         """
-        plan, rng, layout = self._plan, self._rng, self.layout
-        noise_scale = self._steps.noise(coef)
+        plan, rng = self._plan, self._rng
+        bounds = self._sensitivity.bounds(coef)[self._held]
+        rows = np.vstack([bounds, self._contribution])
+        noise_scale = self._noise.noise(rows)
         drawn = _poisson_sample(plan.n_rows, self._budget.rate, rng)
         bound = plan.loss.clips_residuals_at
         gradient, _ = self._rows.gradient_sum(coef, residual_bound=bound, drawn=drawn)
-        scale = per_column(noise_scale[layout.column_groups], coef)
+        scale = per_column(noise_scale[plan.layout.column_groups], coef)
         gradient += rng.standard_normal(coef.shape) * scale
         return gradient, noise_scale
 
-    @property
-    def layout(self) -> GradientLayout:
-        """Groups and norms, features centered at the middle of their domain."""
-        return self._plan.layout
-
     def step_size(self, noise_scale: FloatArray) -> float:
-        """Return how far a step under this noise goes."""
-        return self._steps.size(noise_scale, self._budget.rate * self._plan.n_rows)
+        """Return the step size: no further than noise, sampling or curvature allow."""
+        plan, expected = self._plan, self._budget.rate * self._plan.n_rows
+        if plan.solver.step_size is not None:
+            return plan.solver.step_size
+        variance = float(self._sizes @ noise_scale**2) / expected**2
+        variance += float(self._contribution @ self._contribution) / expected
+        limit = 2 / ((1 - plan.momentum) * plan.smoothness)
+        steps = self._budget.n_steps
+        return min(plan.expected_distance / math.sqrt(steps * variance), limit)
 
 
 def _poisson_sample(n_rows: int, rate: float, rng: np.random.Generator) -> IntArray:
@@ -292,54 +306,6 @@ def _poisson_sample(n_rows: int, rate: float, rng: np.random.Generator) -> IntAr
         coins = rng.random(min(_DRAWN_AT_ONCE, n_rows - first))
         parts.append(first + np.flatnonzero(coins < rate))
     return np.concatenate(parts)
-
-
-class _SampledSteps:
-    """Noise and size of every sampled step, from the public iterate alone."""
-
-    def __init__(self, plan: TrainingPlan, budget: SampledBudget) -> None:
-        self._plan = plan
-        self._sensitivity = _sensitivity(plan)
-        classes = self._sensitivity.row_classes
-        self._held = np.array([name in budget.change for name in classes])
-        allowed = [budget.change[name] for name in classes if name in budget.change]
-        self._budget_mu = np.array([*allowed, budget.contribution])
-        sizes = [group.size for group in self._sensitivity.groups]
-        self._sizes = np.array(sizes, dtype=float)
-        self._allocator = OnlineAllocator(self._sizes, budget_mu=self._budget_mu)
-        self._contribution = self._sensitivity.contribution()
-        self._n_steps = budget.n_steps
-
-    def noise(self, coef: FloatArray) -> FloatArray:
-        """Return this step's noise scale per group, held to the budget exactly."""
-        bounds = self._sensitivity.bounds(coef)[self._held]
-        rows = np.vstack([bounds, self._contribution])
-        noise_scale = self._allocator.update(rows)
-        if not (step_mu(rows, noise_scale) <= self._budget_mu).all():
-            raise GuaranteeVoidError(
-                "a sampled step would cost a class more than its budget. Nothing was "
-                "released; report this as a defect."
-            )
-        return noise_scale
-
-    def size(self, noise_scale: FloatArray, expected: float) -> float:
-        """Return the step size: no further than noise, sampling or curvature allow."""
-        plan = self._plan
-        if plan.solver.step_size is not None:
-            return plan.solver.step_size
-        variance = float(self._sizes @ noise_scale**2) / expected**2
-        variance += float(self._contribution @ self._contribution) / expected
-        limit = 2 / ((1 - plan.momentum) * plan.smoothness)
-        return min(plan.expected_distance / math.sqrt(self._n_steps * variance), limit)
-
-
-def _sensitivity(plan: TrainingPlan) -> GradientSensitivity:
-    return GradientSensitivity(
-        plan.loss,
-        plan.layout,
-        plan.spending.classes,
-        reference=central_codes(plan.layout),
-    )
 
 
 def central_codes(layout: GradientLayout) -> FloatArray:

@@ -12,7 +12,6 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.training._constant import labels_are_free
 from corrdp.training._plan import TrainingPlan
-from corrdp.training._solver import Solver
 from corrdp.training._step_sizes import noise_gains
 
 MOST_LEFT_OUT = 0.75  # of a walk that noise alone would have made
@@ -41,15 +40,7 @@ class Shrinkage:
         self._n_seen = 0
 
     def observe(self, noise: FloatArray, size: float) -> None:
-        """Take note of a step.
-
-        Parameters
-        ----------
-        noise : array of float, shape (n_columns,)
-            Deviation of the noise on the mean gradient.
-        size : float
-            Size of the step.
-        """
+        """Take note of a step: the noise on every column of its mean gradient."""
         if self._strength == 0:
             return
         self._noise_variance += noise[:-1] ** 2
@@ -103,8 +94,7 @@ def shrinkage(plan: TrainingPlan) -> float:
     ---------
     A function of public numbers (`docs/theory/default_rule.md`, Proposition 4d).
     """
-    by_the_rule = plan.solver == Solver() and plan.column_steps is None
-    if not (by_the_rule and labels_are_free(plan.spending.classes)):
+    if not (plan.walks_by_the_rule and labels_are_free(plan.spending.classes)):
         return 0.0
     least, most = MUCH_NOISE if plan.loss.is_likelihood else MUCH_NOISE_ON_NUMBERS
     part = (plan.prediction.compared_part - least) / (most - least)

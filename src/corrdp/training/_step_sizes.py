@@ -44,6 +44,7 @@ CUTTING_COST = 0.45  # excess risk of cutting, by its square and the bound's
 _FIRST_PART = 0.25  # of the steps, in which the bound finds its scale
 _RATES = (0.6, 0.3)  # of adaptation, in the first part and after it
 _SMALLEST_BOUND = 0.04  # of the bound that training begins with
+_LARGEST_EXPONENT = 100.0  # beyond any growth, and far from what a float can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,8 @@ class ResidualBound:
             Part of the steps that are done.
         """
         rate = _RATES[progress >= _FIRST_PART]
-        bound = self.value * math.exp(-rate * (fraction - self.covered))
+        exponent = min(-rate * (fraction - self.covered), _LARGEST_EXPONENT)
+        bound = self.value * math.exp(exponent)
         self.value = min(max(bound, self._least), self._largest)
         return self.value
 
@@ -316,7 +318,7 @@ class Steps:
             residual_bound=residual_bound if self._adapts else None,
         )
         query = self._whole if anchor is None else self._difference
-        return query.noise(bounds)
+        return _without_gaps(query.noise(bounds))
 
     def variance(self, noise_scale: FloatArray) -> float:
         """Return the variance of the noise on the mean gradient, all coordinates."""
@@ -347,7 +349,8 @@ class StepNoise:
         self._allocator = OnlineAllocator(sizes, budget_mu=budget_mu)
 
     def noise(self, bounds: FloatArray) -> FloatArray:
-        noise_scale = _without_gaps(self._allocator.update(bounds))
+        """Return the noise scale per group that keeps the budget of every row."""
+        noise_scale = self._allocator.update(bounds)
         if not is_within_budget(bounds, noise_scale, self._budget_mu):
             raise GuaranteeVoidError(
                 "a step of training would cost a class more than its budget. Nothing "

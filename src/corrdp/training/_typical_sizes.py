@@ -94,12 +94,7 @@ class TypicalSizes:
 def typical_sizes(loss: Loss, label_deviation: float = LABEL_DEVIATION) -> TypicalSizes:
     """Return the typical sizes of a loss (`docs/theory/default_rule.md`, section 2).
 
-    Parameters
-    ----------
-    loss : Loss
-        The loss.
-    label_deviation : float
-        Deviation of numbers that are labels, in units of their range.
+    Labels that are numbers have the deviation, in units of their range.
     """
     if loss.is_likelihood:
         # Scores of two classes differ as those of a binary model would; K = 2 is one.

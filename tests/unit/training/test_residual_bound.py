@@ -90,3 +90,11 @@ def test_plans_know_what_noise_costs_per_unit_of_the_bound():
         logistic = default_plan(PlanInputs(blocks, spending, 1000, LogisticLoss()))
         assert math.isinf(logistic.bound_price)
     assert prices == sorted(prices, reverse=True)
+
+
+@pytest.mark.parametrize(("fraction", "ends_at"), [(-1e6, 2.0), (1e6, 0.01)])
+def test_a_fraction_that_is_nothing_but_noise_moves_the_bound_to_its_end(
+    fraction, ends_at
+):
+    bound = ResidualBound(0.25, growth=8.0)
+    assert bound.adapted(fraction, progress=0.0) == pytest.approx(ends_at)

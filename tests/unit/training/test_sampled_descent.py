@@ -2,9 +2,9 @@
 
 import pytest
 
-from corrdp.accounting import SampledGaussianEvent
+from corrdp.accounting import SampledGaussianEvent, step_mu
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.training import SampledBudget
+from corrdp.training import SampledBudget, _step_sizes
 from corrdp.training import _sampled_descent as module
 from engine_examples import bits
 from linear_model_examples import example_frame, model_of
@@ -53,24 +53,25 @@ def test_files_and_workers_leave_a_sampled_fit_as_it_is(planned_once, tmp_path):
 
 
 def test_noise_that_is_too_small_is_caught(planned_once, monkeypatch):
-    class Stingy(module.OnlineAllocator):
+    class Stingy(_step_sizes.OnlineAllocator):
         def update(self, sensitivity):
             return 0.99 * super().update(sensitivity)
 
-    monkeypatch.setattr(module, "OnlineAllocator", Stingy)
+    monkeypatch.setattr(_step_sizes, "OnlineAllocator", Stingy)
     with pytest.raises(GuaranteeVoidError, match="more than its budget"):
         sampled_model().fit(example_frame())
 
 
 def test_every_step_keeps_contribution_and_changes(planned_once, monkeypatch):
     prices = []
-    true_step_mu = module.step_mu
 
-    def recorded(rows, noise_scale):
-        prices.append(true_step_mu(rows, noise_scale))
-        return prices[-1]
+    class Recorded(module.StepNoise):
+        def noise(self, bounds):
+            noise_scale = super().noise(bounds)
+            prices.append(step_mu(bounds, noise_scale))
+            return noise_scale
 
-    monkeypatch.setattr(module, "step_mu", recorded)
+    monkeypatch.setattr(module, "StepNoise", Recorded)
     model = sampled_model().fit(example_frame())
     event = model.certificate_.components[0].events["sensitive"][0]
     assert len(prices) == 150

@@ -365,7 +365,7 @@ def gradient_sums(
     Parameters
     ----------
     rows : RowTiles
-        As for `gradient_sum`.
+        Scaled features, the intercept's column of ones among them, and labels.
     coefs, offsets : array of float, shape (n_models, n_columns)
         One row per model.
     rules : sequence of GroupRules
@@ -488,29 +488,6 @@ def _counted_gradients(
     models = _packed_models(coefs, offsets, rules, residual_bounds)
     gradients, totals = (np.ascontiguousarray(part) for part in total[:2])
     return _shifted(rows.low, rows.high, models, gradients, totals), total[2]
-
-
-def gradient_sum(
-    rows: RowTiles,
-    coef: FloatArray,
-    offset: FloatArray,
-    rules: GroupRules,
-    *,
-    residual_bound: float | None,
-) -> tuple[FloatArray, int]:
-    """Return the sum of clipped record gradients, and how many residuals are small.
-
-    Parameters and results are those of the numpy kernel.
-
-    Notes
-    -----
-    The sum before noise, not to be released; `docs/theory/influence.md` bounds how
-    far it can move.
-    """
-    gradients, inside = gradient_sums(
-        rows, coef[None], offset[None], [rules], residual_bounds=[residual_bound]
-    )
-    return gradients[0], int(inside[0])
 
 
 @lru_cache(maxsize=16)

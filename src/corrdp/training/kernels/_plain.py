@@ -29,7 +29,7 @@ _LOW_BITS = 26  # totals are kept in two halves, for any number of tiles
 _SMALLEST_NORM = 1e-30  # a record without features in a group has nothing to clip
 
 
-def gradient_sum(
+def gradient_counts(
     rows: RowTiles,
     coef: FloatArray,
     offset: FloatArray,
@@ -37,8 +37,10 @@ def gradient_sum(
     *,
     residual_bound: float | None,
     anchor: FloatArray | None = None,
-) -> tuple[FloatArray, int]:
-    """Return the sum of clipped record gradients, and how many residuals are small.
+) -> tuple[IntArray, ...]:
+    """Return the sum of clipped record gradients in steps of public grids.
+
+    Counts of several sets of rows add up to those of all of them.
 
     Parameters
     ----------
@@ -58,40 +60,15 @@ def gradient_sum(
 
     Returns
     -------
-    gradient : array of float, same shape as `coef`
-        Sum over rows of what `record_gradients` gives for each.
-    n_inside : int
+    high, low : array of int, shape (n_columns, n_outputs)
+        Halves of the sum over rows of what `record_gradients` gives for each.
+    n_inside : array of int, shape (1,)
         Number of residuals inside the bound; 0 for logistic and softmax loss.
 
     Notes
     -----
-    The sum before noise, not to be released; `docs/theory/influence.md` bounds how
-    far it can move.
-    """
-    terms = coef, offset, rules
-    total = gradient_counts(rows, *terms, residual_bound=residual_bound, anchor=anchor)
-    return counted_gradient(
-        rows, total, *terms, residual_bound=residual_bound, anchor=anchor
-    )
-
-
-def gradient_counts(
-    rows: RowTiles,
-    coef: FloatArray,
-    offset: FloatArray,
-    rules: GroupRules,
-    *,
-    residual_bound: float | None,
-    anchor: FloatArray | None = None,
-) -> tuple[IntArray, ...]:
-    """Return the sum in steps of public grids: high and low halves, small residuals.
-
-    Parameters are those of `gradient_sum`. Counts of several sets of rows add up to
-    those of all of them.
-
-    Notes
-    -----
-    Sums before noise, not to be released (`docs/theory/solvers.md`, section 6).
+    Sums before noise, not to be released (`docs/theory/solvers.md`, section 6);
+    `docs/theory/influence.md` bounds how far they can move.
     """
     grid = _grid(rows, coef, offset, residual_bound, anchor)
     step, residual_step, limit, terms = grid

@@ -143,15 +143,14 @@ class ChangedFeatures:
         return [self._geometries[place] for place in self.places(features)]
 
 
-def group_radius(
+def group_norms(
     geometries: Sequence[FeatureGeometry], layout: GradientLayout
 ) -> FloatArray:
-    """Return the largest norm of each group's features, after projection."""
+    """Return the largest norm of each group's features, before projection."""
     squares = np.zeros(len(layout.groups))
     for geometry in geometries:
         squares[geometry.group] += geometry.radius**2
-    ball = np.array([group.feature_radius for group in layout.groups])
-    return np.asarray(np.minimum(np.sqrt(squares), ball))
+    return np.sqrt(squares)
 
 
 @lru_cache(maxsize=4096)

@@ -20,14 +20,7 @@ def movement_bounds(
 ) -> FloatArray:
     """Return the bounds, shape (n_rows, n_groups).
 
-    Parameters
-    ----------
-    table : MovementTable
-        Rows, groups and what changes in them.
-    pairs : ResidualPairs
-        Which residuals a record and its neighbor can have.
-    scalar : bool
-        Whether a record has one residual; with several, only their norms count.
+    Of several residuals of a record, which is not `scalar` then, only norms count.
 
     Guarantee
     ---------

@@ -19,7 +19,7 @@ from corrdp.training.sensitivity._corners import (
     ChangedFeatures,
     Corner,
     FeatureGeometry,
-    group_radius,
+    group_norms,
 )
 
 BoolArray = NDArray[np.bool_]
@@ -136,7 +136,9 @@ def movement_table(
     chains: Sequence[Chain],
 ) -> MovementTable:
     """Return the table of a layout under the chains of its classes."""
-    radius = group_radius(geometries, layout)
+    ball = np.array([group.feature_radius for group in layout.groups])
+    norm = group_norms(geometries, layout)
+    radius, projected = np.minimum(norm, ball), ball < norm
     clip_norm = np.array([group.clip_norm for group in layout.groups])
     influence_norm = _influence_norms(layout, radius)
     bounded = np.flatnonzero(np.isfinite(influence_norm))
@@ -162,7 +164,6 @@ def movement_table(
     fixed = np.array([chains[i].reference_fixed for i in row_chain])
     indices = {neighbor.name: i for i, neighbor in enumerate(classes)}
     row_class = np.array([indices[chains[i].neighbor.name] for i in all_chain])
-    projected = _is_projected(layout, geometries)
     unchanged_square, diameter, pairs = _changes(
         projected.tolist(), geometries, places, all_chain
     )
@@ -255,16 +256,6 @@ def _influence_gaps(
         smallest = np.finfo(np.float64).tiny
         gaps[coupled] = (2.0 * influence_norm / np.maximum(radius, smallest)).min()
     return gaps
-
-
-def _is_projected(
-    layout: GradientLayout, geometries: Sequence[FeatureGeometry]
-) -> BoolArray:
-    squares = np.zeros(len(layout.groups))
-    for geometry in geometries:
-        squares[geometry.group] += geometry.radius**2
-    ball = np.array([group.feature_radius for group in layout.groups])
-    return np.asarray(ball < np.sqrt(squares))
 
 
 def _changes(
