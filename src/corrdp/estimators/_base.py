@@ -49,7 +49,7 @@ from corrdp.estimators._tiled import (
     opened_source,
     table_and_host,
 )
-from corrdp.exceptions import CorrDPError, UtilityWarning
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, UtilityWarning
 from corrdp.leakage import LeakageInput, estimate_leakage, resolve_leakage
 from corrdp.ledger import Ledger
 from corrdp.policy import (
@@ -116,8 +116,6 @@ class PrivateLinearModel(PlansTraining, Searchable):
     _encoder: PolicyEncoder
     _intercept: Any  # a number, or one per output
     _public: PublicRows | None = None  # while a fit with public rows runs
-    n_jobs: int | None
-    cache_dir: str | Path | None
 
     def __init__(
         self,
@@ -174,6 +172,11 @@ class PrivateLinearModel(PlansTraining, Searchable):
         """
         if public_rows is not None:
             self._refuse_unusable_public_rows()
+            if public_rows is X:
+                raise GuaranteeVoidError(
+                    "public_rows is the private table itself, and would be read "
+                    "without noise. Pass other rows, which are public, or none."
+                )
             self._public = PublicRows.read(public_rows, self.policy)
         try:
             self._fit(X, y, charge)
@@ -215,7 +218,7 @@ class PrivateLinearModel(PlansTraining, Searchable):
             streams = self._streams and not self._is_to_buy()
             X, y = opened_source(self.policy, X, y, whole=not (tiles and streams))
         if private and self._is_to_buy():
-            pay = self._buy_leakage(X, pay)
+            pay = self._buy_leakage(X, y, pay)
         declared, X, y = self._declared(X, y)
         declared.require_confirmed()
         policy = (

@@ -5,6 +5,7 @@ Whether, and with how much of the budget, is decided by public numbers.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,8 +15,15 @@ from corrdp._validate import check_count
 from corrdp.accounting import NoisePlan
 from corrdp.certificate import Calibration, Component, LeakageClaim
 from corrdp.estimators._fitting import Charge
+from corrdp.estimators._labels import NO_LABELS, label_column
 from corrdp.estimators._private import PrivateEstimator
-from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.estimators._tiled import require_readable
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    PolicyError,
+    UnsupportedEventError,
+)
 from corrdp.leakage import (
     BLOCK,
     LeakageInput,
@@ -39,6 +47,7 @@ from corrdp.policy import (
     protected_policy,
     without_knots,
 )
+from corrdp.tables import cache_key
 from corrdp.training import LABEL_DEVIATION, TrainingPlan
 
 AUTO = "auto"
@@ -216,6 +225,8 @@ class BuysLeakage(PrivateEstimator):
     """What estimators share that can predict their loss before they read rows."""
 
     random_state: int | None
+    sampling_rate: float | None
+    cache_dir: str | Path | None
 
     def _method(self) -> Method:
         raise NotImplementedError
@@ -265,7 +276,16 @@ class BuysLeakage(PrivateEstimator):
             )
         return self.leakage_
 
-    def _buy_leakage(self, X: Any, pay: Charge) -> Charge:
+    def _require_readable(self, X: Any, y: Any, policy: Policy) -> None:
+        """Raise what a fit on a table would raise once it is paid for together.
+
+        All cells are read, so that one which is refused costs nothing.
+        """
+        if self.cache_dir is not None:
+            cache_key(Path(self.cache_dir))
+        require_readable(X, y, policy)
+
+    def _buy_leakage(self, X: Any, y: Any, pay: Charge) -> Charge:
         """Buy the leakage if it is worth its price; return how the fit is paid.
 
         Guarantee
@@ -289,7 +309,16 @@ class BuysLeakage(PrivateEstimator):
             if policy.relation is NeighborRelation.ALL_INSENSITIVE:
                 self.leakage_ = self.leakage_.get(BLOCK)
             return pay
+        if self.sampling_rate is not None:
+            raise UnsupportedEventError(
+                f"leakage='auto' is paid from the budget of the fit, and sampled steps "
+                f"after it are not proved, got sampling_rate={self.sampling_rate!r}. "
+                "Train on full batches (sampling_rate=None), or declare the leakage."
+            )
         policy.require_confirmed()
+        if y is None:
+            y = label_column(X, policy, NO_LABELS)
+        self._require_readable(X, y, policy)
         paid: list[NoisePlan] = []
 
         def record(plan: NoisePlan) -> None:

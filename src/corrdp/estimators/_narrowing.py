@@ -11,7 +11,6 @@ Theory: ``docs/theory/default_rule.md``, section 7.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -245,8 +244,6 @@ class NarrowsBounds(BuysLeakage):
     """What linear models share that may read numbers between released bounds."""
 
     bounds: str = DECLARED  # of models without the parameter
-    sampling_rate: float | None
-    cache_dir: str | Path | None
 
     def _narrows(self, X: Any = None) -> bool:
         """Return whether bounds of numbers are to be released; raise if they cannot.

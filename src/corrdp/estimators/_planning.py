@@ -57,6 +57,7 @@ class PlansTraining(NarrowsBounds):
     n_steps: int | None
     step_size: float | None
     theorem_constant: float | None
+    n_jobs: int | None
 
     def plan(
         self, n_rows: int, *, label_deviation: float | None = None
@@ -294,6 +295,8 @@ class PlansTraining(NarrowsBounds):
     def _method(self) -> Method:
         method = self._chosen_method(list(Method))
         solver = self._solver()
+        if self.n_jobs is not None:
+            check_count("n_jobs", self.n_jobs)
         if self.calibration == Calibration.THEOREM and solver.epoch_steps > 1:
             raise CorrDPError(
                 f"solver={self.solver!r} has epochs, and calibration='theorem' is the "

@@ -82,7 +82,7 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         Part of a run's cost (squared Gaussian-DP parameter) that goes to its score
         when no rows are held out.
     ledger : Ledger or path, optional
-        Pays for the search before a row is read.
+        Pays for the search before anything is computed from rows.
     random_state : int, optional
         Seed, for research: noise can then be replayed.
     verbose : int
@@ -159,8 +159,8 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
     ) -> "PrivateSearchCV":
         """Search; `y` may be None if the table holds the policy's target.
 
-        `charge` is told the certificate of the whole search before a row is read; what
-        it raises stops the search.
+        `charge` is told the certificate of the whole search before anything is computed
+        from rows, and after every cell has been read; what it raises stops the search.
         """
         refuse_hosted(
             X,
@@ -267,7 +267,7 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
 
         Guarantee
         ---------
-        The whole search is paid for before a row is read, whether it ends or not
+        The whole search is paid for before a run is made, whether it ends or not
         (``docs/theory/selection.md``, ``docs/theory/ledger.md``).
         """
         budget = self._budget()

@@ -9,7 +9,6 @@ from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
 from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.estimators._narrowing import AUTO, DECLARED, RELEASED
 from corrdp.exceptions import (
     BudgetError,
@@ -26,7 +25,6 @@ class Searchable(BuysLeakage):
     """Estimators whose cost is known before a row is read."""
 
     bounds: str
-    sampling_rate: float | None
     certificate_: Certificate | None
     _planned_blind = False  # labels tell sizes, but where costs were planned before
 
@@ -89,9 +87,12 @@ class Searchable(BuysLeakage):
         return kept, leakage.claim
 
     def searched_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return the table, and the labels as a column of their own."""
-        _, table, labels = self._declared(X, y)
-        check_one_label_per_row(table, labels)
+        """Return the table, and the labels as a column of their own.
+
+        All cells have been read by then, so that one which is refused costs nothing.
+        """
+        policy, table, labels = self._declared(X, y)
+        self._require_readable(table, labels, policy)
         return table, labels
 
     def paying_for_search(

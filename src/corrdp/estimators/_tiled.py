@@ -121,6 +121,18 @@ def _sliceable(labels: Any) -> Any:
         return None
 
 
+def require_readable(X: Any, y: Any, policy: Policy) -> None:
+    """Raise unless every cell and label can be read, for what is paid for at once.
+
+    Guarantee
+    ---------
+    Releases nothing but a refusal, which depends on rows (`docs/theory/encoder.md`).
+    """
+    encoder = PolicyEncoder(policy).fit(X)
+    for _ in RowsInBatches(X, y, encoder, encoder.encode_label):
+        pass
+
+
 def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any]:
     """Return a source as it is, or its rows and labels if they must be in memory.
 
