@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
-from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._narrowing import AUTO, DECLARED, RELEASED
+from corrdp.estimators._training import TrainsLinearModel
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -21,12 +21,8 @@ from corrdp.leakage import policy_read
 from corrdp.policy import Budget, Policy, protected_policy, without_knots
 
 
-class Searchable(BuysLeakage):
+class Searchable(TrainsLinearModel):
     """Estimators whose cost is known before a row is read."""
-
-    bounds: str
-    certificate_: Certificate | None
-    _planned_blind = False  # labels tell sizes, but where costs were planned before
 
     def require_searchable(self) -> None:
         """Raise unless a search can pay for fits of this estimator."""
