@@ -220,9 +220,3 @@ class PrivateLinearModel(Searchable):
 
     def _own_parameters(self) -> JSONObject:
         return {}
-
-    def _fitted_content(self) -> JSONObject:
-        return {}
-
-    def _restore_fitted(self, content: JSONObject) -> None:
-        del content  # a regressor has nothing else to restore

@@ -107,16 +107,8 @@ def plan_purchase(
 ) -> LeakagePurchase:
     """Return how much of the budget to spend on the leakage; reads no rows.
 
-    Parameters
-    ----------
-    policy : Policy
-        As it is kept.
-    budget : Budget
-        Of leakage and training together.
-    n_rows : int
-        Public number of rows.
-    predicted_loss : callable
-        Predicted excess risk of training with distances and what they cost.
+    The budget is that of leakage and training together; `predicted_loss` tells the
+    excess risk of training with distances and what they cost.
     """
     known = declared_or_one(policy)
     without = predicted_loss(known_leakage(policy, known))

@@ -346,12 +346,6 @@ class PrivateNetwork(PrivateEstimator):
             model._mark_as_spent()
         return model
 
-    def _fitted_content(self) -> JSONObject:
-        return {}
-
-    def _restore_fitted(self, content: JSONObject) -> None:
-        del content  # a regressor has nothing else to restore
-
 
 def _resume(training: Any, checkpoint: Path) -> None:
     """Go on from a checkpoint if there is one; refuse before anything is paid."""

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corrdp._json import decoding
+from corrdp._typing import JSONObject
 from corrdp._validate import check_choice, check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
@@ -171,6 +172,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _loaded(cls, directory: str | Path) -> Self:
         raise NotImplementedError
+
+    def _fitted_content(self) -> JSONObject:
+        """Return what a file of the model says beside its weights."""
+        return {}
+
+    def _restore_fitted(self, content: JSONObject) -> None:
+        del content  # a regressor has nothing else to restore
 
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         raise NotImplementedError
