@@ -207,15 +207,6 @@ def interval(counts: FloatArray, n_rows: float, noise_scale: float) -> tuple[int
     that noise outside of a run does not matter, and a short run has little inside.
     How many rows have a value, where some have none, is as noisy as all counts.
 
-    Parameters
-    ----------
-    counts : array of float, shape (n_bins,)
-        Noisy counts.
-    n_rows : float
-        Rows that the bins should hold.
-    noise_scale : float
-        Deviation of the noise on every count.
-
     Examples
     --------
     >>> interval(np.array([4.0, 990.0, 8.0, 1.0]), 1000, 1.0)
