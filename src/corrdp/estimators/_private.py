@@ -132,9 +132,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             leakage=leakage,
             labels=y,
         )
-        if y is None:
-            y = label_column(X, self.policy_, NO_LABELS)
-        require_readable(X, y, self.policy_)
+        self.require_readable(X, y)
         account = ledger if ledger is not None else self.ledger
         if account is not None and not isinstance(account, Ledger):
             account = Ledger.open(account)
@@ -150,6 +148,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             accept_new_data=accept_new_data,
             random_state=random_state,
         )
+
+    def require_readable(self, X: Any, y: Any = None) -> None:
+        """Raise unless the model can read every cell and label of a table.
+
+        Guarantee
+        ---------
+        Releases nothing but a refusal, which depends on rows
+        (`docs/theory/encoder.md`).
+        """
+        labels = label_column(X, self.policy_, NO_LABELS) if y is None else y
+        require_readable(X, labels, self.policy_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from command_runner import run
 from corrdp.estimators import (
     AllSensitive,
     LinearRegression,
@@ -118,6 +119,22 @@ def test_an_evaluation_of_rows_that_are_refused_costs_nothing(what, tmp_path):
     model = LogisticRegression(policy, **BUDGET, n_steps=2).fit(FRAME)
     with pytest.raises(CorrDPError):
         model.evaluate(*REFUSED[what], epsilon=0.5, ledger=ledger)
+    assert ledger.remaining().share_left == 1.0
+
+
+@pytest.mark.parametrize("column", [FEATURE, LABEL])
+def test_the_command_charges_nothing_for_rows_that_are_refused(column, tmp_path):
+    policy = example_policy()
+    ledger = Ledger.create(
+        tmp_path / "l", policy, budget=Budget(epsilon=4.0, delta=1e-6)
+    )
+    LogisticRegression(policy, **BUDGET, n_steps=2).fit(FRAME).save(tmp_path / "m")
+    with_cell(FRAME, column).to_csv(tmp_path / "rows.csv", index=False)
+    result = run(
+        *("evaluate", "m", "rows.csv", "--epsilon", 0.5, "--ledger", "l"), cwd=tmp_path
+    )
+    assert result.code == 3
+    assert repr(column) in result.stderr
     assert ledger.remaining().share_left == 1.0
 
 
