@@ -74,6 +74,7 @@ def evaluate(
         )
         if choice is not None and known is None:
             require_paid_leakage(None, plan, None)
+        model.require_readable(rows)  # a cell that is refused costs nothing
         result = paid_answers(
             rows,
             plan,

@@ -28,17 +28,7 @@ def is_elsewhere(data: Any) -> bool:
 def refuse_hosted(
     data: Any, work: str, remedy: str = "Bring the rows to one machine."
 ) -> None:
-    """Raise if an engine holds the rows, for work that needs them here.
-
-    Parameters
-    ----------
-    data : table
-        What was passed.
-    work : str
-        What was asked for, in the singular.
-    remedy : str
-        What to do instead.
-    """
+    """Raise if an engine holds the rows, for `work` (singular) that needs them here."""
     if is_hosted(data):
         raise CorrDPError(
             f"{work} needs the rows in this process, and a {type(data).__name__} of "
@@ -49,15 +39,7 @@ def refuse_hosted(
 def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> HostedParts:
     """Return the partitions of a table that an engine holds, made and ready.
 
-    Parameters
-    ----------
-    data : table that an engine holds
-        Private rows: `dask.dataframe.DataFrame`, `ray.data.Dataset`,
-        `pyspark.sql.DataFrame`, or `EngineFiles`.
-    make : Maker
-        What becomes of a partition on its worker.
-    n_hosts : int, optional
-        How many workers are wanted, for engines that are told.
+    `n_hosts` is how many workers are wanted, for engines that are told.
     """
     kind = _kind(data)
     assert kind is not None

@@ -1,12 +1,11 @@
 """The simplest policy: a numeric table, all columns sensitive, one pair of bounds."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
 
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import (
@@ -56,15 +55,25 @@ class AllSensitive:
         return Policy(features, Label("y", domain, score=0.0))
 
 
-@contextmanager
-def no_values_in_messages() -> Iterator[None]:
-    """Withhold the value that numpy quotes when text is not a number."""
+def checked_numbers(model: Any, *rows: Any, **options: Any) -> Any:
+    """Return rows as scikit-learn checks them, and withhold the values that it quotes.
+
+    numpy quotes a text, scikit-learn prints the array below the first line of what it
+    says; names of columns, which it prints there too, are no values.
+    """
     try:
-        yield
+        return validate_data(model, *rows, dtype="numeric", **options)
     except ValueError as error:
-        if "could not convert" not in str(error):
+        told = str(error)
+        if told.startswith("The feature names"):
             raise
-        raise CorrDPError(
-            "X holds text that is not a number, and AllSensitive takes numbers only. "
-            "Declare the columns in a Policy."
-        ) from None
+    # Outside of the block, so that no traceback carries the other error.
+    told = told.partition("\n")[0]
+    if "could not convert" in told:
+        told = "X holds text that is not a number, and AllSensitive takes numbers only"
+    if told.startswith("Expected 2D array"):
+        told = "Expected 2D array. Reshape your data"
+    raise CorrDPError(
+        f"{told.rstrip('.')}. Pass numbers, a row per record, or declare the columns "
+        "in a Policy."
+    )

@@ -10,15 +10,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from corrdp._typing import JSONObject
-from corrdp._validate import check_count
 from corrdp.accounting import NoisePlan
-from corrdp.certificate import Calibration, Component, LeakageClaim
-from corrdp.estimators._fitting import Charge
-from corrdp.estimators._private import PrivateEstimator
-from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.certificate import Component, LeakageClaim
+from corrdp.exceptions import (
+    BudgetError,
+    PolicyError,
+)
 from corrdp.leakage import (
     BLOCK,
     LeakageInput,
+    LeakageTable,
     LevelSizes,
     count_layout,
     declared_or_one,
@@ -32,16 +33,10 @@ from corrdp.leakage import (
 from corrdp.policy import (
     Budget,
     Conditioning,
-    Method,
     NeighborRelation,
     Policy,
     class_columns,
-    protected_policy,
-    without_knots,
 )
-from corrdp.training import LABEL_DEVIATION, TrainingPlan
-
-AUTO = "auto"
 
 SHARES = (0.05, 0.1, 0.2, 0.3)
 """Parts of epsilon that are tried."""
@@ -112,16 +107,8 @@ def plan_purchase(
 ) -> LeakagePurchase:
     """Return how much of the budget to spend on the leakage; reads no rows.
 
-    Parameters
-    ----------
-    policy : Policy
-        As it is kept.
-    budget : Budget
-        Of leakage and training together.
-    n_rows : int
-        Public number of rows.
-    predicted_loss : callable
-        Predicted excess risk of training with distances and what they cost.
+    The budget is that of leakage and training together; `predicted_loss` tells the
+    excess risk of training with distances and what they cost.
     """
     known = declared_or_one(policy)
     without = predicted_loss(known_leakage(policy, known))
@@ -212,99 +199,21 @@ def _predicted(
     return (component.restated(policy),), distances, margins
 
 
-class BuysLeakage(PrivateEstimator):
-    """What estimators share that can predict their loss before they read rows."""
-
-    random_state: int | None
-
-    def _method(self) -> Method:
-        raise NotImplementedError
-
-    def _plan(
-        self,
-        policy: Policy,
-        n_rows: int,
-        budget: Budget,
-        leakage: LeakageInput,
-        label_deviation: float = LABEL_DEVIATION,
-    ) -> TrainingPlan:
-        raise NotImplementedError
-
-    def plan_leakage(self, n_rows: int) -> LeakagePurchase:
-        """Return what ``leakage="auto"`` would buy for `n_rows` rows, reading no data.
-
-        Guarantee
-        ---------
-        A function of the policy, the budget and the public number of rows
-        (`docs/theory/default_rule.md`, 6).
-        """
-        declared = self._policy_for("plan_leakage")
-        rows = check_count("n_rows", n_rows)
-        budget = self._budget()
-        kept = protected_policy(declared, self._method())
-        policy = without_knots(self._shared(kept))
-        return plan_purchase(
-            policy,
-            budget=budget,
-            n_rows=rows,
-            predicted_loss=lambda leakage: (
-                self._plan(policy, rows, budget, leakage).prediction.compared
-            ),
-        )
-
-    def _is_to_buy(self) -> bool:
-        return isinstance(self.leakage, str) and self.leakage == AUTO
-
-    def _leakage_given(self) -> Any:
-        if not self._is_to_buy():
-            return self.leakage
-        if "leakage_" not in vars(self):
-            raise CorrDPError(
-                "leakage='auto' is bought from the rows when the model is fitted, so "
-                "there is no plan before. plan_leakage(n_rows) says what it will buy."
-            )
-        return self.leakage_
-
-    def _buy_leakage(self, X: Any, pay: Charge) -> Charge:
-        """Buy the leakage if it is worth its price; return how the fit is paid.
-
-        Guarantee
-        ---------
-        The whole fit, leakage and training, is recorded before a row is counted; a
-        fit that breaks off afterwards has been paid for
-        (`docs/theory/composition.md`).
-        """
-        if self.ledger is not None or self.calibration != Calibration.CERTIFIED:
-            raise BudgetError(
-                f"leakage='auto' pays from the estimator's own budget, and is for the "
-                f"certified calibration, got ledger={self.ledger!r}, calibration="
-                f"{self.calibration!r}. Buy a table first: estimate_leakage, or corrdp "
-                "train --leakage auto --ledger."
-            )
-        self.leakage_: Any
-        self.leakage_plan_ = purchase = self.plan_leakage(len(X))
-        policy = self._policy_for("leakage='auto'")
-        if not purchase.buys:
-            self.leakage_ = declared_or_one(policy)
-            if policy.relation is NeighborRelation.ALL_INSENSITIVE:
-                self.leakage_ = self.leakage_.get(BLOCK)
-            return pay
-        policy.require_confirmed()
-        paid: list[NoisePlan] = []
-
-        def record(plan: NoisePlan) -> None:
-            with self._family_record().spending(
-                self._spending(), self._unpaid_budget(None)
-            ):
-                paid.append(plan)
-
-        self.leakage_ = estimate_leakage(
-            X,
-            policy,
-            epsilon=purchase.epsilon,
-            delta=purchase.delta,
-            research=False,
-            random_state=self.random_state,
-            charge=record,
-        )
-        return (lambda certificate: None) if paid else pay
+def bought_leakage(
+    X: Any,
+    policy: Policy,
+    purchase: LeakagePurchase,
+    *,
+    record: Callable[[NoisePlan], None],
+    random_state: int | None,
+) -> LeakageTable:
+    """Release the leakage that was planned, recorded before a row is counted."""
+    return estimate_leakage(
+        X,
+        policy,
+        epsilon=purchase.epsilon,
+        delta=purchase.delta,
+        research=False,
+        random_state=random_state,
+        charge=record,
+    )

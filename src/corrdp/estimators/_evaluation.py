@@ -62,18 +62,12 @@ def plan_evaluation(
     ----------
     model : estimator
         Fitted, with a certificate.
-    metrics : sequence of str, optional
-        Of a classifier ``accuracy`` (default), ``log_loss``, ``confusion``, and for two
-        classes ``auc``, ``roc``, ``calibration``; of a regressor ``r_squared``
-        (default) and ``mean_squared_error`` (over the squared width of the label).
-    by : str or tuple of str, optional
-        Columns that split every metric, such as a sensitive group.
+    metrics, by, leakage
+        As in `PrivateEstimator.evaluate`.
     n_rows : int
         Public number of rows.
     budget : Budget
         For all metrics together.
-    leakage : optional
-        As in `plan_queries`; that of the model by default.
     labels : optional
         Labels, if the table does not hold them.
 

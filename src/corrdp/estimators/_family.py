@@ -26,15 +26,10 @@ _REMEDIES = """
 
 @dataclass(frozen=True)
 class Spending:
-    """The cost of one fit.
+    """The cost of one fit: its share of the family's budget.
 
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        Its share of the family's budget.
-    disjoint : bool
-        Whether its rows were declared to have no person in common with those of the
-        other disjoint fits.
+    Rows of a `disjoint` one were declared to have no person in common with those of the
+    other disjoint fits.
     """
 
     epsilon: Fraction
@@ -122,12 +117,8 @@ class Family:
     def spending(self, fit: Spending, budget: Budget | None) -> Iterator[None]:
         """Record a fit around its payment; a payment that raises leaves no record.
 
-        Parameters
-        ----------
-        fit : Spending
-            Its cost.
-        budget : Budget or None
-            The family's; None if somebody else pays, or if nothing is promised.
+        The budget is the family's; None if somebody else pays, or if nothing is
+        promised.
         """
         with self._lock:
             if budget is not None:

@@ -45,47 +45,22 @@ _SAMPLED_STEPS = 500
 class Rows:
     """Encoded rows and labels, and the promise under which they are used.
 
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes), or None
-        Rows of the encoder; None if there are tiles.
-    labels : array of float, shape (n_rows,), or None
-        Labels as encoded.
-    policy : Policy
-        The policy that is kept.
-    budget : Budget
-        Epsilon and delta.
-    leakage : LeakageInput
-        Distances and what they cost.
-    random_state : int, optional
-        Seed for research.
-    charge : callable, optional
-        Told the certificate before anything that a class changes is computed from the
-        rows; what it raises stops the fit.
-    assumptions : tuple of str
-        What the fit rests on besides.
-    tiles : TiledTable or HostedTable, optional
-        The same rows in segments; in order, if there will be samples.
-    host : SegmentHost, optional
-        Who asks the segments; this process by default.
-    plan : TrainingPlan, optional
-        Where it was chosen before.
-    certificate : Certificate, optional
-        Where the plan was paid for before.
+    `charge` is told the certificate before anything that a class changes is computed
+    from the rows; what it raises stops the fit.
     """
 
-    codes: FloatArray | None
+    codes: FloatArray | None  # of the encoder; None if there are tiles
     labels: NDArray[Any] | None
-    policy: Policy
+    policy: Policy  # that is kept
     budget: Budget
     leakage: LeakageInput
     random_state: int | None
     charge: Charge | None = None
     assumptions: tuple[str, ...] = ()
-    tiles: TiledTable | HostedTable | None = None
-    host: SegmentHost | None = None
-    plan: TrainingPlan | None = None
-    certificate: Certificate | None = None
+    tiles: TiledTable | HostedTable | None = None  # in order, if there are samples
+    host: SegmentHost | None = None  # who asks the segments; else this process
+    plan: TrainingPlan | None = None  # where it was chosen before
+    certificate: Certificate | None = None  # where the plan was paid for before
 
     @property
     def n_rows(self) -> int:

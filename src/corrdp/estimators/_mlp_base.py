@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count
+from corrdp._validate import check_count, check_real
 from corrdp.certificate import Certificate
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive
@@ -96,6 +96,8 @@ class PrivateNetwork(PrivateEstimator):
         widths = tuple(
             check_count("hidden_units", width) for width in self.hidden_units
         )
+        if self.learning_rate is not None:
+            check_real("learning_rate", self.learning_rate, lower=0.0, open_lower=True)
         declared, X, y = self._declared(X, y)
         declared.require_confirmed()
         # Networks bend numbers by themselves: knots are for additive models.
@@ -132,6 +134,8 @@ class PrivateNetwork(PrivateEstimator):
         budget.warn_if_large_delta(len(features))
         checkpoint_every = check_count("checkpoint_every", self.checkpoint_every)
         plan, certificate = training.module.plan, training.module.certificate()
+        if self.checkpoint is not None:
+            _resume(training, Path(self.checkpoint))
         pay(certificate)
         self._weights = train.train_network(
             training,
@@ -286,7 +290,9 @@ class PrivateNetwork(PrivateEstimator):
         }
 
     def _epochs(self, n_steps: int, n_rows: int) -> float:
-        if self.batch_size is None or self.batch_size >= n_rows:
+        if self.batch_size is None:
+            return n_steps
+        if check_count("batch_size", self.batch_size) >= n_rows:
             return n_steps
         return math.nextafter(n_steps * self.batch_size / n_rows, 0.0)
 
@@ -335,15 +341,34 @@ class PrivateNetwork(PrivateEstimator):
         model._restore_fitted(content["fitted"])
         weight, bias = model._weights[-1]
         check_outputs(model, weight.shape[:1], bias.shape)
+        _check_layers(model._weights, PolicyEncoder(policy).blocks_[-1].stop)
         if certificate is not None:
             model._mark_as_spent()
         return model
 
-    def _fitted_content(self) -> JSONObject:
-        return {}
 
-    def _restore_fitted(self, content: JSONObject) -> None:
-        del content  # a regressor has nothing else to restore
+def _resume(training: Any, checkpoint: Path) -> None:
+    """Go on from a checkpoint if there is one; refuse before anything is paid."""
+    from corrdp.torch import load_checkpoint
+
+    if checkpoint.exists():
+        load_checkpoint(training, checkpoint)
+    elif not checkpoint.parent.is_dir():
+        raise CorrDPError(
+            f"checkpoint={str(checkpoint)!r} lies in no directory that exists. Create "
+            "it, or choose another place."
+        )
+
+
+def _check_layers(weights: Any, n_inputs: int) -> None:
+    """Raise unless every layer of a saved network takes what the one before gives."""
+    for weight, bias in weights:
+        if weight.shape != (bias.size, n_inputs):
+            raise CorrDPError(
+                f"the model is damaged: a layer of {weight.shape} weights stands after "
+                f"{n_inputs} inputs. Ask for the original."
+            )
+        n_inputs = bias.size
 
 
 def _training() -> Any:

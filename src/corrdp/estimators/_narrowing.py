@@ -11,7 +11,6 @@ Theory: ``docs/theory/default_rule.md``, section 7.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,8 @@ import numpy as np
 from corrdp._names import NUMBER_COUNTS
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.accounting import GaussianEvent, allocate_noise, step_mu
-from corrdp.certificate import Calibration, Component
-from corrdp.estimators._buying import BuysLeakage
-from corrdp.estimators._fitting import Charge, Rows, promised
-from corrdp.exceptions import CorrDPError
+from corrdp.certificate import Component
+from corrdp.estimators._fitting import Rows, promised
 from corrdp.leakage import LeakageInput, number_count_sensitivity, release_number_counts
 from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (
@@ -35,8 +32,7 @@ from corrdp.policy import (
     Slot,
     neighbor_classes,
 )
-from corrdp.tables import reads_again, reads_once
-from corrdp.training import CONSTANT, TrainingPlan, plan_spending
+from corrdp.training import plan_spending
 
 AUTO, DECLARED, RELEASED = "auto", "declared", "released"
 
@@ -211,15 +207,6 @@ def interval(counts: FloatArray, n_rows: float, noise_scale: float) -> tuple[int
     that noise outside of a run does not matter, and a short run has little inside.
     How many rows have a value, where some have none, is as noisy as all counts.
 
-    Parameters
-    ----------
-    counts : array of float, shape (n_bins,)
-        Noisy counts.
-    n_rows : float
-        Rows that the bins should hold.
-    noise_scale : float
-        Deviation of the noise on every count.
-
     Examples
     --------
     >>> interval(np.array([4.0, 990.0, 8.0, 1.0]), 1000, 1.0)
@@ -241,134 +228,29 @@ def interval(counts: FloatArray, n_rows: float, noise_scale: float) -> tuple[int
     return 0, counts.size
 
 
-class NarrowsBounds(BuysLeakage):
-    """What linear models share that may read numbers between released bounds."""
+def narrowed_rows(X: Any, rows: Rows, counted: NarrowingPlan) -> Rows:
+    """Pay, release where numbers lie, and return rows to be read anew.
 
-    bounds: str = DECLARED  # of models without the parameter
-    sampling_rate: float | None
-    cache_dir: str | Path | None
+    The plan and the certificate, which are paid for, go with them.
 
-    def _narrows(self, X: Any = None) -> bool:
-        """Return whether bounds of numbers are to be released; raise if they cannot.
-
-        By default wherever that is proved, but for labels that are numbers: there
-        clipping features bends as much as narrower bounds save (`docs/defaults.md`).
-        """
-        if self.bounds not in (AUTO, DECLARED, RELEASED):
-            raise CorrDPError(
-                f"bounds must be {AUTO!r}, {DECLARED!r} or {RELEASED!r}, got bounds="
-                f"{self.bounds!r}. Choose one."
-            )
-        if self.bounds == DECLARED:
-            return False
-        hindered = {
-            "a policy that declares no bounds": not isinstance(self.policy, Policy),
-            f"method={self.method!r}": not self._method().is_private,
-            f"calibration={self.calibration!r}": (
-                self.calibration != Calibration.CERTIFIED
-            ),
-            f"sampling_rate={self.sampling_rate!r}": self.sampling_rate is not None,
-            f"a {type(X).__name__}, which can be read once": reads_once(X),
-        }
-        what = [name for name, is_so in hindered.items() if is_so]
-        if what and self.bounds == RELEASED:
-            raise CorrDPError(
-                f"bounds={RELEASED!r} is for certified training on all rows, which are "
-                f"read more than once, got {', '.join(what)}. Leave bounds at {AUTO!r}."
-            )
-        return not what and (self.bounds == RELEASED or not self._numeric_label)
-
-    def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
-        """Train; what released bounds do not go with is refused before a row is read.
-
-        Every way to fit comes by here, that of a search included.
-        """
-        self._narrows(X)
-        super()._fit(X, y, charge)
-
-    def _plan_with_counts(
-        self, policy: Policy, n_rows: int, leakage: LeakageInput, deviation: float
-    ) -> tuple[TrainingPlan, NarrowingPlan | None]:
-        """Return the plan after numbers are counted, and how; None if they are not.
-
-        A model that would learn labels alone is planned without: counts are no use to
-        it, and what they would cost may be what it lacks.
-        """
-        budget = self._budget()
-        counted = self._planned_narrowing(policy, leakage, n_rows)
-        if counted is not None:
-            after = counted.after(leakage)
-            plan = self._plan(policy, n_rows, budget, after, deviation)
-            if plan.noise != CONSTANT:
-                return plan, counted
-        return self._plan(policy, n_rows, budget, leakage, deviation), None
-
-    def _planned_narrowing(
-        self, policy: Policy, leakage: LeakageInput, n_rows: int
-    ) -> NarrowingPlan | None:
-        """Return how numbers are counted.
-
-        By default not those whose rows per level a leakage table has told: it gives
-        their means, which would be lost between other bounds.
-        """
-        return plan_narrowing(
-            policy,
-            leakage,
-            budget=self._budget(),
-            n_rows=n_rows,
-            known=leakage.margins if self.bounds == AUTO else (),
-        )
-
-    def _deviation_for(self, rows: Rows) -> float:
-        raise NotImplementedError
-
-    def _chosen(self, plan: TrainingPlan, rows: Rows) -> TrainingPlan:
-        raise NotImplementedError
-
-    def _is_read_again(self, X: Any, policy: Policy) -> bool:
-        """Return whether rows are there for counting, before anything is paid."""
-        if reads_again(X, policy.features[0].name):
-            return True
-        if self.bounds == AUTO:
-            return False
-        raise CorrDPError(
-            f"bounds={RELEASED!r} reads rows more than once, and this "
-            f"{type(X).__name__} has none left. Pass the file, or a table."
-        )
-
-    def _narrowed(self, X: Any, rows: Rows) -> Rows:
-        """Release where numbers lie; return rows to be read anew, or as they were.
-
-        The plan and the certificate, which are paid for, go with them.
-
-        Guarantee
-        ---------
-        The whole fit, counts included, is recorded and charged before a row is
-        counted; one that breaks off afterwards has been paid for
-        (`docs/theory/composition.md`). How wide bounds are has no say in what training
-        costs, which follows the plan that was paid for
-        (`docs/theory/default_rule.md`, Proposition 5).
-        """
-        policy, n_rows = rows.policy, rows.n_rows
-        plan, counted = self._plan_with_counts(
-            policy, n_rows, rows.leakage, self._deviation_for(rows)
-        )
-        if counted is not None and not self._is_read_again(X, policy):
-            return rows
-        plan = self._chosen(plan, rows)
-        if counted is None:
-            return replace(rows, plan=plan)
-        rows = replace(rows, leakage=counted.after(rows.leakage), plan=plan)
-        paid = promised(rows, plan)
-        read = narrowed_policy(
-            X, policy, counted, n_rows=n_rows, seed=self.random_state
-        )
-        told = (*paid.assumptions, *_narrowed_text(policy, read))
-        # Narrower bounds are no other classes and no other noise: what was charged.
-        certificate = replace(
-            paid, policy_fingerprint=read.fingerprint(), assumptions=told
-        )
-        return replace(rows, policy=read, certificate=certificate)
+    Guarantee
+    ---------
+    The whole fit, counts included, is recorded and charged before a row is counted;
+    one that breaks off afterwards has been paid for (`docs/theory/composition.md`).
+    How wide bounds are has no say in what training costs, which follows the plan that
+    was paid for (`docs/theory/default_rule.md`, Proposition 5).
+    """
+    policy, plan = rows.policy, rows.plan
+    assert plan is not None  # chosen before
+    rows = replace(rows, leakage=counted.after(rows.leakage))
+    paid = promised(rows, plan)
+    read = narrowed_policy(
+        X, policy, counted, n_rows=rows.n_rows, seed=rows.random_state
+    )
+    told = (*paid.assumptions, *_narrowed_text(policy, read))
+    # Narrower bounds are no other classes and no other noise: what was charged.
+    certificate = replace(paid, policy_fingerprint=read.fingerprint(), assumptions=told)
+    return replace(rows, policy=read, certificate=certificate)
 
 
 def _narrowed_text(declared: Policy, read: Policy) -> tuple[str, ...]:

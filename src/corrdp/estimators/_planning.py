@@ -2,13 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration
-from corrdp.estimators._narrowing import NarrowingPlan, NarrowsBounds
+from corrdp.estimators._buying import LeakagePurchase, plan_purchase
+from corrdp.estimators._narrowing import (
+    AUTO,
+    DECLARED,
+    RELEASED,
+    NarrowingPlan,
+    plan_narrowing,
+)
+from corrdp.estimators._private import PrivateEstimator
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import (
     BLOCK,
@@ -27,7 +36,9 @@ from corrdp.policy import (
     protected_policy,
     without_knots,
 )
+from corrdp.tables import reads_once
 from corrdp.training import (
+    CONSTANT,
     LABEL_DEVIATION,
     LEAST_DEVIATION,
     SVRG_EPOCH_STEPS,
@@ -50,13 +61,18 @@ from corrdp.training import (
 _THEOREM_STEPS = 1000
 
 
-class PlansTraining(NarrowsBounds):
+class PlansTraining(PrivateEstimator):
     """Linear models before their rows: all of it is a function of public numbers."""
 
     solver: str | Solver
     n_steps: int | None
     step_size: float | None
     theorem_constant: float | None
+    sampling_rate: float | None
+    n_jobs: int | None
+    cache_dir: str | Path | None
+    bounds: str = DECLARED  # of models without the parameter
+    _planned_blind = False  # labels tell sizes, but where costs were planned before
 
     def plan(
         self, n_rows: int, *, label_deviation: float | None = None
@@ -134,6 +150,28 @@ class PlansTraining(NarrowsBounds):
         )
         return self._planned(facts, method)
 
+    def plan_leakage(self, n_rows: int) -> LeakagePurchase:
+        """Return what ``leakage="auto"`` would buy for `n_rows` rows, reading no data.
+
+        Guarantee
+        ---------
+        A function of the policy, the budget and the public number of rows
+        (`docs/theory/default_rule.md`, 6).
+        """
+        declared = self._policy_for("plan_leakage")
+        rows = check_count("n_rows", n_rows)
+        budget = self._budget()
+        kept = protected_policy(declared, self._method())
+        policy = without_knots(self._shared(kept))
+        return plan_purchase(
+            policy,
+            budget=budget,
+            n_rows=rows,
+            predicted_loss=lambda leakage: (
+                self._plan(policy, rows, budget, leakage).prediction.compared
+            ),
+        )
+
     def label_deviation(self, labels: NDArray[Any]) -> float:
         """Return the deviation that a fit on these encoded labels is planned with.
 
@@ -190,6 +228,82 @@ class PlansTraining(NarrowsBounds):
             check_count("n_rows", n_rows),
             self._budget(),
             self._leakage(policy, declared),
+        )
+
+    def _is_to_buy(self) -> bool:
+        return isinstance(self.leakage, str) and self.leakage == AUTO
+
+    def _leakage_given(self) -> Any:
+        if not self._is_to_buy():
+            return self.leakage
+        if "leakage_" not in vars(self):
+            raise CorrDPError(
+                "leakage='auto' is bought from the rows when the model is fitted, so "
+                "there is no plan before. plan_leakage(n_rows) says what it will buy."
+            )
+        return self.leakage_
+
+    def _narrows(self, X: Any = None) -> bool:
+        """Return whether bounds of numbers are to be released; raise if they cannot.
+
+        By default wherever that is proved, but for labels that are numbers: there
+        clipping features bends as much as narrower bounds save (`docs/defaults.md`).
+        """
+        if self.bounds not in (AUTO, DECLARED, RELEASED):
+            raise CorrDPError(
+                f"bounds must be {AUTO!r}, {DECLARED!r} or {RELEASED!r}, got bounds="
+                f"{self.bounds!r}. Choose one."
+            )
+        if self.bounds == DECLARED:
+            return False
+        hindered = {
+            "a policy that declares no bounds": not isinstance(self.policy, Policy),
+            f"method={self.method!r}": not self._method().is_private,
+            f"calibration={self.calibration!r}": (
+                self.calibration != Calibration.CERTIFIED
+            ),
+            f"sampling_rate={self.sampling_rate!r}": self.sampling_rate is not None,
+            f"a {type(X).__name__}, which can be read once": reads_once(X),
+        }
+        what = [name for name, is_so in hindered.items() if is_so]
+        if what and self.bounds == RELEASED:
+            raise CorrDPError(
+                f"bounds={RELEASED!r} is for certified training on all rows, which are "
+                f"read more than once, got {', '.join(what)}. Leave bounds at {AUTO!r}."
+            )
+        return not what and (self.bounds == RELEASED or not self._numeric_label)
+
+    def _plan_with_counts(
+        self, policy: Policy, n_rows: int, leakage: LeakageInput, deviation: float
+    ) -> tuple[TrainingPlan, NarrowingPlan | None]:
+        """Return the plan after numbers are counted, and how; None if they are not.
+
+        A model that would learn labels alone is planned without: counts are no use to
+        it, and what they would cost may be what it lacks.
+        """
+        budget = self._budget()
+        counted = self._planned_narrowing(policy, leakage, n_rows)
+        if counted is not None:
+            after = counted.after(leakage)
+            plan = self._plan(policy, n_rows, budget, after, deviation)
+            if plan.noise != CONSTANT:
+                return plan, counted
+        return self._plan(policy, n_rows, budget, leakage, deviation), None
+
+    def _planned_narrowing(
+        self, policy: Policy, leakage: LeakageInput, n_rows: int
+    ) -> NarrowingPlan | None:
+        """Return how numbers are counted.
+
+        By default not those whose rows per level a leakage table has told: it gives
+        their means, which would be lost between other bounds.
+        """
+        return plan_narrowing(
+            policy,
+            leakage,
+            budget=self._budget(),
+            n_rows=n_rows,
+            known=leakage.margins if self.bounds == AUTO else (),
         )
 
     def _coded(
@@ -294,6 +408,8 @@ class PlansTraining(NarrowsBounds):
     def _method(self) -> Method:
         method = self._chosen_method(list(Method))
         solver = self._solver()
+        if self.n_jobs is not None:
+            check_count("n_jobs", self.n_jobs)
         if self.calibration == Calibration.THEOREM and solver.epoch_steps > 1:
             raise CorrDPError(
                 f"solver={self.solver!r} has epochs, and calibration='theorem' is the "

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from corrdp._json import decoding
+from corrdp._typing import JSONObject
 from corrdp._validate import check_choice, check_count
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
-from corrdp.estimators._all_sensitive import AllSensitive, no_values_in_messages
+from corrdp.estimators._all_sensitive import AllSensitive, checked_numbers
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import NO_LABELS, label_column
+from corrdp.estimators._tiled import opened_source, require_readable
 from corrdp.exceptions import BudgetError, GuaranteeVoidError, PolicyError
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
@@ -95,7 +97,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         by : str or tuple of str, optional
             Columns that split every metric, such as a sensitive group.
         ledger : Ledger or path, optional
-            Charged before a row is read; that of the estimator by default.
+            Charged before anything is computed from rows, and after every cell has
+            been read, so that one which is refused costs nothing; that of the
+            estimator by default.
         leakage : optional
             That of the estimator by default.
         failure_probability, accept_new_data, random_state
@@ -115,6 +119,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         from corrdp.queries import answer_plan
 
         check_is_fitted(self, "policy_")
+        refuse_hosted(X, "an evaluation of a model")
+        if is_elsewhere(X):
+            X, _ = opened_source(self.policy, X, y, whole=True)
+        X = self._checked_table(X)
         plan = _evaluation.plan_evaluation(
             self,
             metrics=metrics,
@@ -124,6 +132,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             leakage=leakage,
             labels=y,
         )
+        self.require_readable(X, y)
         account = ledger if ledger is not None else self.ledger
         if account is not None and not isinstance(account, Ledger):
             account = Ledger.open(account)
@@ -139,6 +148,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             accept_new_data=accept_new_data,
             random_state=random_state,
         )
+
+    def require_readable(self, X: Any, y: Any = None) -> None:
+        """Raise unless the model can read every cell and label of a table.
+
+        Guarantee
+        ---------
+        Releases nothing but a refusal, which depends on rows
+        (`docs/theory/encoder.md`).
+        """
+        labels = label_column(X, self.policy_, NO_LABELS) if y is None else y
+        require_readable(X, labels, self.policy_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,6 +181,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _loaded(cls, directory: str | Path) -> Self:
         raise NotImplementedError
+
+    def _fitted_content(self) -> JSONObject:
+        """Return what a file of the model says beside its weights."""
+        return {}
+
+    def _restore_fitted(self, content: JSONObject) -> None:
+        del content  # a regressor has nothing else to restore
 
     def _train(self, X: Any, y: Any, pay: Charge) -> None:
         raise NotImplementedError
@@ -294,10 +321,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
         """Return the policy, the table, and the labels as a column of their own."""
         if isinstance(self.policy, AllSensitive):
-            with no_values_in_messages():
-                X, y = validate_data(
-                    self, X, y, dtype="numeric", y_numeric=self._numeric_label
-                )
+            X, y = checked_numbers(self, X, y, y_numeric=self._numeric_label)
             y = self._checked_labels(y)
             policy = self.policy.policy(X.shape[1], y, numeric=self._numeric_label)
             return policy, X, y
@@ -337,8 +361,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if not isinstance(self.policy, AllSensitive):
             return X
-        with no_values_in_messages():
-            return validate_data(self, X, reset=False, dtype="numeric")
+        return checked_numbers(self, X, reset=False)
 
     def _leakage_given(self) -> Any:
         """Return the leakage to use; one that a fit has bought if it was to buy."""

@@ -148,12 +148,8 @@ def check_outputs(
 ) -> None:
     """Raise unless weights, constants and labels of a saved model belong together.
 
-    Parameters
-    ----------
-    model : estimator
-        Restored; a classifier has ``classes_``.
-    weights, constants : tuple of int
-        Shape of the outputs by the last weights, and by their constants.
+    Shapes are those of the outputs, by the last weights and by their constants; a
+    classifier has ``classes_``.
     """
     n_outputs = constants[0] if constants else 1
     fits = weights == constants

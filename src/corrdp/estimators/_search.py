@@ -82,7 +82,7 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         Part of a run's cost (squared Gaussian-DP parameter) that goes to its score
         when no rows are held out.
     ledger : Ledger or path, optional
-        Pays for the search before a row is read.
+        Pays for the search before anything is computed from rows.
     random_state : int, optional
         Seed, for research: noise can then be replayed.
     verbose : int
@@ -159,8 +159,8 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
     ) -> "PrivateSearchCV":
         """Search; `y` may be None if the table holds the policy's target.
 
-        `charge` is told the certificate of the whole search before a row is read; what
-        it raises stops the search.
+        `charge` is told the certificate of the whole search before anything is computed
+        from rows, and after every cell has been read; what it raises stops the search.
         """
         refuse_hosted(
             X,
@@ -177,25 +177,24 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         rows = self.estimator.searched_rows(X, y)
         self._pay(plan, charge)
         generator = noise_generator(self.random_state, purpose="search")
-        held = self._split(len(X), plan, generator)
+        learned, judged = self._split(rows, plan, generator)
+        scores: list[float] = []
 
         def one_run(index: int) -> tuple[float, PrivateLinearModel]:
-            model = self._fitted(plan, index, rows, held, generator)
-            return self._score(plan, model, rows, held, generator), model
+            model = self._fitted(plan, index, learned, generator)
+            scores.append(self._score(plan, model, judged, generator))
+            return scores[-1], model
 
-        n_candidates = len(plan.candidates)
-        if plan.mean_runs is None:
-            scores: list[float] = []
-            best = best_of_runs(_in_turn(one_run, scores), range(n_candidates))
+        drawn: Sequence[int] = range(len(plan.candidates))
+        if plan.mean_runs is not None:
+            drawn = drawn_candidates(plan.mean_runs, len(drawn), generator)
+        index, score, model = best_of_runs(one_run, drawn)
+        self.__dict__.pop("cv_results_", None)
+        if plan.mean_runs is None:  # all scores are paid for
             self.cv_results_ = {
                 "params": list(plan.candidates),
                 "noisy_score": np.array(scores) / plan.n_score * self._unit(),
             }
-        else:
-            self.__dict__.pop("cv_results_", None)
-            drawn = drawn_candidates(plan.mean_runs, n_candidates, generator)
-            best = best_of_runs(one_run, drawn)
-        index, score, model = best
         self.best_index_ = index
         self.best_params_ = dict(plan.candidates[index])
         self.best_score_ = score / plan.n_score * self._unit()
@@ -221,7 +220,6 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         plan: SearchPlan,
         index: int,
         rows: tuple[Any, Any],
-        held: NDArray[np.bool_] | None,
         generator: np.random.Generator,
     ) -> PrivateLinearModel:
         """Fit one candidate, and hold its cost to what the search was charged for."""
@@ -239,8 +237,7 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         )
         if self.random_state is not None:
             model.random_state = int(generator.integers(2**31))
-        X, y = rows if held is None else _taken(rows, ~held)
-        model.fit_in_search(X, y, check)
+        model.fit_in_search(*rows, check)
         return model
 
     def _score(
@@ -248,13 +245,11 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         plan: SearchPlan,
         model: PrivateLinearModel,
         rows: tuple[Any, Any],
-        held: NDArray[np.bool_] | None,
         generator: np.random.Generator,
     ) -> float:
         """Return the sum of scores in [0, 1], with noise; larger is better."""
         column, sign = _SCORINGS[self._chosen_scoring()]
-        X, y = rows if held is None else _taken(rows, held)
-        values, largest = row_scores(model, X, y, column)
+        values, largest = row_scores(model, *rows, column)
         total = float(np.clip(values / largest, 0.0, 1.0).sum())
         return sign * total + plan.score_noise * float(generator.standard_normal())
 
@@ -267,7 +262,7 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
 
         Guarantee
         ---------
-        The whole search is paid for before a row is read, whether it ends or not
+        The whole search is paid for before a run is made, whether it ends or not
         (``docs/theory/selection.md``, ``docs/theory/ledger.md``).
         """
         budget = self._budget()
@@ -286,14 +281,13 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
                 )
 
     def _split(
-        self, n_rows: int, plan: SearchPlan, generator: np.random.Generator
-    ) -> NDArray[np.bool_] | None:
-        """Return which places are held out, drawn without looking at rows."""
+        self, rows: tuple[Any, Any], plan: SearchPlan, generator: np.random.Generator
+    ) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """Return rows to learn from and to judge by, drawn without looking at rows."""
         if self.cv is None:
-            return None
-        held = np.zeros(n_rows, dtype=bool)
-        held[generator.permutation(n_rows)[: plan.n_score]] = True
-        return held
+            return rows, rows
+        drawn = generator.permutation(plan.n_train + plan.n_score)
+        return _taken(rows, drawn[plan.n_score :]), _taken(rows, drawn[: plan.n_score])
 
     def _candidates(self) -> tuple[dict[str, Any], ...]:
         candidates = tuple(ParameterGrid(self.param_grid))
@@ -377,20 +371,8 @@ def best_of_runs(
     return best
 
 
-def _in_turn(
-    one_run: Callable[[int], tuple[float, Any]], scores: list[float]
-) -> Callable[[int], tuple[float, Any]]:
-    """Return the same run, which keeps its noisy score: all of them are paid for."""
-
-    def kept(index: int) -> tuple[float, Any]:
-        score, result = one_run(index)
-        scores.append(score)
-        return score, result
-
-    return kept
-
-
-def _taken(rows: tuple[Any, Any], places: NDArray[np.bool_]) -> tuple[Any, Any]:
+def _taken(rows: tuple[Any, Any], places: NDArray[Any]) -> tuple[Any, Any]:
+    """Return the rows and labels at some places, in the order of the table."""
     table, labels = rows
-    chosen = np.flatnonzero(places)
+    chosen = np.sort(places)
     return _safe_indexing(table, chosen), _safe_indexing(labels, chosen)

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
-from corrdp.estimators._buying import BuysLeakage
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
-from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.estimators._narrowing import AUTO, DECLARED, RELEASED
+from corrdp.estimators._training import TrainsLinearModel
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -22,13 +21,8 @@ from corrdp.leakage import policy_read
 from corrdp.policy import Budget, Policy, protected_policy, without_knots
 
 
-class Searchable(BuysLeakage):
+class Searchable(TrainsLinearModel):
     """Estimators whose cost is known before a row is read."""
-
-    bounds: str
-    sampling_rate: float | None
-    certificate_: Certificate | None
-    _planned_blind = False  # labels tell sizes, but where costs were planned before
 
     def require_searchable(self) -> None:
         """Raise unless a search can pay for fits of this estimator."""
@@ -89,9 +83,12 @@ class Searchable(BuysLeakage):
         return kept, leakage.claim
 
     def searched_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return the table, and the labels as a column of their own."""
-        _, table, labels = self._declared(X, y)
-        check_one_label_per_row(table, labels)
+        """Return the table, and the labels as a column of their own.
+
+        All cells have been read by then, so that one which is refused costs nothing.
+        """
+        policy, table, labels = self._declared(X, y)
+        self._require_readable(table, labels, policy)
         return table, labels
 
     def paying_for_search(

@@ -173,7 +173,7 @@ def sweep(
     wanted = list(_cases(methods, epsilons, seeds))
     key = digest([policy.fingerprint(), delta, model, n_steps, repr(leakage)])
     store = _Store(checkpoint, key)
-    done = {(r["method"], r["epsilon"], r["seed"]): r for r in store.read()}
+    done = {_case(row): row for row in store.read()}
     missing = [case for case in wanted if case not in done]
     plans: dict[tuple[str, float], _Planned] = {}
     for start in range(0, len(missing), MODELS_PER_PASS):
@@ -184,7 +184,7 @@ def sweep(
                 plans[method, epsilon] = tables.planned(chosen)
         rows = _trained(tables.plain, batch, plans)
         store.add(rows)
-        done |= {(r["method"], r["epsilon"], r["seed"]): r for r in rows}
+        done |= {_case(row): row for row in rows}
         if progress is not None:
             progress(len(done), len(wanted))
     return SweepResult([done[case] for case in wanted])
@@ -258,7 +258,7 @@ class _Tables:
         self._loss, self._ridge = plain.loss_of(policy), plain.plain_ridge
         self._made: dict[Any, _Table] = {}
         layout = _by_role(policy)
-        self.plain = self._table(policy_blocks(policy), layout, codes)
+        self.plain = self._table(policy, layout, codes)
 
     def planned(self, model: PrivateLinearModel) -> _Planned:
         """Return the plan of a model, and its rows."""
@@ -271,14 +271,16 @@ class _Tables:
         curved = plan.column_steps is not None
         coded = coded if curved else without_knots(coded)
         layout = plan.layout if curved else _by_role(coded)
-        return _Planned(plan, self._table(policy_blocks(coded), layout, coded))
+        return _Planned(plan, self._table(coded, layout))
 
-    def _table(self, blocks: Any, layout: GradientLayout, codes: Any) -> _Table:
-        names = tuple((block.name, block.positions) for block in blocks)
+    def _table(
+        self, coded: Policy, layout: GradientLayout, codes: FloatArray | None = None
+    ) -> _Table:
+        names = tuple((block.name, block.positions) for block in policy_blocks(coded))
         key = names, layout.column_groups.tobytes()
         if key not in self._made:
-            if isinstance(codes, Policy):
-                codes = PolicyEncoder(codes).fit(self._frame).transform(self._frame)
+            if codes is None:
+                codes = PolicyEncoder(coded).fit(self._frame).transform(self._frame)
             self._made[key] = _Table.of(
                 codes, self._labels, layout, self._loss, self._ridge
             )
@@ -301,6 +303,10 @@ def _cases(
             )
         n_models = seeds if Method(method).is_private else 1
         yield from ((method, float(epsilon), seed) for seed in range(n_models))
+
+
+def _case(row: JSONObject) -> tuple[str, float, int]:
+    return row["method"], row["epsilon"], row["seed"]
 
 
 def _trained(

@@ -6,7 +6,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -57,27 +57,13 @@ _READ_BYTES = 2**22
 
 @dataclass(eq=False)
 class RowsInBatches:
-    """Private rows as batches of codes and labels.
+    """Private rows as batches of codes and labels."""
 
-    Parameters
-    ----------
-    data : table or source
-        See `corrdp.tables.iter_batches`; or a frame or an array.
-    labels : column or None
-        Labels of a frame; None for a source, which holds them.
-    encoder : PolicyEncoder
-        Of the policy that is kept.
-    encode_label : callable
-        From a column to encoded labels.
-    counts_clipped : bool
-        Whether to count rows outside the declared bounds, for research.
-    """
-
-    data: Any
-    labels: Any
+    data: Any  # a frame, an array, or a source of `corrdp.tables.iter_batches`
+    labels: Any  # None for a source, which holds them
     encoder: PolicyEncoder
     encode_label: Callable[[Any], NDArray[Any]]
-    counts_clipped: bool = False
+    counts_clipped: bool = False  # rows outside the declared bounds, for research
     n_clipped: int = field(default=0, init=False)
 
     def __iter__(self) -> Iterator[tuple[FloatArray, NDArray[Any]]]:
@@ -121,18 +107,20 @@ def _sliceable(labels: Any) -> Any:
         return None
 
 
-def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any]:
-    """Return a source as it is, or its rows and labels if they must be in memory.
+def require_readable(X: Any, y: Any, policy: Policy) -> None:
+    """Raise unless every cell and label can be read, for what is paid for at once.
 
-    Parameters
-    ----------
-    policy : Policy
-        Names the columns, and the label among them.
-    X, y
-        As passed to `fit`; `y` must be None.
-    whole : bool
-        Whether the rows must be in memory at once.
+    Guarantee
+    ---------
+    Releases nothing but a refusal, which depends on rows (`docs/theory/encoder.md`).
     """
+    encoder = PolicyEncoder(policy).fit(X)
+    for _ in RowsInBatches(X, y, encoder, encoder.encode_label):
+        pass
+
+
+def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any]:
+    """Return a source as it is, or its rows and labels if `whole` is asked for."""
     if not isinstance(policy, Policy) or policy.label is None:
         raise PolicyError(
             f"files and other sources need a Policy with a label, got policy="
@@ -156,53 +144,74 @@ def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any
 
 
 @contextmanager
-def tiles_of(
+def table_and_host(
     rows: RowsInBatches,
     *,
     compiled: bool,
     cache_dir: str | Path | None,
     n_jobs: int | None,
-    in_order: bool = False,
-) -> Iterator[tuple[TiledTable, SegmentWorkers | None]]:
+    in_order: bool,
+) -> Iterator[tuple[TiledTable | HostedTable, SegmentHost | None]]:
     """Tile rows for as long as a fit takes, and start workers if there are to be any.
 
-    A frame stays in memory. Tiles of a source, and those that workers read, are in a
-    private file: in `cache_dir`, where it is found again if nothing has changed, or in
-    one without a name, which is gone when the fit has ended, whatever ends it. Rows
-    that samples name by number are kept `in_order`.
+    A table of an engine stays where it is, and a frame in memory. Tiles of a source,
+    and those that workers read, are in a private file: in `cache_dir`, where it is
+    found again if nothing has changed, or in one without a name, which is gone when the
+    fit has ended, whatever ends it. Rows that samples name by number are kept
+    `in_order`.
     """
+    if is_hosted(rows.data):
+        if cache_dir is not None:
+            raise CorrDPError(
+                f"cache_dir keeps tiles of files, got cache_dir={str(cache_dir)!r} "
+                f"with a {type(rows.data).__name__}, whose tiles its engine keeps. "
+                "Leave it out."
+            )
+        rows.encode_label([])  # refuses labels that are none, before an engine is asked
+        make = PartTiler(
+            rows.encoder.policy,
+            compiled,
+            secrets.token_bytes(16),
+            rows.counts_clipped,
+            in_order,
+        )
+        with hosted_parts(rows.data, make, n_hosts=n_jobs) as parts:
+            table = HostedTable(parts.ask, rows.encoder.blocks_, compiled=compiled)
+            rows.n_clipped = table.n_clipped
+            yield table, None
+        return
     blocks = rows.encoder.blocks_
     n_workers = 1 if n_jobs is None else check_count("n_jobs", n_jobs)
     if not is_source(rows.data) and n_workers == 1 and cache_dir is None:
         here = tiled_in_memory(rows, blocks, compiled=compiled, in_order=in_order)
         yield here, None
         return
-    with ExitStack() as stack:
-        if cache_dir is None:
-            directory = Path(tempfile.gettempdir())
-            key, name = secrets.token_bytes(32), None
-        else:
-            directory = Path(cache_dir)
-            key = cache_key(directory)
-            name = _name(rows, key, compiled=compiled, in_order=in_order)
-        path, table = directory / f"{name}.tiles", None
-        if name is not None:
-            table = _kept(path, rows, compiled=compiled, key=key)
-        if table is None:
-            table = write_tiles(
-                path,
-                rows,
-                blocks,
-                compiled=compiled,
-                key=key,
-                facts={"name": name},
-                in_order=in_order,
-                kept=name is not None,
-            )
-        workers = None
-        if n_workers > 1:
-            workers = stack.enter_context(SegmentWorkers(table, n_workers, key=key))
-        yield table, workers
+    if cache_dir is None:
+        directory = Path(tempfile.gettempdir())
+        key, name = secrets.token_bytes(32), None
+    else:
+        directory = Path(cache_dir)
+        key = cache_key(directory)
+        name = _name(rows, key, compiled=compiled, in_order=in_order)
+    path, tiles = directory / f"{name}.tiles", None
+    if name is not None:
+        tiles = _kept(path, rows, compiled=compiled, key=key)
+    if tiles is None:
+        tiles = write_tiles(
+            path,
+            rows,
+            blocks,
+            compiled=compiled,
+            key=key,
+            facts={"name": name},
+            in_order=in_order,
+            kept=name is not None,
+        )
+    if n_workers == 1:
+        yield tiles, None
+        return
+    with SegmentWorkers(tiles, n_workers, key=key) as workers:
+        yield tiles, workers
 
 
 def _kept(
@@ -264,26 +273,13 @@ class PartTiler:
     """Encodes the rows of a partition on its worker, and keeps them in tiles.
 
     Holds the policy, and nothing of an estimator: no seed, no budget, no ledger.
-
-    Parameters
-    ----------
-    policy : Policy
-        By which rows are coded.
-    compiled : bool
-        For which kernel tiles are cut.
-    key : bytes
-        Of the marks of this fit.
-    counts_clipped : bool
-        Whether to count rows outside the declared bounds, for research.
-    in_order : bool
-        Whether rows are kept in their order, since samples name them by number.
     """
 
     policy: Policy
-    compiled: bool
-    key: bytes
+    compiled: bool  # for which kernel tiles are cut
+    key: bytes  # of the marks of this fit
     counts_clipped: bool = False
-    in_order: bool = False
+    in_order: bool = False  # samples name rows by number
 
     @property
     def columns(self) -> Sequence[str]:
@@ -311,39 +307,3 @@ class PartTiler:
     def _labels(self, column: Any) -> NDArray[Any]:
         found = PolicyEncoder(self.policy).encode_label(column)
         return np.asarray(found, dtype=np.float64)
-
-
-@contextmanager
-def table_and_host(
-    rows: RowsInBatches,
-    *,
-    compiled: bool,
-    cache_dir: str | Path | None,
-    n_jobs: int | None,
-    in_order: bool = False,
-) -> Iterator[tuple[TiledTable | HostedTable, SegmentHost | None]]:
-    """Bring rows into tiles for as long as a fit takes: here, or where they are."""
-    if not is_hosted(rows.data):
-        with tiles_of(
-            rows,
-            compiled=compiled,
-            cache_dir=cache_dir,
-            n_jobs=n_jobs,
-            in_order=in_order,
-        ) as here:
-            yield here
-        return
-    if cache_dir is not None:
-        raise CorrDPError(
-            f"cache_dir keeps tiles of files, got cache_dir={str(cache_dir)!r} with a "
-            f"{type(rows.data).__name__}, whose tiles its engine keeps. Leave it out."
-        )
-    rows.encode_label([])  # refuses labels that are none, before an engine is asked
-    policy: Policy = rows.encoder.policy
-    make = PartTiler(
-        policy, compiled, secrets.token_bytes(16), rows.counts_clipped, in_order
-    )
-    with hosted_parts(rows.data, make, n_hosts=n_jobs) as parts:
-        table = HostedTable(parts.ask, rows.encoder.blocks_, compiled=compiled)
-        rows.n_clipped = table.n_clipped
-        yield table, None

@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
-from corrdp.torch._checkpoint import load_checkpoint, save_checkpoint
+from corrdp.torch._checkpoint import save_checkpoint
 from corrdp.torch._make_private import PrivateTraining, make_private
 from corrdp.torch._plan_inputs import NetworkPlan
 
@@ -48,8 +48,8 @@ def train_network(
     """Train with momentum and falling steps; average the last half of the iterates.
 
     Returns weights, shape (outputs, inputs), and biases of all layers. The learning
-    rate is by default a function of the plan's noise and of the kind of loss; a
-    checkpoint is resumed from if it exists.
+    rate is by default a function of the plan's noise and of the kind of loss. What a
+    checkpoint holds was loaded before.
 
     Guarantee
     ---------
@@ -58,8 +58,6 @@ def train_network(
     """
     batch, kind = training.loader.expected_batch, kind_of_loss(n_outputs)
     rate = learning_rate or default_rate(training.module.plan, batch, kind)
-    if checkpoint is not None and Path(checkpoint).exists():
-        load_checkpoint(training, checkpoint)
     return run_training(training, rate, checkpoint, checkpoint_every)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from command_runner import TRAIN, run
+from corrdp._json import digest
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.estimators import (
     AdditiveClassifier,
@@ -20,6 +21,7 @@ from corrdp.estimators import (
     MLPClassifier,
     MLPRegressor,
 )
+from corrdp.exceptions import CorrDPError
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -162,3 +164,23 @@ def released_numbers(model):
             [np.ravel(part) for pair in model._weights for part in pair]
         )
     return np.append(np.ravel(model._coef), model._intercept)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_saved_network_whose_layers_do_not_fit_is_refused(tmp_path, layer):
+    MLPClassifier(
+        example_policy(),
+        epsilon=4.0,
+        delta=1e-5,
+        hidden_units=(3,),
+        n_steps=2,
+        fall_back=False,
+    ).fit(example_frame(200)).save(tmp_path)
+    document = json.loads((tmp_path / "model.json").read_text())
+    for weights in document["content"]["weights"][layer][0]:
+        weights.pop()
+    del document["digest"]
+    document["digest"] = digest(document)
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(CorrDPError, match="damaged"):
+        MLPClassifier.load(tmp_path)

@@ -427,4 +427,4 @@ def test_a_text_that_is_no_number_is_not_quoted():
         model.fit(X, [0, 1])
     assert "SECRETVALUE" not in str(caught.value)
     assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert caught.value.__context__ is None
