@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corrdp.synthesis._estimation import NoisyTable, fit_model, softened
+from corrdp.synthesis._estimation import NoisyTable, fit_model, rebuilt_model, softened
 from corrdp.synthesis._junction_tree import (
     Region,
     Room,
@@ -65,6 +65,14 @@ class TableShape:
         """Regions that every model holds: single columns and structural zeros."""
         single = [(column,) for column in range(len(self.sizes))]
         return [*single, *(region for region, _ in self.zeros)]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the zeros leave any row: each may, and all of them together none."""
+        tree = junction_tree(self.required, self.sizes)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            model = rebuilt_model(tree, {}, sizes=self.sizes, zeros=self.zeros)
+        return math.isfinite(model.log_total)
 
     def fits(self, regions: Sequence[Region], share: float = 1.0) -> bool:
         """Return whether a model of these regions stays within the cells allowed."""
