@@ -143,6 +143,15 @@ def test_gaussian_posterior_is_exact_in_the_limit_and_covers():
     )
 
 
+@pytest.mark.parametrize("scatter", [1e-4, 1e-7, 1e-10])
+def test_numbers_that_are_all_but_a_function_of_one_another_tell_everything(scatter):
+    frame = linear(50)
+    frame["s"] = frame["u"] + scatter * (frame["s"] - 0.5 * frame["u"])
+    policy = Policy((number("s", "sensitive"), number("u", "insensitive")))
+    found = estimate_leakage(frame, policy, source="public", estimator="gaussian")
+    assert found.distances()["u"] == pytest.approx(1.0, abs=1e-9)
+
+
 def test_gaussian_posterior_of_a_block_takes_the_farthest_corners():
     generator = np.random.default_rng(9)
     u = generator.uniform(-1, 1, size=(ROWS, 2))
