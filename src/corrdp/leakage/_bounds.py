@@ -15,6 +15,10 @@ NOISE_LATTICE = 2.0**-18
 ROUNDING_ERROR = 2.0**-10
 """How far discrete noise is from Gaussian noise, except with probability 1e-56."""
 
+LARGEST_STATISTIC = 1e8
+"""Of features that are all but a linear function of one another: scipy's noncentral F
+law is slow, or no number, not far beyond."""
+
 
 def sampling_margin(
     group_sizes: FloatArray, *, failure_probability: float
@@ -137,12 +141,14 @@ def hotelling_upper(
     Guarantee
     ---------
     Exact under the linear Gaussian model, given the values of the feature
-    (docs/theory/leakage.md, Theorem 3).
+    (docs/theory/leakage.md, Theorem 3); infinite beyond `LARGEST_STATISTIC`.
     """
     check_failure_probability(failure_probability)
     check_count("n_sensitive", n_sensitive)
     degrees = n_rows - 2 - n_sensitive + 1
     check_count("residual degrees of freedom", degrees)
+    if not statistic <= LARGEST_STATISTIC:
+        return math.inf
     scaled = statistic * degrees / ((n_rows - 2) * n_sensitive)
 
     def excess(noncentrality: float) -> float:

@@ -19,13 +19,16 @@ def structural_zeros(
     impossible: Sequence[Mapping[str, Any]] = (),
     determines: Sequence[Mapping[str, Any]] = (),
     max_cells: int,
+    is_saved: bool = False,
 ) -> Zeros:
     """Return the cells that never occur, by region.
 
     An entry of `impossible` maps columns to a value, a list of values, or for numbers
     ``(low, high)``: rows that match all of them never occur. One of `determines` has
     ``column``, ``gives`` and ``values``: a mapping from the value of the first column
-    to the only value of the second. None may have more than `max_cells` cells.
+    to the only value of the second. None may have more than `max_cells` cells, and an
+    interval without any bin is refused: its rule would be ignored, as it once was, and
+    is in models that were saved then (`is_saved`).
     """
     found: dict[Region, np.ndarray] = {}
 
@@ -39,31 +42,63 @@ def structural_zeros(
             )
         found[region] = never
 
+    def matches(name: str, value: Any) -> np.ndarray:
+        hit = _matches(columns, name, value)
+        if not hit.any() and not is_saved:
+            raise _without_codes(columns, name, value)
+        return hit
+
     for rule in impossible:
+        if not isinstance(rule, Mapping):
+            raise PolicyError(
+                f"an entry of impossible maps columns to values, got {rule!r}. Name "
+                "the columns."
+            )
         region = _region(columns, rule, max_cells)
         never = np.ones([columns.sizes[c] for c in region], dtype=bool)
         for axis, column in enumerate(region):
             name = columns.names[column]
-            hit = _matches(columns, name, rule[name])
+            hit = matches(name, rule[name])
             shape = [1] * len(region)
             shape[axis] = hit.size
             never &= hit.reshape(shape)
         add(region, never)
     for rule in determines:
-        if set(rule) != {"column", "gives", "values"}:
-            raise PolicyError(
-                f"an entry of determines has column, gives and values, got "
-                f"{sorted(map(str, rule))}. Declare the three."
-            )
+        _check_determines(rule)
         source, target = rule["column"], rule["gives"]
         region = _region(columns, {source: None, target: None}, max_cells)
         places = columns.index(source), columns.index(target)
         never = np.zeros([columns.sizes[place] for place in places], dtype=bool)
         for value, given in rule["values"].items():
-            rows = _matches(columns, source, value)
-            never[np.ix_(rows, ~_matches(columns, target, given))] = True
+            rows = matches(source, value)
+            never[np.ix_(rows, ~matches(target, given))] = True
         add(region, never if places[0] < places[1] else never.T)
     return tuple(sorted(found.items(), key=lambda item: item[0]))
+
+
+def _check_determines(rule: Any) -> None:
+    shape = {"column": str, "gives": str, "values": Mapping}
+    if (
+        not isinstance(rule, Mapping)
+        or set(rule) != set(shape)
+        or not all(isinstance(rule[name], kind) for name, kind in shape.items())
+    ):
+        raise PolicyError(
+            "an entry of determines has column, gives and values, which map what is in "
+            f"the one to what is in the other, got {rule!r}. Declare the three."
+        )
+
+
+def _without_codes(columns: TableColumns, name: str, value: Any) -> PolicyError:
+    domain = columns.domain(name)
+    bins = ""
+    if isinstance(domain, NumberDomain):
+        edges = ", ".join(f"{edge:g}" for edge in domain.edges[:4])
+        bins = f" Its bins begin at {edges}, ...: widen the interval, or declare more."
+    return PolicyError(
+        f"a declared zero names {value!r} of {name!r}, inside which no value lies as "
+        f"it is counted, so that it would not be kept.{bins}"
+    )
 
 
 def _region(columns: TableColumns, rule: Mapping[str, Any], max_cells: int) -> Region:
@@ -91,7 +126,8 @@ def _matches(columns: TableColumns, name: str, value: Any) -> np.ndarray:
 
 
 def _bins_inside(name: str, domain: NumberDomain, value: Any) -> np.ndarray:
-    if not isinstance(value, list | tuple) or len(value) != 2:
+    is_interval = isinstance(value, list | tuple) and len(value) == 2
+    if not is_interval or not all(isinstance(v, int | float) for v in value):
         raise PolicyError(
             f"{name!r} is a number: declare the interval of its impossible values as "
             f"[low, high], got {value!r}."
@@ -102,8 +138,11 @@ def _bins_inside(name: str, domain: NumberDomain, value: Any) -> np.ndarray:
 
 
 def _code(name: str, domain: Domain, value: Any) -> int:
-    if isinstance(domain, BooleanDomain) and isinstance(value, bool):
-        return int(value)
+    if isinstance(domain, BooleanDomain):
+        # Keys of a TOML table are texts.
+        known = {True: 1, False: 0, "true": 1, "false": 0}
+        if isinstance(value, bool | str) and value in known:
+            return known[value]
     if isinstance(domain, CategoryDomain) and str(value) in domain.merged:
         return domain.codes[str(value)]
     raise PolicyError(

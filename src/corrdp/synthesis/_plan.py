@@ -11,9 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
+from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD, allocate_noise
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.mechanisms.noise import grid_scale
@@ -22,6 +24,8 @@ from corrdp.synthesis._junction_tree import Region, n_cells
 MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a standard normal number
 _MARGIN = 1.0 + 1e-9  # the search for the least noise ends at its last digits
 _DROPPED_AT_ONCE = 0.15
+
+Number = TypeVar("Number", float, FloatArray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +55,9 @@ class StagePlan:
                     f"the tables cost class {name!r} rho={float(self.cost(name))!r}, "
                     f"the stage allows {limit!r}. Add noise."
                 )
+        moved = frozenset[int]().union(*self.changed.values())
         for region, scale in zip(self.regions, self.scales, strict=True):
-            moved = any(set(region) & columns for columns in self.changed.values())
-            if scale < 0 or (moved and scale == 0):
+            if scale < 0 or (scale == 0 and not moved.isdisjoint(region)):
                 raise GuaranteeVoidError(
                     f"the table of columns {region} moves between neighbors and has "
                     f"noise scale {float(scale)!r}. Give it a positive scale."
@@ -66,7 +70,7 @@ class StagePlan:
             (
                 1 / scale**2
                 for region, scale in zip(self.regions, self.scales, strict=True)
-                if columns.intersection(region)
+                if not columns.isdisjoint(region)
             ),
             Fraction(0),
         )
@@ -84,26 +88,40 @@ def plan_stage(
     Regions are distinct; `changed` and `limits` are those of `StagePlan`, where a class
     without a limit is priced only.
     """
-    names = list(limits)
-    moves = np.array(
-        [[bool(changed[name].intersection(r)) for r in regions] for name in names],
-        dtype=float,
-    ).reshape(len(names), len(regions))
+    moves = _moves(regions, len(sizes), [changed[name] for name in limits])
+    cells = np.array([n_cells(r, sizes) for r in regions], dtype=np.float64)
+    scales = _least_noise(moves, cells, limits)
+    return StagePlan(tuple(regions), scales, changed, limits)
+
+
+def _moves(
+    regions: Sequence[Region], n_columns: int, changed: Sequence[frozenset[int]]
+) -> FloatArray:
+    """Return 1 where a class may change a column of a region, else 0."""
+    may_change = np.array([[c in own for c in range(n_columns)] for own in changed])
+    if not regions or not changed:
+        return np.zeros((len(changed), len(regions)))
+    columns = np.concatenate(regions)
+    starts = np.cumsum([0, *map(len, regions[:-1])])
+    return np.logical_or.reduceat(may_change[:, columns], starts, axis=1).astype(float)
+
+
+def _least_noise(
+    moves: FloatArray, cells: FloatArray, limits: Mapping[str, float]
+) -> tuple[Fraction, ...]:
+    """Return the scales of least total variance within the limits."""
     moved = moves.max(axis=0, initial=0.0) > 0
-    scales = [Fraction(0)] * len(regions)
-    if moved.any():
-        allocation = allocate_noise(
-            math.sqrt(2.0) * moves[:, moved],
-            budget_mu=np.sqrt(2.0 * np.array([limits[name] for name in names])),
-            sizes=np.array([n_cells(r, sizes) for r in regions], dtype=np.float64)[
-                moved
-            ],
-        )
-        found = iter(allocation.noise_scale.tolist())
-        scales = [
-            grid_scale(next(found) * _MARGIN) if own else Fraction(0) for own in moved
-        ]
-    return StagePlan(tuple(regions), tuple(scales), changed, limits)
+    if not moved.any():
+        return (Fraction(0),) * len(cells)
+    allocation = allocate_noise(
+        math.sqrt(2.0) * moves[:, moved],
+        budget_mu=np.sqrt(2.0 * np.array(list(limits.values()))),
+        sizes=cells[moved],
+    )
+    found = iter(allocation.noise_scale.tolist())
+    return tuple(
+        grid_scale(next(found) * _MARGIN) if own else Fraction(0) for own in moved
+    )
 
 
 def plan_useful(
@@ -120,24 +138,21 @@ def plan_useful(
     Tables whose expected noise is above `most_noise` of the rows are left out, the
     worst first, and the others share what they would have cost. Public numbers decide.
     """
-    kept = list(regions)
+    moves = _moves(regions, len(sizes), [changed[name] for name in limits])
+    cells = np.array([n_cells(r, sizes) for r in regions], dtype=np.float64)
+    kept = np.arange(len(regions))
     while True:
-        plan = plan_stage(kept, sizes=sizes, changed=changed, limits=limits)
-        noise = np.array(
-            [
-                expected_noise(float(scale), n_cells(region, sizes), n_rows)
-                for region, scale in zip(plan.regions, plan.scales, strict=True)
-            ]
-        )
+        scales = _least_noise(np.ascontiguousarray(moves[:, kept]), cells[kept], limits)
+        noise = expected_noise(np.array(scales, dtype=np.float64), cells[kept], n_rows)
         excess = int(np.sum(noise > most_noise))
         if not excess:
-            return plan
+            used = tuple(regions[place] for place in kept.tolist())
+            return StagePlan(used, scales, changed, limits)
         worst = np.argsort(-noise, kind="stable")
-        dropped = set(worst[: max(1, int(_DROPPED_AT_ONCE * excess))].tolist())
-        kept = [region for i, region in enumerate(kept) if i not in dropped]
+        kept = np.delete(kept, worst[: max(1, int(_DROPPED_AT_ONCE * excess))])
 
 
-def expected_noise(noise_scale: float, cells: int, n_rows: int) -> float:
+def expected_noise(noise_scale: Number, cells: Number, n_rows: int) -> Number:
     """Return the expected 1-norm of a table's noise, as a part of the rows."""
     return MEAN_ABSOLUTE * noise_scale * cells / n_rows
 

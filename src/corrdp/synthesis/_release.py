@@ -90,10 +90,8 @@ def _adaptively(
     noise: np.random.Generator,
     choices: np.random.Generator,
 ) -> Release:
-    known = list(singles)  # and exact tables of public columns, as far as they fit
-    for table in pairs:
-        if shape.fits([t.region for t in (*known, table)], 0.5):
-            known.append(table)
+    exact = {table.region: table for table in pairs}  # of public columns
+    known = [*singles, *(exact[r] for r in shape.joining(exact, share=0.5))]
     found = measure_adaptively(
         codes, plan.streams, shape, known, noise=noise, choices=choices
     )

@@ -5,13 +5,14 @@ than their noise and the junction tree stays within its cells. Everything here i
 post-processing of what was released (docs/theory/synthesis.md, section 3).
 """
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from corrdp.synthesis._estimation import NoisyTable, fit_model, softened
+from corrdp.synthesis._estimation import NoisyTable, fit_model, rebuilt_model, softened
 from corrdp.synthesis._junction_tree import (
     Region,
     Room,
@@ -66,6 +67,14 @@ class TableShape:
         single = [(column,) for column in range(len(self.sizes))]
         return [*single, *(region for region, _ in self.zeros)]
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether the zeros leave any row: each may, and all of them together none."""
+        tree = junction_tree(self.required, self.sizes)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            model = rebuilt_model(tree, {}, sizes=self.sizes, zeros=self.zeros)
+        return math.isfinite(model.log_total)
+
     def fits(self, regions: Sequence[Region], share: float = 1.0) -> bool:
         """Return whether a model of these regions stays within the cells allowed."""
         needed = clique_cells([*self.required, *regions], self.sizes)
@@ -78,6 +87,21 @@ class TableShape:
         room = Room([*self.required, *held], self.sizes)
         most = share * self.max_cells
         return [region for region in candidates if room.cells_with(region) <= most]
+
+    def joining(
+        self,
+        candidates: Iterable[Region],
+        held: Sequence[Region] = (),
+        share: float = 1.0,
+    ) -> Iterator[Region]:
+        """Yield the candidates that join a model, each if there is still room."""
+        joined = [*self.required, *held]
+        room, most = Room(joined, self.sizes), share * self.max_cells
+        for region in candidates:
+            if room.cells_with(region) <= most:
+                joined.append(region)
+                room = Room(joined, self.sizes)
+                yield region
 
 
 def choose_pairs(
@@ -106,11 +130,7 @@ def choose_pairs(
         if turn == 0:
             chosen += _forest(shape, ranked, share)
         else:
-            for region in ranked:
-                if len(chosen) - len(before) < most and shape.fits(
-                    [*chosen, region], share
-                ):
-                    chosen.append(region)
+            chosen += itertools.islice(shape.joining(ranked, before, share), most)
         # Where nothing fits yet, a later turn has more room.
         if len(chosen) > len(before) and turn + 1 < n_rounds:
             held = [*singles, *(noisy[region] for region in chosen)]
@@ -135,27 +155,23 @@ def _forest(shape: TableShape, ranked: Sequence[Region], share: float) -> list[R
     Of columns that all depend on each other a tree tells most: another pair among them
     would fill cells with what the model knows once it is fitted.
     """
-    chosen: list[Region] = []
     tree = list(range(len(shape.sizes)))
-    for region in ranked:
+    joins_two = (r for r in ranked if tree[r[0]] != tree[r[1]])
+    chosen = []
+    for region in shape.joining(joins_two, share=share):
+        chosen.append(region)
         one, other = (tree[column] for column in region)
-        if one != other and shape.fits([*chosen, region], share):
-            chosen.append(region)
-            tree = [one if number == other else number for number in tree]
+        tree[:] = [one if number == other else number for number in tree]
     return chosen
 
 
 def with_label(shape: TableShape, chosen: Sequence[Region]) -> tuple[Region, ...]:
     """Return the chosen pairs joined with the label, as far as they fit."""
-    triples: list[Region] = []
-    if shape.label is None:
+    label = shape.label
+    if label is None:
         return ()
-    for pair in chosen:
-        if shape.label not in pair:
-            triple = tuple(sorted((*pair, shape.label)))
-            if shape.fits([*chosen, *triples, triple]):
-                triples.append(triple)
-    return tuple(triples)
+    triples = [tuple(sorted((*pair, label))) for pair in chosen if label not in pair]
+    return tuple(shape.joining(triples, chosen))
 
 
 def _unexplained(

@@ -215,6 +215,11 @@ class Synthesizer:
                 f"Coarsen their columns, the largest first: {columns.largest(joined)}; "
                 "or raise max_cells."
             )
+        if not shape.is_possible:
+            raise PolicyError(
+                "the declared zeros leave no possible row: together they exclude every "
+                "combination. Remove one of them."
+            )
         codes = columns.codes(table)
         certificate = plan.certificate(replayable_noise=self.random_state is not None)
         if ledger is not None:
@@ -327,7 +332,7 @@ class Synthesizer:
         maker = cls(policy, **parameters)
         columns = maker._columns(policy)
         maker._fitted = FittedTable.from_json(
-            content["fitted"], columns, maker._zeros(columns)
+            content["fitted"], columns, maker._zeros(columns, is_saved=True)
         )
         maker.policy_, maker.certificate_ = policy, certificate
         return maker
@@ -344,12 +349,13 @@ class Synthesizer:
     def _columns(self, policy: Policy) -> TableColumns:
         return TableColumns(policy, check_count("bins", self.bins), self.shapes or {})
 
-    def _zeros(self, columns: TableColumns) -> Zeros:
+    def _zeros(self, columns: TableColumns, *, is_saved: bool = False) -> Zeros:
         return structural_zeros(
             columns,
             impossible=self.impossible,
             determines=self.determines,
             max_cells=self.max_cells,
+            is_saved=is_saved,
         )
 
     def _pay(

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.leakage import metric_named
+from corrdp.leakage import estimate_leakage, metric_named
 from corrdp.leakage.estimators import (
     ESTIMATORS,
     EstimationContext,
@@ -92,6 +92,37 @@ def test_declared_bins_are_plugged_in_and_agree_with_the_histogram():
     assert plugged.estimate == pytest.approx(binned.estimate, abs=1e-12)
 
 
+@pytest.mark.parametrize("n_rows", [0, 1, 2])
+def test_a_histogram_of_hardly_any_rows_proves_nothing(n_rows):
+    policy = Policy((number("s0", "sensitive"), group()))
+    found = estimate_leakage(shifted(n_rows), policy, source="public")
+    assert found.distances() == {"group": 1.0}
+
+
+def test_one_bin_is_no_histogram():
+    policy = Policy((number("s0", "sensitive"), group()))
+    with pytest.raises(CorrDPError, match="at least 2, got bins=1"):
+        estimated(Histogram(bins=1), shifted(50), policy, ["group"])
+    # Nor is a declared one, beside another number that is cut here.
+    told = number("s0", "sensitive", bins=1), number("s1", "sensitive")
+    frame = shifted(50, n_sensitive=2)
+    for estimator in (None, "histogram"):
+        with pytest.raises(PolicyError, match=r"One bin tells no values apart.* s0\."):
+            estimate_leakage(
+                frame, Policy((*told, group())), source="public", estimator=estimator
+            )
+
+
+def test_bins_that_nobody_declared_are_an_assumption():
+    frame = shifted(2000)
+    free = Policy((number("s0", "sensitive"), group()))
+    told = estimate_leakage(frame, free, source="public").assumptions
+    assert any("s0 than of which of 13 equal bins" in text for text in told)
+    declared = Policy((number("s0", "sensitive", bins=13), group()))
+    told = estimate_leakage(frame, declared, source="public").assumptions
+    assert not any("equal bins" in text for text in told)
+
+
 @pytest.mark.parametrize("n_rows", [8, 1000, 27_000])
 def test_histogram_resolution_follows_the_paper(n_rows):
     assert histogram_bins(n_rows, 1) == pytest.approx(n_rows ** (1 / 3), abs=1)
@@ -110,6 +141,15 @@ def test_gaussian_posterior_is_exact_in_the_limit_and_covers():
     assert hellinger.estimate == pytest.approx(
         math.sqrt(1 - math.exp(-1 / 8)), abs=0.02
     )
+
+
+@pytest.mark.parametrize("scatter", [1e-4, 1e-7, 1e-10])
+def test_numbers_that_are_all_but_a_function_of_one_another_tell_everything(scatter):
+    frame = linear(50)
+    frame["s"] = frame["u"] + scatter * (frame["s"] - 0.5 * frame["u"])
+    policy = Policy((number("s", "sensitive"), number("u", "insensitive")))
+    found = estimate_leakage(frame, policy, source="public", estimator="gaussian")
+    assert found.distances()["u"] == pytest.approx(1.0, abs=1e-9)
 
 
 def test_gaussian_posterior_of_a_block_takes_the_farthest_corners():

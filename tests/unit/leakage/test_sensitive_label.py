@@ -1,11 +1,13 @@
 """Leakage about a label that is one more sensitive feature."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from corrdp import estimate_leakage
-from corrdp.exceptions import PolicyError
+from corrdp.exceptions import GuaranteeVoidError, PolicyError
 from corrdp.leakage import plan_leakage_release
 from corrdp.policy import (
     BooleanDomain,
@@ -61,3 +63,13 @@ def test_a_private_release_prices_a_change_of_the_label():
 def test_a_private_release_about_a_number_needs_its_bins():
     with pytest.raises(PolicyError, match="paid"):
         plan_leakage_release(policy(1.0, NumberDomain(0, 2)), epsilon=1.0, delta=1e-6)
+
+
+def test_what_is_told_of_the_label_alone_must_be_paid_for_as_well():
+    label = Label("paid", BooleanDomain(), 1.0)
+    alone = Policy(FEATURES[1:], label)  # nothing else is sensitive
+    found = estimate_leakage(table(), alone, epsilon=5.0, delta=1e-6, random_state=0)
+    nothing = {n: replace(f, upper=0.0) for n, f in found.features.items()}
+    forged = replace(found, components=(), features=nothing)
+    with pytest.raises(GuaranteeVoidError, match=r"states no cost.* town"):
+        forged.require_policy(alone)

@@ -227,11 +227,86 @@ def test_declared_zeros_are_never_violated():
         {"impossible": [{"height": [0, 1], "town": "P"}]},
         {"determines": [{"column": "town"}]},
         {"impossible": [{"town": ["P", "L", "B"], "country": ["F", "D"]}]},
+        {"impossible": [{"age": ["young", "old"], "town": "P"}]},
+        {"impossible": ["age"]},
+        {"determines": [{"column": "town", "gives": "country", "values": ["F"]}]},
+        {"determines": [{"column": ["town"], "gives": "country", "values": {}}]},
     ],
 )
 def test_knowledge_that_makes_no_sense_is_refused(knowledge):
     with pytest.raises(PolicyError):
         maker(**knowledge).fit(patients(20))
+
+
+@pytest.mark.parametrize(
+    "knowledge",
+    [
+        {"impossible": [{"age": [0, 17], "town": "P"}]},  # bins are 20 wide
+        {"impossible": [{"age": [40, 20], "town": "P"}]},
+        {"impossible": [{"age": [0, 20], "town": []}]},
+        # Without a bin to give, the town would never occur.
+        {"determines": [{"column": "town", "gives": "age", "values": {"P": [1, 9]}}]},
+    ],
+)
+def test_knowledge_that_would_be_ignored_is_refused(knowledge):
+    with pytest.raises(PolicyError, match="would not be kept"):
+        maker(**knowledge).fit(patients(20))
+
+
+def test_a_model_that_ignored_a_rule_is_still_read(fitted, tmp_path):
+    fitted.save(tmp_path)
+    file = tmp_path / "model.json"
+    document = json.loads(file.read_text())
+    del document["digest"]
+    parameters = document["content"]["parameters"]
+    parameters["impossible"] = [{"age": [0, 17], "town": "P"}]
+    document["digest"] = digest(document)
+    file.write_text(json.dumps(document))
+    assert len(Synthesizer.load(tmp_path).sample(5, random_state=0)) == 5
+
+
+VALUES = {"insured": (True, False), "returned": ("yes", "no"), "country": ("F", "D")}
+
+
+@pytest.mark.parametrize("selection", ["screen", "adaptive"])
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        # Any two of three columns differ, and each has two values.
+        [
+            {one: own, two: other}
+            for one, two in (
+                ("insured", "returned"),
+                ("returned", "country"),
+                ("insured", "country"),
+            )
+            for own, other in zip(VALUES[one], VALUES[two], strict=True)
+        ],
+        # Two columns that share no clique with the rest.
+        [
+            {"town": "P", "country": ["F", "D"]},
+            {"town": ["L", "B"], "insured": [True, False]},
+        ],
+    ],
+)
+def test_zeros_that_leave_no_row_are_refused_before_payment(
+    impossible, selection, tmp_path
+):
+    budget = Budget(epsilon=5.0, delta=1e-4)
+    ledger = Ledger.create(tmp_path / "ledger", POLICY, budget=budget)
+    before = ledger.path.read_bytes()
+    with pytest.raises(PolicyError, match="no possible row"):
+        maker(impossible=impossible, selection=selection).fit(
+            patients(50), ledger=ledger
+        )
+    assert ledger.path.read_bytes() == before
+
+
+def test_a_boolean_is_named_as_in_the_keys_of_a_file():
+    rule = {"column": "insured", "gives": "town", "values": {"true": "P"}}
+    rows = maker(determines=[rule]).fit(patients(200)).sample(500, random_state=0)
+    assert set(rows["town"][rows["insured"]]) == {"P"}
+    assert set(rows["town"]) > {"P"}
 
 
 A_PAIR = {"impossible": [{"age": [80, 100], "visits": [0, 1]}]}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from corrdp._validate import check_count
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._counts import MAX_CELLS
 from corrdp.leakage._levels import ground_distances
@@ -42,13 +43,14 @@ class Histogram:
     Parameters
     ----------
     bins : int, optional
-        Bins per sensitive number; by default ``n_rows ** (1 / (m_s + 2))`` rounded up,
-        the rate of the paper's Appendix D.
+        Bins per sensitive number, two or more; by default ``n_rows ** (1 / (m_s + 2))``
+        rounded up, the rate of the paper's Appendix D.
 
     Guarantee
     ---------
     The upper bound is one on the leakage at this resolution
-    (docs/theory/leakage.md, Theorem 1): what finer values would tell is not counted.
+    (docs/theory/leakage.md, Theorem 1): that finer values tell no more, which nobody
+    has declared, is stated as an assumption.
     """
 
     bins: int | None = None
@@ -57,17 +59,24 @@ class Histogram:
     def estimate(self, sample: Sample, context: EstimationContext) -> FeatureLeakage:
         """Return the plug-in distance over the bins and its bound."""
         changed = require_codes(self.name, sample.changed)
-        n_bins = self.bins or histogram_bins(sample.n_rows, len(sample.sensitive))
+        n_bins = histogram_bins(sample.n_rows, len(sample.sensitive))
+        if self.bins is not None:
+            n_bins = check_count("bins", self.bins, lower=2)  # one tells nothing apart
         sensitive = tuple(
             column.binned(n_bins) if column.is_number else column
             for column in sample.sensitive
         )
         found = _counted(sensitive, changed, context, example="histogram")
-        return replace(found, method=f"histogram, {n_bins} bins per sensitive number")
+        cut = [c.feature.name for c in sample.sensitive if c.is_number]
+        return replace(
+            found,
+            method=f"histogram, {n_bins} bins per sensitive number",
+            assumptions=(*found.assumptions, *_finer_tells_no_more(cut, n_bins)),
+        )
 
 
 def histogram_bins(n_rows: int, n_sensitive: int) -> int:
-    """Return the number of bins that the paper's rate asks for.
+    """Return the number of bins that the paper's rate asks for, two at least.
 
     Examples
     --------
@@ -75,7 +84,7 @@ def histogram_bins(n_rows: int, n_sensitive: int) -> int:
     30
     """
     root = math.pow(n_rows, 1 / (n_sensitive + 2))
-    return max(1, math.ceil(round(root, 9)))
+    return max(2, math.ceil(round(root, 9)))
 
 
 def resolution_assumptions(changed: Sequence[Feature]) -> tuple[str, ...]:
@@ -85,6 +94,14 @@ def resolution_assumptions(changed: Sequence[Feature]) -> tuple[str, ...]:
         "tell the same about the sensitive features"
         for feature in changed
         if isinstance(feature.domain, NumberDomain)
+    )
+
+
+def _finer_tells_no_more(names: Sequence[str], n_bins: int) -> tuple[str, ...]:
+    return tuple(
+        f"insensitive features tell no more of {name} than of which of {n_bins} equal "
+        "bins it lies in"
+        for name in names
     )
 
 

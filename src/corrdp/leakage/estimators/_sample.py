@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import IntArray
 from corrdp.exceptions import PolicyError
+from corrdp.leakage._coding import check_resolution
 from corrdp.leakage._levels import level_texts
 from corrdp.policy import Feature, NumberDomain, Policy, PolicyEncoder, Slot
 
@@ -109,6 +110,7 @@ def read_sample(
     names = [*policy.sensitive, *changed]
     discrete = [name for name in names if is_discrete(name)]
     numbers = [name for name in names if not is_discrete(name)]
+    check_resolution(policy, discrete)
     for name in numbers:
         if isinstance(policy.feature(name).domain.missing, Slot):
             raise PolicyError(

@@ -261,7 +261,8 @@ class LeakageTable:
                 f"{policy.fingerprint()[:12]}. Estimate it again under this policy."
             )
         if self.source == "private" and not self.components:
-            layout = count_layout(policy, leakage_targets(policy))
+            view = policy.leakage_view()  # a sensitive label is told of too
+            layout = count_layout(view, leakage_targets(view))
             unpaid = [shape.name for shape in telling_shapes(layout)]
             if unpaid:
                 raise _unpaid(unpaid)
