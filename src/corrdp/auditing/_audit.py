@@ -15,6 +15,7 @@ from corrdp.auditing.statistics import (
     Claim,
     EventBounds,
     FittedScore,
+    check_scores,
     event_bounds,
     roc_points,
 )
@@ -100,7 +101,9 @@ def audit(
     check_real(
         "confidence", confidence, lower=0.0, upper=1.0, open_lower=True, open_upper=True
     )
-    if time_limit is None and isinstance(subject, Synthesizer):
+    if time_limit is not None:
+        check_real("time_limit", time_limit, lower=0.0, allow_infinite=True)
+    elif isinstance(subject, Synthesizer):
         time_limit = _SYNTHESIS_SECONDS
     whole = Deadline(time_limit)
     search = whole.share(0.5)
@@ -116,7 +119,9 @@ def audit(
     )
     if not challenges:
         raise CorrDPError("challenges is empty. Pass at least one.")
-    shared = check_count("n_comparisons", n_comparisons or len(challenges))
+    shared = len(challenges)
+    if n_comparisons is not None:
+        shared = check_count("n_comparisons", n_comparisons)
     if shared < len(challenges):
         raise CorrDPError(
             f"n_comparisons={shared} is below the number of challenges, "
@@ -190,8 +195,8 @@ def _run(
         if done >= _LEAST_RUNS and deadline.is_over():
             break
         size = min(challenge.batch, n_runs - done)
-        first.append(as_rows(challenge.sample(challenge.first, size, rng)))
-        second.append(as_rows(challenge.sample(challenge.second, size, rng)))
+        first.append(as_rows(challenge.sample(challenge.first, size, rng), size))
+        second.append(as_rows(challenge.sample(challenge.second, size, rng), size))
         done += size
     return np.vstack(first), np.vstack(second)
 
@@ -210,7 +215,7 @@ def _result(
     name, score, thresholds = _chosen(
         challenge, first[:half], second[:half], criteria, each
     )
-    rare, likely = score(first[half:]), score(second[half:])
+    rare, likely = _scores(name, score, first[half:], second[half:])
     found = [
         event_bounds(rare, likely, threshold, failure_probability=each)
         for threshold in thresholds
@@ -261,7 +266,7 @@ def _chosen(
     best: tuple[float, str, FittedScore, tuple[float, ...]] | None = None
     for attack in challenge.attacks:
         score = attack.fit(first[:quarter], second[:quarter])
-        rare, likely = score(first[quarter:]), score(second[quarter:])
+        rare, likely = _scores(attack.name, score, first[quarter:], second[quarter:])
         levels = np.quantile(
             np.concatenate([rare, likely]), np.linspace(0.0, 1.0, _THRESHOLDS)
         )
@@ -281,6 +286,13 @@ def _chosen(
             f"the challenge {challenge.target!r} has no attacks. Pass at least one."
         )
     return best[1:]
+
+
+def _scores(
+    name: str, score: FittedScore, *outputs: FloatArray
+) -> tuple[FloatArray, ...]:
+    owner = f"the attack {name!r}"
+    return tuple(check_scores(owner, score(rows), len(rows)) for rows in outputs)
 
 
 def _middle(values: FloatArray) -> int:

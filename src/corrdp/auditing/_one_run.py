@@ -13,7 +13,12 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_count, check_real
 from corrdp.accounting import gaussian_epsilon
 from corrdp.auditing._report import AuditResult, Verdict
-from corrdp.auditing.statistics import Claim, is_too_many_correct, roc_points
+from corrdp.auditing.statistics import (
+    Claim,
+    check_scores,
+    is_too_many_correct,
+    roc_points,
+)
 from corrdp.exceptions import CorrDPError
 
 _LARGEST = 64.0
@@ -80,7 +85,7 @@ def audit_one_run(
     share the error.
     """
     check_count("n_canaries", n_canaries)
-    tried = [n_guesses] if isinstance(n_guesses, int) else list(n_guesses)
+    tried = list(n_guesses) if isinstance(n_guesses, Sequence) else [n_guesses]
     for count in tried:
         check_count("n_guesses", count)
     if not tried or max(tried) > n_canaries:
@@ -95,6 +100,7 @@ def audit_one_run(
     rng = noise_generator(random_state)
     coins = rng.random(n_canaries) < 0.5
     scores = np.asarray(score(run(coins, rng)), dtype=np.float64)
+    check_scores("score", scores, n_canaries)
     surest = np.argsort(-np.abs(scores), kind="stable")
     correct = np.cumsum((scores > 0)[surest] == coins[surest])
     found = [(int(correct[count - 1]), count) for count in tried]
