@@ -302,6 +302,7 @@ def test_an_optimizer_of_other_parameters_is_refused():
         ({"batch_size": 0}, "batch_size must be"),
         ({"clip_norm": -1.0}, "clip_norm must be"),
         ({"epsilon": None}, "epsilon is None"),
+        ({"calibration": "none"}, "calibration must be one of certified, theorem"),
     ],
 )
 def test_arguments_out_of_range_are_named(change, message):
