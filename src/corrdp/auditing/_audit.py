@@ -15,10 +15,10 @@ from corrdp.auditing.statistics import (
     Claim,
     EventBounds,
     FittedScore,
-    check_scores,
     event_bounds,
     roc_points,
 )
+from corrdp.auditing.statistics._attacks import check_scores
 from corrdp.exceptions import CorrDPError
 from corrdp.synthesis import Synthesizer
 

@@ -15,10 +15,10 @@ from corrdp.accounting import gaussian_epsilon
 from corrdp.auditing._report import AuditResult, Verdict
 from corrdp.auditing.statistics import (
     Claim,
-    check_scores,
     is_too_many_correct,
     roc_points,
 )
+from corrdp.auditing.statistics._attacks import check_scores
 from corrdp.exceptions import CorrDPError
 
 _LARGEST = 64.0

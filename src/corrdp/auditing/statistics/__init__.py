@@ -5,8 +5,6 @@ from corrdp.auditing.statistics._attacks import (
     FittedScore,
     LikelihoodAttack,
     LinearAttack,
-    check_scores,
-    gaussian_score,
 )
 from corrdp.auditing.statistics._bounds import (
     EventBounds,
@@ -24,11 +22,9 @@ __all__ = [
     "FittedScore",
     "LikelihoodAttack",
     "LinearAttack",
-    "check_scores",
     "claims_of",
     "clopper_pearson",
     "event_bounds",
-    "gaussian_score",
     "is_too_many_correct",
     "least_chance",
     "roc_points",

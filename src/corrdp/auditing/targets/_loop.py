@@ -19,8 +19,8 @@ from corrdp.auditing.statistics import (
     LikelihoodAttack,
     LinearAttack,
     claims_of,
-    gaussian_score,
 )
+from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._loop_search import candidate_pairs, worst_steps
 from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._networks import label_values, place_weights

@@ -13,8 +13,8 @@ from corrdp.auditing.statistics import (
     Claim,
     LikelihoodAttack,
     LinearAttack,
-    gaussian_score,
 )
+from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import craft_pair
 from corrdp.leakage import CountLayout, count_codes, count_layout, release_targets
 from corrdp.leakage.release import (

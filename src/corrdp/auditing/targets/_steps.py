@@ -19,8 +19,8 @@ from corrdp.auditing.statistics import (
     FittedScore,
     LikelihoodAttack,
     LinearAttack,
-    gaussian_score,
 )
+from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import Block, BlockKind, NeighborClass
 
