@@ -115,6 +115,9 @@ class PrivateModule(nn.Module):
         self._layout = layout = plan.layout
         self._max_rows = loader.n_rows if max_rows is None else max_rows
         self._clips_influence = layout.clips_influence
+        # One noise for all columns may fall on any of them.
+        by_column = plan.method != "standard"
+        self._entry = plan.noise_layout.input_layer if by_column else ""
         self._clipper = GroupClipper(layers, layout)
         example = next(iter(layers[0].parameters.values()))
         self._sum = example.new_zeros(sum(layer.size for layer in layers))
@@ -449,7 +452,7 @@ class PrivateModule(nn.Module):
         self, capture: Capture, features: Tensor, pristine: tuple[Tensor, ...]
     ) -> None:
         """Raise unless the input layer was given the codes, with their values."""
-        entry = self._layout.input_layer
+        entry = self._entry
         if not entry:
             return
         seen = capture.activation(entry)

@@ -76,9 +76,11 @@ def test_a_module_without_a_first_linear_layer_says_how_to_name_one():
         train(network, rows(), input_layer="nowhere")
 
 
-def test_an_input_layer_must_read_the_columns_themselves():
+@pytest.mark.parametrize("calibration", ["certified", "theorem"])
+def test_an_input_layer_must_read_the_columns_themselves(calibration):
+    """Also where only noise follows the columns: it would fall on others."""
     network = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 1)).double()
-    module, _, loader = train(network, rows(), input_layer="1")
+    module, _, loader = train(network, rows(), input_layer="1", calibration=calibration)
     with pytest.raises(GuaranteeVoidError, match="does not read the encoded columns"):
         module.backward(*loader.draw())
 
