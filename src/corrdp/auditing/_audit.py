@@ -10,7 +10,7 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 from corrdp.auditing._challenge import Challenge, Deadline, as_rows
 from corrdp.auditing._challenges_from import Neighbors, challenges_from
-from corrdp.auditing._report import AuditReport, AuditResult, Verdict
+from corrdp.auditing._report import AuditReport, AuditResult
 from corrdp.auditing.statistics import (
     Claim,
     EventBounds,
@@ -220,19 +220,15 @@ def _result(
         event_bounds(rare, likely, threshold, failure_probability=each)
         for threshold in thresholds
     ]
-    broken = any(claim.is_broken_by(bounds) for bounds in found)
-    verdict = Verdict.VIOLATED if broken else Verdict.CONSISTENT
-    return AuditResult(
-        target=challenge.target,
-        class_name=challenge.class_name,
-        certified_epsilon=claim.epsilon,
-        audited_epsilon=max(claim.epsilon_lower(bounds) for bounds in found),
-        certified_mu=claim.mu,
-        audited_mu=(
+    return AuditResult.of(
+        claim,
+        is_broken=any(claim.is_broken_by(bounds) for bounds in found),
+        epsilon_lower=max(claim.epsilon_lower(bounds) for bounds in found),
+        mu_lower=(
             None if claim.mu is None else max(bounds.mu_lower() for bounds in found)
         ),
-        delta=claim.delta,
-        verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
+        target=challenge.target,
+        class_name=challenge.class_name,
         attack=name,
         n_runs=len(first),
         roc=roc_points(rare, likely),

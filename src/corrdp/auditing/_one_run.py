@@ -12,7 +12,7 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_count, check_real
 from corrdp.accounting import gaussian_epsilon
-from corrdp.auditing._report import AuditResult, Verdict
+from corrdp.auditing._report import AuditResult
 from corrdp.auditing.statistics import (
     Claim,
     is_too_many_correct,
@@ -118,29 +118,25 @@ def audit_one_run(
             for n_correct, count in found
         )
 
-    broken = claim.events is not None and is_refuted(claim)
-    audited_mu = None
+    mu_lower = None
     if claim.mu is not None:
-        audited_mu = _largest(
+        mu_lower = _largest(
             lambda mu: is_refuted(Claim.gaussian(mu, delta=claim.delta))
         )
-        lower = gaussian_epsilon(mu=audited_mu, delta=claim.delta)
+        lower = gaussian_epsilon(mu=mu_lower, delta=claim.delta)
     else:
         lower = _largest(
             lambda epsilon: is_refuted(
                 Claim.approximate(epsilon=epsilon, delta=claim.delta)
             )
         )
-    verdict = Verdict.VIOLATED if broken else Verdict.CONSISTENT
-    return AuditResult(
+    return AuditResult.of(
+        claim,
+        is_broken=claim.events is not None and is_refuted(claim),
+        epsilon_lower=lower,
+        mu_lower=mu_lower,
         target=target,
         class_name=class_name,
-        certified_epsilon=claim.epsilon,
-        audited_epsilon=lower,
-        certified_mu=claim.mu,
-        audited_mu=audited_mu,
-        delta=claim.delta,
-        verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
         attack=", ".join(f"{right} of {count}" for right, count in found)
         + " coins guessed",
         n_runs=1,
