@@ -209,6 +209,20 @@ def test_what_cannot_be_audited_is_refused(subject, settings, message):
         corrdp.audit(subject, **settings)
 
 
+@pytest.mark.parametrize(
+    ("changes", "settings", "message"),
+    [
+        ({"batch_size": 10}, {}, "batch_size=10"),
+        ({}, {"n_rows": 59}, "n_rows must be a whole number of at least 60"),
+        ({}, {"class_name": "nobody"}, "class_name must be one of"),
+    ],
+)
+def test_one_run_that_would_test_something_else_is_refused(changes, settings, message):
+    """Its scores presume that all rows take part, and as many as are planned for."""
+    with pytest.raises(CorrDPError, match=message):
+        audit_whole_network(network(**changes), **{"n_rows": 100} | settings)
+
+
 def test_a_time_limit_ends_the_search_and_leaves_valid_verdicts(
     monkeypatch, stepping_clock
 ):

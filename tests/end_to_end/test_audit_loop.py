@@ -1,11 +1,13 @@
 """The audit attacks the loop that trains: bugs planted into it are found."""
 
 import pytest
+import torch
 
 from corrdp.auditing import audit, loop_challenges
 from corrdp.auditing._challenge import Deadline
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from loop_bugs import LOOP_BUGS, SAMPLED, a_training
+from corrdp.torch import make_private
+from loop_bugs import LOOP_BUGS, SAMPLED, a_training, squared_error
 
 pytestmark = [pytest.mark.torch, pytest.mark.statistical]
 
@@ -76,3 +78,24 @@ def test_a_training_that_began_or_has_one_step_is_refused():
         audit(training)
     with pytest.raises(CorrDPError, match="one step"):
         audit(a_training(n_steps=1))
+
+
+def test_rows_that_are_no_codes_are_not_audited():
+    """Cast to whole numbers, all made-up records would be the same."""
+    policy = a_training().module.terms.policy
+    network = torch.nn.Sequential(
+        torch.nn.Embedding(5, 3), torch.nn.Flatten(), torch.nn.Linear(15, 1)
+    )
+    training = make_private(
+        network,
+        torch.optim.SGD(network.parameters()),
+        (torch.randint(0, 5, (8, 5)), torch.rand(8)),
+        loss=squared_error,
+        policy=policy,
+        epsilon=1.0,
+        delta=1e-5,
+        epochs=2,
+        method="standard",
+    )
+    with pytest.raises(CorrDPError, match="makes records of the 5 columns"):
+        audit(training)

@@ -87,6 +87,8 @@ def infer_attribute(
     likelihood. The result depends on private rows without noise; it is for research.
     """
     truth = np.asarray(truth)
+    if truth.size == 0:
+        raise CorrDPError("there is nobody to attack. Pass at least one target.")
     if prior.ndim != 2 or prior.shape[0] != truth.size:
         raise CorrDPError(
             f"prior must have one row per target, {truth.size}, got shape "

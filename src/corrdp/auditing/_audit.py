@@ -10,7 +10,7 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
 from corrdp.auditing._challenge import Challenge, Deadline, as_rows
 from corrdp.auditing._challenges_from import Neighbors, challenges_from
-from corrdp.auditing._report import AuditReport, AuditResult, Verdict
+from corrdp.auditing._report import AuditReport, AuditResult
 from corrdp.auditing.statistics import (
     Claim,
     EventBounds,
@@ -18,6 +18,7 @@ from corrdp.auditing.statistics import (
     event_bounds,
     roc_points,
 )
+from corrdp.auditing.statistics._attacks import check_scores
 from corrdp.exceptions import CorrDPError
 from corrdp.synthesis import Synthesizer
 
@@ -100,7 +101,9 @@ def audit(
     check_real(
         "confidence", confidence, lower=0.0, upper=1.0, open_lower=True, open_upper=True
     )
-    if time_limit is None and isinstance(subject, Synthesizer):
+    if time_limit is not None:
+        check_real("time_limit", time_limit, lower=0.0, allow_infinite=True)
+    elif isinstance(subject, Synthesizer):
         time_limit = _SYNTHESIS_SECONDS
     whole = Deadline(time_limit)
     search = whole.share(0.5)
@@ -116,7 +119,9 @@ def audit(
     )
     if not challenges:
         raise CorrDPError("challenges is empty. Pass at least one.")
-    shared = check_count("n_comparisons", n_comparisons or len(challenges))
+    shared = len(challenges)
+    if n_comparisons is not None:
+        shared = check_count("n_comparisons", n_comparisons)
     if shared < len(challenges):
         raise CorrDPError(
             f"n_comparisons={shared} is below the number of challenges, "
@@ -190,8 +195,8 @@ def _run(
         if done >= _LEAST_RUNS and deadline.is_over():
             break
         size = min(challenge.batch, n_runs - done)
-        first.append(as_rows(challenge.sample(challenge.first, size, rng)))
-        second.append(as_rows(challenge.sample(challenge.second, size, rng)))
+        first.append(as_rows(challenge.sample(challenge.first, size, rng), size))
+        second.append(as_rows(challenge.sample(challenge.second, size, rng), size))
         done += size
     return np.vstack(first), np.vstack(second)
 
@@ -210,24 +215,20 @@ def _result(
     name, score, thresholds = _chosen(
         challenge, first[:half], second[:half], criteria, each
     )
-    rare, likely = score(first[half:]), score(second[half:])
+    rare, likely = _scores(name, score, first[half:], second[half:])
     found = [
         event_bounds(rare, likely, threshold, failure_probability=each)
         for threshold in thresholds
     ]
-    broken = any(claim.is_broken_by(bounds) for bounds in found)
-    verdict = Verdict.VIOLATED if broken else Verdict.CONSISTENT
-    return AuditResult(
-        target=challenge.target,
-        class_name=challenge.class_name,
-        certified_epsilon=claim.epsilon,
-        audited_epsilon=max(claim.epsilon_lower(bounds) for bounds in found),
-        certified_mu=claim.mu,
-        audited_mu=(
+    return AuditResult.of(
+        claim,
+        is_broken=any(claim.is_broken_by(bounds) for bounds in found),
+        epsilon_lower=max(claim.epsilon_lower(bounds) for bounds in found),
+        mu_lower=(
             None if claim.mu is None else max(bounds.mu_lower() for bounds in found)
         ),
-        delta=claim.delta,
-        verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
+        target=challenge.target,
+        class_name=challenge.class_name,
         attack=name,
         n_runs=len(first),
         roc=roc_points(rare, likely),
@@ -261,7 +262,7 @@ def _chosen(
     best: tuple[float, str, FittedScore, tuple[float, ...]] | None = None
     for attack in challenge.attacks:
         score = attack.fit(first[:quarter], second[:quarter])
-        rare, likely = score(first[quarter:]), score(second[quarter:])
+        rare, likely = _scores(attack.name, score, first[quarter:], second[quarter:])
         levels = np.quantile(
             np.concatenate([rare, likely]), np.linspace(0.0, 1.0, _THRESHOLDS)
         )
@@ -281,6 +282,13 @@ def _chosen(
             f"the challenge {challenge.target!r} has no attacks. Pass at least one."
         )
     return best[1:]
+
+
+def _scores(
+    name: str, score: FittedScore, *outputs: FloatArray
+) -> tuple[FloatArray, ...]:
+    owner = f"the attack {name!r}"
+    return tuple(check_scores(owner, score(rows), len(rows)) for rows in outputs)
 
 
 def _middle(values: FloatArray) -> int:

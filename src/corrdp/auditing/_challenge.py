@@ -13,6 +13,7 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.auditing.statistics import Attack, Claim, LinearAttack
+from corrdp.exceptions import CorrDPError
 
 Data = TypeVar("Data")
 
@@ -65,10 +66,29 @@ class Challenge(Generic[Data]):
     is_slow: bool = False
 
 
-def as_rows(outputs: Any) -> FloatArray:
-    """Return outputs as a matrix, one row per run."""
+def as_rows(outputs: Any, n_runs: int) -> FloatArray:
+    """Return outputs as a matrix, one row per run, or raise.
+
+    Guarantee
+    ---------
+    Rows are as many as runs: bounds count them as independent. None of their values is
+    beyond comparison: scores of NaN exceed no threshold, on either neighbor, and an
+    output that gives the record away would pass for one that tells nothing
+    (`docs/theory/audit.md`).
+    """
     rows = np.asarray(outputs, dtype=np.float64)
-    return rows.reshape(rows.shape[0], -1)
+    if rows.shape[:1] != (n_runs,):
+        raise CorrDPError(
+            f"the mechanism was run {n_runs} times and returned outputs of shape "
+            f"{rows.shape}. Return one row per run."
+        )
+    if not np.isfinite(rows).all():
+        raise CorrDPError(
+            "the mechanism returned values that are not finite, which attacks cannot "
+            "compare. Return numbers, for example 0 and a column that says where a "
+            "value is missing."
+        )
+    return rows.reshape(n_runs, -1)
 
 
 class Deadline:

@@ -87,6 +87,11 @@ def audit_leakage(
     True
     """
     check_real("declared", declared, lower=0.0, upper=1.0)
+    if len(sensitive) != len(column):
+        raise CorrDPError(
+            f"sensitive has {len(sensitive)} rows, column {len(column)}. Pass codes of "
+            "the same rows."
+        )
     codes = np.asarray(sensitive).reshape(len(column), -1)
     cells = np.unique(codes, axis=0, return_inverse=True)[1].ravel()
     half = len(column) // 2

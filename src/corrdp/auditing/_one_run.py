@@ -12,8 +12,13 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_count, check_real
 from corrdp.accounting import gaussian_epsilon
-from corrdp.auditing._report import AuditResult, Verdict
-from corrdp.auditing.statistics import Claim, is_too_many_correct, roc_points
+from corrdp.auditing._report import AuditResult
+from corrdp.auditing.statistics import (
+    Claim,
+    is_too_many_correct,
+    roc_points,
+)
+from corrdp.auditing.statistics._attacks import check_scores
 from corrdp.exceptions import CorrDPError
 
 _LARGEST = 64.0
@@ -80,7 +85,7 @@ def audit_one_run(
     share the error.
     """
     check_count("n_canaries", n_canaries)
-    tried = [n_guesses] if isinstance(n_guesses, int) else list(n_guesses)
+    tried = list(n_guesses) if isinstance(n_guesses, Sequence) else [n_guesses]
     for count in tried:
         check_count("n_guesses", count)
     if not tried or max(tried) > n_canaries:
@@ -95,6 +100,7 @@ def audit_one_run(
     rng = noise_generator(random_state)
     coins = rng.random(n_canaries) < 0.5
     scores = np.asarray(score(run(coins, rng)), dtype=np.float64)
+    check_scores("score", scores, n_canaries)
     surest = np.argsort(-np.abs(scores), kind="stable")
     correct = np.cumsum((scores > 0)[surest] == coins[surest])
     found = [(int(correct[count - 1]), count) for count in tried]
@@ -112,29 +118,25 @@ def audit_one_run(
             for n_correct, count in found
         )
 
-    broken = claim.events is not None and is_refuted(claim)
-    audited_mu = None
+    mu_lower = None
     if claim.mu is not None:
-        audited_mu = _largest(
+        mu_lower = _largest(
             lambda mu: is_refuted(Claim.gaussian(mu, delta=claim.delta))
         )
-        lower = gaussian_epsilon(mu=audited_mu, delta=claim.delta)
+        lower = gaussian_epsilon(mu=mu_lower, delta=claim.delta)
     else:
         lower = _largest(
             lambda epsilon: is_refuted(
                 Claim.approximate(epsilon=epsilon, delta=claim.delta)
             )
         )
-    verdict = Verdict.VIOLATED if broken else Verdict.CONSISTENT
-    return AuditResult(
+    return AuditResult.of(
+        claim,
+        is_broken=claim.events is not None and is_refuted(claim),
+        epsilon_lower=lower,
+        mu_lower=mu_lower,
         target=target,
         class_name=class_name,
-        certified_epsilon=claim.epsilon,
-        audited_epsilon=lower,
-        certified_mu=claim.mu,
-        audited_mu=audited_mu,
-        delta=claim.delta,
-        verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
         attack=", ".join(f"{right} of {count}" for right, count in found)
         + " coins guessed",
         n_runs=1,

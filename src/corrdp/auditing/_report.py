@@ -8,6 +8,7 @@ from typing import Any
 
 from corrdp._json import decode_number, encode_number
 from corrdp._typing import JSONObject
+from corrdp.auditing.statistics import Claim
 
 SCHEMA = "corrdp.audit/1"
 _CUT = {
@@ -70,6 +71,28 @@ class AuditResult:
     attack: str
     n_runs: int
     roc: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        claim: Claim,
+        *,
+        is_broken: bool,
+        epsilon_lower: float,
+        mu_lower: float | None,
+        **rest: Any,
+    ) -> "AuditResult":
+        """Return the result of an attack on a claim, from what it proved."""
+        verdict = Verdict.VIOLATED if is_broken else Verdict.CONSISTENT
+        return cls(
+            certified_epsilon=claim.epsilon,
+            audited_epsilon=epsilon_lower,
+            certified_mu=claim.mu,
+            audited_mu=mu_lower,
+            delta=claim.delta,
+            verdict=Verdict.NO_CLAIM if claim.events is None else verdict,
+            **rest,
+        )
 
     @property
     def tightness(self) -> float:

@@ -1,5 +1,6 @@
 """Checkpoints that carry the privacy spent so far."""
 
+import secrets
 from pathlib import Path
 
 import torch
@@ -28,8 +29,10 @@ def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
     (`docs/theory/networks.md`, section 4).
     """
     module, optimizer, loader = training
+    module.progress.checkpoint = secrets.token_hex(16)
     document = {
         "schema": SCHEMA,
+        "token": module.progress.checkpoint,
         "plan": digest(module.plan.to_json()),
         "steps_charged": module.steps_charged,
         "steps_drawn": loader.steps_taken,
@@ -56,9 +59,10 @@ def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
 
     Guarantee
     ---------
-    Steps charged before count against the same plan; a plan that differs is refused,
-    and so is a checkpoint with fewer steps than this training has taken
-    (`docs/theory/networks.md`, section 4).
+    Steps charged before count against the same plan; a plan that differs is refused. A
+    training that has taken steps loads only what it wrote or loaded itself, with
+    nothing released since: others do not know its steps (`docs/theory/networks.md`,
+    section 4).
     """
     try:
         document = torch.load(path, weights_only=True)
@@ -86,9 +90,16 @@ def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
             "released and would be taken again for nothing. To go back to earlier "
             "parameters and pay for further steps, load them into module.module."
         )
+    if module.steps_charged and document.get("token") != module.progress.checkpoint:
+        raise GuaranteeVoidError(
+            f"this training was charged for {module.steps_charged} steps, of which the "
+            "checkpoint of another one knows nothing: they would be taken again for "
+            "nothing. Load it into a training that has taken no step."
+        )
     module.module.load_state_dict(document["module"])
     optimizer.load_state_dict(document["optimizer"])
     module.restore(
         document["steps_charged"], document["generator"], document["reference"]
     )
     loader.steps_taken = document["steps_drawn"]
+    module.progress.checkpoint = document.get("token", "")

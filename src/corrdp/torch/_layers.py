@@ -129,7 +129,7 @@ def refuse_unsupported(
             f"got {features.dtype} of shape ({shape}). Flatten and reshape inside the "
             "module, or choose method='standard'."
         )
-    refuse_autocast()
+    refuse_contexts()
     for name, parameter in module.named_parameters():
         if parameter.dtype in (torch.float16, torch.bfloat16):
             raise CorrDPError(
@@ -141,8 +141,16 @@ def refuse_unsupported(
         _refuse_part(name, part)
 
 
-def refuse_autocast() -> None:
-    """Raise inside ``torch.autocast``: norms have the type of the parameters."""
+def refuse_contexts() -> None:
+    """Raise inside ``torch.autocast``: norms have the type of the parameters.
+
+    Also inside ``torch.inference_mode``, in which nothing is differentiated.
+    """
+    if torch.is_inference_mode_enabled():
+        raise CorrDPError(
+            "inference mode is on, in which there are no gradients. Leave "
+            "torch.inference_mode before make_private and module.backward."
+        )
     if torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"):
         raise CorrDPError(
             "autocast is on: layers would compute in fewer digits than norms are "

@@ -200,6 +200,7 @@ def make_private(
             n_steps=n_steps,
             rate=rate,
             method=method if calibration == "certified" else calibration,
+            spent=spent,
         )
     elif epsilon is None:
         raise BudgetError(
@@ -227,6 +228,7 @@ def make_private(
     if code_scale is not None:
         _check_public_row("code_scale", code_scale, blocks[-1].stop, positive=True)
     check_choice("group_by", group_by, ("role", "feature"))
+    check_choice("calibration", calibration, tuple(map(str, Calibration)))
     facts = NetworkPlanInputs(
         layers=layers,
         blocks=blocks,

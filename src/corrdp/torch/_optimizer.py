@@ -36,8 +36,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             )
         self.optimizer = optimizer
         self._module = module
-        trained = {id(parameter) for parameter in module.trained_parameters()}
-        self._frozen = [p for p in held if id(p) not in trained]
+        self._trained = {id(parameter) for parameter in module.trained_parameters()}
         optimizer.register_step_pre_hook(self._check_caller)
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -57,12 +56,16 @@ class PrivateOptimizer(torch.optim.Optimizer):
         progress = self._module.progress
         progress.gradient_is_fresh = False
         self._module.check_gradients()
-        if any(parameter.grad is not None for parameter in self._frozen):
+        if any(
+            parameter.grad is not None and id(parameter) not in self._trained
+            for group in self.optimizer.param_groups  # as they are now
+            for parameter in group["params"]
+        ):
             raise GuaranteeVoidError(
-                "a parameter that make_private found frozen has a gradient, which has "
-                "no noise: loss.backward() made it. The step is spent. Drop it with "
-                "zero_grad before module.backward; to train the parameter, set "
-                "requires_grad=True before make_private."
+                "a parameter that make_private did not know or found frozen has a "
+                "gradient, which has no noise: loss.backward() made it. The step is "
+                "spent. Drop it with zero_grad before module.backward; to train the "
+                "parameter, set requires_grad=True before make_private."
             )
         progress.is_stepping = True
         try:

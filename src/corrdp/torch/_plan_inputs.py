@@ -42,36 +42,20 @@ class NetworkPlanInputs:
         Layers with trained parameters.
     blocks : tuple of Block
         Blocks of the encoded columns.
-    reference : array of float, shape (n_columns,)
-        Public codes that stand for sensitive ones in the second pass.
-    policy : Policy
-        Gives the cap on the epsilon of a class.
     classes : tuple of NeighborClass
         Classes with their distances.
-    budget : Budget
-        Epsilon and delta.
     n_rows, n_steps : int
         Public number of rows, and of gradients.
     rate : float, optional
         Poisson sampling rate; None for full batches.
-    clip_norm : float
-        Norm to which the whole gradient of an example is clipped; groups share it.
     influence : float
         Influence bound of a group in units of its clipping norm.
-    input_layer : str, optional
-        Name of the linear layer that reads the encoded columns.
     by_feature : bool
         Group input columns by raw feature instead of by role.
-    code_scale : array of float, shape (n_columns,), optional
-        What one unit of a code became. Given, the mean of sensitive codes is released
-        before a full-batch training whose influence is bounded, to be the reference.
-    spent : tuple of Component
-        Earlier releases on the same rows that count against the budget.
     residual_bound : float
-        Largest gradient of one loss at the module's output, in whose units gradients
-        are clipped; infinite for plain clipping.
-    towers : tuple of str
-        Names of layers that sensitive features join only after.
+        Infinite for plain clipping.
+    reference, policy, budget, clip_norm, input_layer, code_scale, spent, towers
+        As `corrdp.torch.make_private`.
     """
 
     layers: tuple[Layer, ...]

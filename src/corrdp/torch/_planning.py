@@ -30,6 +30,7 @@ from corrdp.torch._layout import (
 from corrdp.torch._plan_inputs import NetworkPlan, NetworkPlanInputs
 from corrdp.torch._reference import plan_reference
 from corrdp.torch._theorem import theorem_plan
+from corrdp.training import spent_square
 
 METHODS = ("corr", "layered", "standard")
 INPUT_SHARE = 2.0  # how much more room first-layer gradients are given
@@ -114,17 +115,21 @@ def epsilon_of_noise(
     n_steps: int,
     rate: float | None,
     method: str,
+    spent: Sequence[Component] = (),
 ) -> float:
     """Return the epsilon that flat clipping with so much noise keeps at `delta`.
 
     `noise_multiplier` is a standard deviation in units of the clipping norm, `rate` a
     Poisson sampling rate. An `epsilon` beside it is refused, and every `method` but
-    ``standard``, since others have several noise scales.
+    ``standard``, since others have several noise scales. What was `spent` on the same
+    rows before is part of it.
 
     Guarantee
     ---------
     One record moves a sum by twice the clipping norm (`docs/theory/networks.md`,
-    section 2), priced as `docs/theory/gaussian.md` and `docs/theory/sampling.md` say.
+    section 2), priced as `docs/theory/gaussian.md` and `docs/theory/sampling.md` say;
+    squares of Gaussian-DP parameters add up, and no class was charged more before than
+    the whole record.
     """
     if epsilon is not None:
         raise BudgetError(
@@ -139,6 +144,13 @@ def epsilon_of_noise(
     noise = check_real("noise_multiplier", noise_multiplier, lower=0.0, open_lower=True)
     if rate is None:
         mu = 2.0 * math.sqrt(n_steps) / noise
+        before = spent_square(spent, WHOLE_RECORD)
+        if math.isinf(before):
+            raise BudgetError(
+                "earlier releases have no noise where a whole record moves, so that no "
+                "epsilon follows from noise_multiplier. Give epsilon instead."
+            )
+        mu = math.sqrt(mu**2 + before)
         return gaussian_epsilon(mu=mu, delta=delta) * (1.0 + _ROUND_OFF)
     return (1.0 + _ROUND_OFF) * sampled_epsilon(
         rate=rate,
@@ -157,7 +169,7 @@ def plan_given_noise(facts: NetworkPlanInputs, noise_multiplier: float) -> Netwo
     Priced like any plan; `facts.budget` holds what `epsilon_of_noise` returned
     (`docs/theory/networks.md`, section 2).
     """
-    layout = _flat(facts)
+    layout = replace(_flat(facts), residual_bound=facts.residual_bound)
     epsilon = facts.remaining_epsilon(WHOLE_RECORD, facts.budget.epsilon)
     table = layout.sensitivity_table(facts.classes)
     noise = NoisePlan(

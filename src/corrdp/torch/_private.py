@@ -15,7 +15,7 @@ from corrdp.certificate import Certificate
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.torch._capture import INPUT_CHANGED, Capture
 from corrdp.torch._clipping import GroupClipper
-from corrdp.torch._layers import Layer, LossFunction, check_losses, refuse_autocast
+from corrdp.torch._layers import Layer, LossFunction, check_losses, refuse_contexts
 from corrdp.torch._loader import PoissonLoader
 from corrdp.torch._plan_inputs import NetworkPlan, ReleaseTerms
 from corrdp.torch._randomness import LayerRandomness
@@ -49,6 +49,7 @@ class Progress:
     gradient_is_fresh: bool = False  # one that no step has used
     reference_is_known: bool = False  # released, or public
     is_stepping: bool = False  # the private optimizer
+    checkpoint: str = ""  # the last one that was written or loaded
 
 
 class PrivateModule(nn.Module):
@@ -114,6 +115,9 @@ class PrivateModule(nn.Module):
         self._layout = layout = plan.layout
         self._max_rows = loader.n_rows if max_rows is None else max_rows
         self._clips_influence = layout.clips_influence
+        # One noise for all columns may fall on any of them.
+        by_column = plan.method != "standard"
+        self._entry = plan.noise_layout.input_layer if by_column else ""
         self._clipper = GroupClipper(layers, layout)
         example = next(iter(layers[0].parameters.values()))
         self._sum = example.new_zeros(sum(layer.size for layer in layers))
@@ -186,7 +190,13 @@ class PrivateModule(nn.Module):
             words, which may quote a row, are dropped.
         """
         progress = self.progress
-        refuse_autocast()
+        refuse_contexts()
+        if not all(p.requires_grad for p, _ in self._parameters_in_order()):
+            raise CorrDPError(
+                "a parameter was frozen after make_private, and no gradient of it can "
+                "be released. Set requires_grad=True again; to leave it as it is, "
+                "build the optimizer without it."
+            )
         if progress.steps_charged >= self.plan.noise.n_steps:
             raise BudgetError(
                 f"all n_steps={self.plan.noise.n_steps} planned steps are spent. Plan "
@@ -442,7 +452,7 @@ class PrivateModule(nn.Module):
         self, capture: Capture, features: Tensor, pristine: tuple[Tensor, ...]
     ) -> None:
         """Raise unless the input layer was given the codes, with their values."""
-        entry = self._layout.input_layer
+        entry = self._entry
         if not entry:
             return
         seen = capture.activation(entry)
@@ -457,13 +467,18 @@ class PrivateModule(nn.Module):
                 raise GuaranteeVoidError(INPUT_CHANGED)
 
     def _check_range(self) -> None:
-        """Raise if a sum of bounded parts, or noise, could overflow: public numbers."""
+        """Raise if sums or noise could overflow, or noise be lost: public numbers."""
         largest = self._loader.n_rows * self._layout.clip_norm
-        noise = float(self._scale.max())
-        if not 4.0 * largest + 64.0 * noise <= torch.finfo(self._sum.dtype).max:
+        noise, limits = self.plan.noise.noise_scale, torch.finfo(self._sum.dtype)
+        if not 4.0 * largest + 64.0 * noise.max() <= limits.max:
             raise CorrDPError(
                 f"clip_norm={self._layout.clip_norm:g} over {self._loader.n_rows} rows "
                 f"does not fit into {self._sum.dtype}. Choose a smaller clip_norm."
+            )
+        if noise[noise > 0.0].min(initial=math.inf) < limits.tiny / limits.eps:
+            raise CorrDPError(
+                f"clip_norm={self._layout.clip_norm:g} is so small that digits of the "
+                f"noise are lost in {self._sum.dtype}. Choose a larger clip_norm."
             )
 
     def _parameters_in_order(self) -> Iterator[tuple[nn.Parameter, tuple[str, str]]]:

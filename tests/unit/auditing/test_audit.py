@@ -156,6 +156,8 @@ def test_report_survives_json():
         ({"n_runs": 3}, "n_runs"),
         ({"confidence": 1.0}, "confidence"),
         ({"n_comparisons": 1}, "n_comparisons=1"),
+        ({"n_comparisons": 0}, "n_comparisons=0"),
+        ({"time_limit": math.nan}, "time_limit"),
     ],
 )
 def test_settings_out_of_range_are_refused(changes, message):
@@ -168,3 +170,38 @@ def test_nothing_to_audit_is_refused():
         audit([])
     with pytest.raises(CorrDPError, match="no attacks"):
         audit([challenge(attacks=())])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("part", [1, 2])
+def test_outputs_that_cannot_be_compared_are_not_called_consistent(value, part):
+    """Every score would be NaN, although who looks tells the neighbors apart."""
+
+    def gives_away(data, n_runs, rng):
+        outputs = number(data, n_runs, rng)
+        outputs[: n_runs // part] = value if data else 0.0
+        return outputs
+
+    with pytest.raises(CorrDPError, match="not finite"):
+        audit([challenge(sample=gives_away)])
+
+
+def test_scores_that_say_nothing_are_not_called_consistent():
+    attack = LikelihoodAttack(lambda outputs: np.full(len(outputs), math.nan))
+    with pytest.raises(CorrDPError, match="'likelihood' must give"):
+        audit([challenge(attacks=(attack,))])
+
+
+def test_coordinates_of_one_run_are_not_taken_for_runs():
+    """They share their noise: as runs they would contradict a true claim."""
+
+    def one_run(data, n_runs, rng):
+        return np.full(200, data + 2.0 * rng.standard_normal())
+
+    with pytest.raises(CorrDPError, match="one row per run"):
+        audit([challenge(sample=one_run)])
+
+
+def test_claims_beyond_what_fits_are_not_contradicted():
+    claim = Claim.approximate(epsilon=800.0, delta=1e-5)
+    assert audit([challenge(claim=claim)], random_state=0).passed

@@ -79,6 +79,32 @@ def test_more_guesses_than_canaries_are_refused():
         one_run(0.5, Claim.gaussian(1.0, delta=1e-6), n_canaries=5, n_guesses=9)
 
 
+@pytest.mark.parametrize("score", [lambda o: o[:, None], lambda o: o * np.nan])
+def test_scores_of_one_run_are_one_number_per_canary(score):
+    with pytest.raises(CorrDPError, match="must give 5 numbers"):
+        audit_one_run(
+            lambda coins, rng: coins.astype(float),
+            score,
+            n_canaries=5,
+            n_guesses=5,
+            claim=Claim.gaussian(1.0, delta=1e-6),
+            class_name="sensitive",
+        )
+
+
+def test_rows_that_do_not_match_and_nobody_to_attack_are_refused():
+    with pytest.raises(CorrDPError, match="has 3 rows"):
+        audit_leakage(np.zeros(3, int), np.zeros(2, int), feature="u", declared=0.1)
+    with pytest.raises(CorrDPError, match="nobody to attack"):
+        infer_attribute(
+            lambda level: np.empty(0),
+            np.empty((0, 2)),
+            np.empty(0, int),
+            feature="s",
+            method="corr",
+        )
+
+
 def test_leakage_of_a_copy_is_found_and_of_noise_is_not():
     rng = np.random.default_rng(0)
     column = rng.integers(3, size=3000)

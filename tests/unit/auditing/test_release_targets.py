@@ -73,6 +73,25 @@ def test_a_leakage_release_is_within_its_claim_and_at_half_scale_it_is_not(
     assert "sensitive" in broken(leakage_report())
 
 
+@pytest.mark.parametrize("conditioning", ["marginal", "definition"])
+@pytest.mark.parametrize("relation", ["one_insensitive", "all_insensitive"])
+def test_the_tables_that_are_released_are_attacked(conditioning, relation):
+    """With a label that is the one sensitive feature, and with all that is known."""
+    one = relation == "one_insensitive"
+    policy = Policy(
+        (*POLICY.features[1:], category("p", "public", 2)),
+        Label("y", CategoryDomain(("0", "1")), 1.0),
+        conditioning=conditioning,
+        relation=relation,
+    )
+    plan = plan_leakage_release(policy, epsilon=6.0, delta=1e-3)
+    classes = neighbor_classes(policy, {"u": 1.0, "v": 1.0} if one else 1.0)
+    challenges = leakage_challenges(policy, plan, classes)
+    report = audit(challenges, n_runs=N_RUNS, random_state=1)
+    assert report.passed
+    assert all(result.tightness > 0.5 for result in report.results)
+
+
 NUMBERS = Policy(
     (
         Feature("s", "sensitive", NumberDomain(0, 100)),

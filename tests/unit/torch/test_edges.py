@@ -219,6 +219,8 @@ def test_norms_that_do_not_fit_are_refused_beforehand():
     data = tuple(part.float() for part in rows())
     with pytest.raises(CorrDPError, match=r"clip_norm=1e\+38 over 16 rows"):
         train(small_network().float(), data, clip_norm=1e38)
+    with pytest.raises(CorrDPError, match="digits of the noise are lost"):
+        train(small_network().float(), data, clip_norm=1e-40)
 
 
 class Gated(nn.Module):

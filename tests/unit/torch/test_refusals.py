@@ -76,9 +76,11 @@ def test_a_module_without_a_first_linear_layer_says_how_to_name_one():
         train(network, rows(), input_layer="nowhere")
 
 
-def test_an_input_layer_must_read_the_columns_themselves():
+@pytest.mark.parametrize("calibration", ["certified", "theorem"])
+def test_an_input_layer_must_read_the_columns_themselves(calibration):
+    """Also where only noise follows the columns: it would fall on others."""
     network = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 1)).double()
-    module, _, loader = train(network, rows(), input_layer="1")
+    module, _, loader = train(network, rows(), input_layer="1", calibration=calibration)
     with pytest.raises(GuaranteeVoidError, match="does not read the encoded columns"):
         module.backward(*loader.draw())
 
@@ -302,6 +304,7 @@ def test_an_optimizer_of_other_parameters_is_refused():
         ({"batch_size": 0}, "batch_size must be"),
         ({"clip_norm": -1.0}, "clip_norm must be"),
         ({"epsilon": None}, "epsilon is None"),
+        ({"calibration": "none"}, "calibration must be one of certified, theorem"),
     ],
 )
 def test_arguments_out_of_range_are_named(change, message):

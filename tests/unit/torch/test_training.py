@@ -7,7 +7,12 @@ from scipy.stats import binom, norm
 
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
-from corrdp.torch import PoissonLoader, load_checkpoint, save_checkpoint
+from corrdp.torch import (
+    PoissonLoader,
+    load_checkpoint,
+    make_private,
+    save_checkpoint,
+)
 from helpers.statistics import dkw_radius, ks_distance
 from unit.torch.networks import (
     rows,
@@ -202,6 +207,67 @@ def test_a_training_is_not_taken_back_to_fewer_steps(random_state, tmp_path):
         load_checkpoint(training, path)
     assert training.module.steps_charged == 3
     assert all(map(torch.equal, before, network.parameters()))
+
+
+@pytest.mark.parametrize("n_steps", [2, 3])
+def test_steps_of_this_training_are_not_forgotten_for_those_of_another(
+    n_steps, tmp_path
+):
+    """Two trainings of one plan: seven steps would be released where five are paid."""
+    path = tmp_path / "training.pt"
+    other = train(small_network(), rows(50), random_state=None)
+    run(other, n_steps=3)
+    save_checkpoint(other, path)
+    training = train(small_network(), rows(50), random_state=None)
+    run(training, n_steps=n_steps)
+    with pytest.raises(GuaranteeVoidError, match="of another one knows nothing"):
+        load_checkpoint(training, path)
+    assert training.module.steps_charged == n_steps
+    fresh = train(small_network(), rows(50), random_state=None)
+    for _ in range(2):  # nothing was released in between
+        load_checkpoint(fresh, path)
+    assert fresh.module.steps_charged == 3
+
+
+def test_a_parameter_that_joined_the_optimizer_later_is_not_stepped_on():
+    network = small_network()
+    network[2].requires_grad_(False)
+    inner = torch.optim.SGD(network[0].parameters(), lr=0.1)
+    module, optimizer, loader = make_private(
+        network,
+        inner,
+        rows(50),
+        loss=squared,
+        policy=small_policy(),
+        epsilon=1.0,
+        delta=1e-5,
+        epochs=3,
+        method="standard",
+    )
+    network[2].requires_grad_(True)
+    inner.add_param_group({"params": list(network[2].parameters())})
+    features, labels = loader.draw()
+    squared(network(features), labels).mean().backward()
+    before = network[2].weight.detach().clone()
+    module.backward(features, labels)
+    with pytest.raises(GuaranteeVoidError, match="did not know or found frozen"):
+        optimizer.step()
+    assert torch.equal(before, network[2].weight)
+
+
+def test_what_cannot_be_differentiated_is_refused_before_it_is_charged():
+    network = small_network()
+    module, _, loader = train(network, rows(50))
+    batch = loader.draw()
+    with torch.inference_mode(), pytest.raises(CorrDPError, match="inference mode"):
+        module.backward(*batch)
+    network[0].requires_grad_(False)
+    with pytest.raises(CorrDPError, match="frozen after make_private"):
+        module.backward(*batch)
+    assert module.steps_charged == 0
+    network[0].requires_grad_(True)
+    module.backward(*batch)
+    assert module.steps_charged == 1
 
 
 def test_a_frozen_parameter_is_not_stepped_on():

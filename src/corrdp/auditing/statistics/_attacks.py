@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from corrdp._typing import FloatArray
+from corrdp.exceptions import CorrDPError
 
 FittedScore: TypeAlias = Callable[[FloatArray], FloatArray]
 
@@ -70,6 +71,22 @@ class LikelihoodAttack:
         """Return the score; there is nothing to fit."""
         del first, second
         return self.score
+
+
+def check_scores(name: str, scores: FloatArray, count: int) -> FloatArray:
+    """Return scores, or raise unless they are so many numbers.
+
+    Guarantee
+    ---------
+    NaN exceeds no threshold: an attack that scores it tests nothing, and no verdict
+    may rest on it (`docs/theory/audit.md`).
+    """
+    if scores.shape != (count,) or np.isnan(scores).any():
+        raise CorrDPError(
+            f"{name} must give {count} numbers, and none that is NaN, got shape "
+            f"{scores.shape}. Score 0 where nothing is known."
+        )
+    return scores
 
 
 def gaussian_score(

@@ -10,6 +10,7 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_failure_probability
 
 _ROC_POINTS = 30
+_LARGEST_EXPONENT = 700.0  # beyond it does not fit, and nothing is proved anyway
 
 
 def clopper_pearson(
@@ -85,7 +86,8 @@ class EventBounds:
 
     def hockey_stick_lower(self, epsilon: float) -> float:
         """Return a lower bound on the delta that holds at `epsilon`."""
-        return max(p - math.exp(epsilon) * q for p, q in self.directions)
+        growth = math.exp(min(epsilon, _LARGEST_EXPONENT))
+        return max(p - growth * q for p, q in self.directions)
 
     @property
     def directions(self) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -14,7 +14,12 @@ import numpy as np
 
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge, Deadline
-from corrdp.auditing.statistics import Attack, LikelihoodAttack, LinearAttack, claims_of
+from corrdp.auditing.statistics import (
+    Attack,
+    LikelihoodAttack,
+    LinearAttack,
+    claims_of,
+)
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._loop_search import candidate_pairs, worst_steps
 from corrdp.auditing.targets._neighbors import RecordPair
@@ -50,6 +55,7 @@ class TrainingLoop:
         plan = self.module.plan
         self.policy = self.module.terms.policy
         self.blocks = policy_blocks(self.policy)
+        self.n_columns = self.blocks[-1].stop
         self.labels = label_values(self.policy)
         self._reference = plan.reference
         self._center = central_reference(self.blocks)
@@ -202,6 +208,15 @@ def loop_challenges(
             "Make one for the audit with epochs for two steps or a few."
         )
     loop = TrainingLoop(training)
+    features = training.loader.features
+    if not features.is_floating_point() or features.shape[1:] != (loop.n_columns,):
+        shape = ", ".join(map(str, ("n", *features.shape[1:])))
+        raise CorrDPError(
+            f"the training reads {features.dtype} of shape ({shape}), and an audit "
+            f"makes records of the {loop.n_columns} columns that the policy encodes: "
+            "all of them would look alike to the module. Audit a training on encoded "
+            "columns, reshaped inside the module."
+        )
     certificate = module.certificate()
     claims = claims_of(certificate)
     leakage = certificate.leakage.distances(loop.policy)

@@ -155,11 +155,7 @@ def network_challenges(
     Neighbors of the class they are named for, at parameters of the adversary's choice,
     which training is certified for (`docs/theory/audit.md`).
     """
-    if estimator.batch_size is not None:
-        raise CorrDPError(
-            f"batch_size={estimator.batch_size!r}: this audit attacks full batches. "
-            "Audit the sampling with SampledSum, or the whole training in one run."
-        )
+    refuse_samples(estimator)
     training, policy = network_training(estimator, n_rows, n_steps=n_steps)
     claims = claims_of(training.module.certificate())
 
@@ -186,6 +182,16 @@ def network_challenges(
         rng=seeds,
         deadline=deadline or Deadline(),
     )
+
+
+def refuse_samples(estimator: PrivateNetwork) -> None:
+    """Raise if an estimator trains on samples: scores would presume all rows."""
+    if estimator.batch_size is not None:
+        raise CorrDPError(
+            f"batch_size={estimator.batch_size!r}: this audit attacks full batches. "
+            "Audit the loop that trains on samples: make_private with the same policy, "
+            "budget and batch size, two steps, and audit what it returns."
+        )
 
 
 def network_training(

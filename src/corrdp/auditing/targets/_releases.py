@@ -1,6 +1,6 @@
 """Challenges for one-shot releases: means, vectors, leakage tables, counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import NoisePlan
 from corrdp.auditing._challenge import Challenge
-from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
+from corrdp.auditing.statistics import (
+    Claim,
+    LikelihoodAttack,
+    LinearAttack,
+)
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import craft_pair
-from corrdp.leakage import CountLayout, count_codes, count_layout, leakage_targets
+from corrdp.leakage import CountLayout, count_codes, count_layout, release_targets
 from corrdp.leakage.release import (
     SIZES,
     bins_of,
@@ -160,12 +164,13 @@ def leakage_challenges(
 
     Guarantee
     ---------
-    Two records of the class that differ in every feature it may change
-    (`docs/theory/audit.md`); counts are counted, and noise is drawn, by the functions
-    that release.
+    Two records of the class that differ in every column it may change, the label among
+    them where it is one more sensitive feature (`docs/theory/audit.md`); tables are
+    laid out, counts are counted, and noise is drawn, by the functions that release.
     """
-    layout = count_layout(policy, leakage_targets(policy))
-    n_codes = PolicyEncoder(policy).n_codes
+    view = policy.leakage_view()
+    layout = count_layout(view, release_targets(view))
+    n_codes = PolicyEncoder(view).n_codes
     scales = plan.scale_of_group
     noise_scale = np.concatenate(
         [
@@ -178,7 +183,7 @@ def leakage_challenges(
         ]
     )
 
-    def exact(changed: Sequence[str]) -> FloatArray:
+    def exact(changed: Collection[str]) -> FloatArray:
         chunk = {
             feature: np.array([min(1, n_codes[feature] - 1) * (feature in changed)])
             for feature in layout.features
@@ -204,7 +209,7 @@ def leakage_challenges(
 
     challenges = []
     for neighbor in classes:
-        first, second = exact(()), exact(neighbor.features)
+        first, second = exact(()), exact(neighbor.columns(policy))
         score = gaussian_score(center(first), center(second), noise_scale)
         challenges.append(
             Challenge(

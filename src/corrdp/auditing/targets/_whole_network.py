@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
+from corrdp._validate import check_choice, check_count
 from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditResult
 from corrdp.auditing.statistics import claims_of
@@ -16,6 +17,7 @@ from corrdp.auditing.targets._networks import (
     label_values,
     network_classes,
     network_training,
+    refuse_samples,
 )
 from corrdp.auditing.targets._steps import LEAST_NOISE, central_table
 from corrdp.estimators import PrivateNetwork
@@ -83,9 +85,13 @@ def audit_whole_network(
     That of `audit_one_run`: the canaries are neighbors of the class, whatever they do
     to the training (`docs/theory/audit.md`, Theorem 2).
     """
+    refuse_samples(estimator)
+    check_count("n_rows", n_rows, lower=check_count("n_canaries", n_canaries))
     known, policy = network_training(estimator, n_rows, n_steps=n_steps)
     blocks, labels = policy_blocks(policy), label_values(policy)
-    neighbor = {c.name: c for c in network_classes(estimator, policy)}[class_name]
+    classes = {c.name: c for c in network_classes(estimator, policy)}
+    check_choice("class_name", class_name, classes)
+    neighbor = classes[class_name]
     rng = np.random.default_rng(random_state)
     pairs = random_pairs(blocks, neighbor, labels, n_canaries, rng)
     codes, y = central_table(blocks, labels, n_rows)
