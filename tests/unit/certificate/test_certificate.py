@@ -27,6 +27,7 @@ from corrdp.certificate import (
 from corrdp.exceptions import (
     CorrDPError,
     GuaranteeVoidError,
+    PolicyError,
     UnsupportedEventError,
 )
 from corrdp.policy import (
@@ -36,6 +37,7 @@ from corrdp.policy import (
     class_epsilon,
     neighbor_classes,
 )
+from corrdp.queries import plan_queries
 
 POLICY = Policy.from_toml(
     """
@@ -420,6 +422,23 @@ def test_block_leakage_is_declared_and_verified():
     )
     assert certificate.classes["insensitive"].allowed_epsilon == 2.0
     assert certificate.verify(policy)
+
+
+def test_leakage_of_single_features_does_not_stand_for_the_block():
+    document = POLICY.to_dict() | {"relation": "all_insensitive", "block_leakage": 0.1}
+    policy = Policy.from_dict(document)
+    single = LeakageClaim.declared(policy, {"race": 0.9, "region": 0.9})
+    with pytest.raises(PolicyError, match="one number for the block"):
+        certify(
+            policy,
+            [Component("query", events={WHOLE_RECORD: (GaussianEvent(mu=0.01),)})],
+            budget=BUDGET,
+            leakage=single,
+        )
+    with pytest.raises(PolicyError, match="one number for the block"):
+        plan_queries(
+            policy, ["mean(age)"], budget=BUDGET, n_rows=100, leakage=single.values
+        )
 
 
 def test_policy_without_insensitive_features_needs_no_leakage():
