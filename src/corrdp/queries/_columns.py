@@ -18,6 +18,7 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
     Slot,
+    without_knots,
 )
 
 MISSING = "(missing)"
@@ -181,7 +182,9 @@ def _one_column(
 
 def _encoder_of(policy: Policy, name: str) -> PolicyEncoder:
     domain = column(policy, name).domain
-    return PolicyEncoder(Policy((Feature(name, "sensitive", domain),)))  # type: ignore[arg-type]
+    alone = Policy((Feature(name, "sensitive", domain),))  # type: ignore[arg-type]
+    # A number is then one code, and a second that says where it is missing.
+    return PolicyEncoder(without_knots(alone))
 
 
 Computed = Mapping[str, NDArray[Any]]
