@@ -88,7 +88,9 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
     """Return the declared groups of a column, in the order of its codes."""
     domain = column(policy, name).domain
     if isinstance(domain, CategoryDomain):
-        names = domain.levels + ((OTHER,) if domain.other else ())
+        names = domain.levels
+        if domain.other:
+            names = (*names, _slot_name(OTHER, names))
     elif isinstance(domain, BooleanDomain):
         names = ("false", "true")
     elif domain.bins is None:
@@ -101,7 +103,16 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
     else:
         edges = _distinct_texts(bin_edges(policy, name))
         names = tuple(f"{low} to {high}" for low, high in pairwise(edges))
-    return names + ((MISSING,) if isinstance(domain.missing, Slot) else ())
+    if isinstance(domain.missing, Slot):
+        names = (*names, _slot_name(MISSING, names))
+    return names
+
+
+def _slot_name(name: str, taken: tuple[str, ...]) -> str:
+    """Return the name of a slot, in parentheses once more if a group is called so."""
+    while name in taken:
+        name = f"({name})"
+    return name
 
 
 def bin_edges(policy: Policy, name: str) -> FloatArray:

@@ -17,6 +17,7 @@ from corrdp.policy import (
     Feature,
     NumberDomain,
     Policy,
+    Slot,
 )
 from corrdp.queries import (
     answer_queries,
@@ -60,6 +61,50 @@ def test_aggregates_of_one_select_stand_in_one_row(policy):
     assert result.answers[0].to_json()["by"] == ["sex", "sector"]
     assert "people: f / industry" in result.to_text()
     assert "replayable noise" in result.to_text()
+
+
+def test_no_answer_is_written_over_another():
+    """What was paid for is there, whatever groups and answers are called."""
+    policy = Policy(
+        (
+            Feature("age", "sensitive", NumberDomain(0, 100)),
+            Feature("a", "public", CategoryDomain(("x / y", "x"))),
+            Feature("b", "public", CategoryDomain(("z", "y / z"))),
+            Feature(
+                "c",
+                "public",
+                CategoryDomain(("(missing)", "(other)"), other=True, missing=Slot()),
+            ),
+        )
+    )
+    table = pd.DataFrame(
+        {
+            "age": [50.0] * 10,
+            "a": ["x / y"] * 4 + ["x"] * 6,
+            "b": ["z"] * 4 + ["y / z"] * 6,
+            "c": ["(missing)"] + [None] * 2 + ["(other)"] * 3 + ["q"] * 4,
+        }
+    )
+    asks = ["count() by a, b", "histogram(c)", "histogram(c) / count()"]
+    crossed, slots, shares = answer_queries(table, policy, asks, epsilon=1.0).answers
+    assert crossed.value == {
+        '"x / y" / z': 4,
+        '"x / y" / "y / z"': 0,
+        "x / z": 0,
+        'x / "y / z"': 6,
+    }
+    assert slots.to_json()["value"] == {
+        "(missing)": 1,
+        "(other)": 3,
+        "((other))": 4,
+        "((missing))": 2,
+    }
+    assert shares.values == (0.1, 0.3, 0.4, 0.2)
+    sql = "select a, count(*) as a, avg(age) as n, sum(age) as n from t group by a"
+    rows = answer_queries(table, policy, parse_sql(sql), epsilon=1.0).rows()
+    assert [row["a"] for row in rows] == ["x / y", "x"]
+    assert [row["a 2"] for row in rows] == [4, 6]
+    assert all({"n", "n radius", "n 2", "n 2 radius"} <= set(row) for row in rows)
 
 
 def test_consistent_counts_agree_and_are_not_negative(policy):
