@@ -1,6 +1,6 @@
 """Columns that queries read: features and the label, by their declared domains."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from corrdp.policy import (
     Slot,
     without_knots,
 )
+from corrdp.tables import check_columns
 
 MISSING = "(missing)"
 OTHER = "(other)"
@@ -101,7 +102,7 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
     elif domain.steps is not None:
         names = tuple(map(str, domain.steps))
     else:
-        edges = _distinct_texts(bin_edges(policy, name))
+        edges = distinct_texts(bin_edges(policy, name).tolist())
         names = tuple(f"{low} to {high}" for low, high in pairwise(edges))
     if isinstance(domain.missing, Slot):
         names = (*names, _slot_name(MISSING, names))
@@ -151,6 +152,14 @@ def read_groups(policy: Policy, table: Any, name: str) -> IntArray:
     return encoder.codes(only)[:, 0]
 
 
+def require_columns(policy: Policy, table: Any, names: Iterable[str]) -> None:
+    """Raise `PolicyError` unless a table has the columns, of which no cell is read."""
+    for name in names:
+        _, found = _one_column(policy, table, name)
+        if not isinstance(found, np.ndarray):
+            check_columns(found, [name])
+
+
 def count_rows(table: Any) -> int:
     """Return the number of rows, which is public."""
     try:
@@ -162,10 +171,10 @@ def count_rows(table: Any) -> int:
         ) from None
 
 
-def _distinct_texts(edges: FloatArray) -> list[str]:
-    """Write edges with as few digits as tell them apart."""
+def distinct_texts(numbers: Sequence[float]) -> list[str]:
+    """Write numbers with as few digits as tell them apart."""
     for digits in range(6, 18):
-        texts = [f"{edge:.{digits}g}" for edge in edges.tolist()]
+        texts = [f"{number:.{digits}g}" for number in numbers]
         if len(set(texts)) == len(texts):
             break
     return texts

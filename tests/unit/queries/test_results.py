@@ -10,11 +10,13 @@ import pytest
 
 from command_runner import run
 from corrdp.exceptions import CorrDPError
+from corrdp.ledger import Ledger
 from corrdp.policy import (
     BooleanDomain,
     Budget,
     CategoryDomain,
     Feature,
+    Label,
     NumberDomain,
     Policy,
     Slot,
@@ -144,6 +146,51 @@ def test_tables_that_meet_in_too_many_cells_are_refused(policy):
     with pytest.raises(CorrDPError, match="3600 cells") as caught:
         consistent_counts(answered(policy, [*asks, "count() by smoker"]))
     assert "Ask for fewer" in str(caught.value)
+
+
+def test_what_public_facts_refuse_costs_nothing(tmp_path):
+    """A column that is not there, an array of another shape, a seed that is none."""
+    policy = Policy(
+        (
+            Feature("age", "sensitive", NumberDomain(0, 100)),
+            Feature("ward", "sensitive", CategoryDomain(("a", "b"))),
+        ),
+        Label("sick", BooleanDomain(), 1.0),
+    )
+    budget = Budget(epsilon=1.0, delta=0.0)
+    ledger = Ledger.create(tmp_path / "l", policy, budget=budget)
+    frame = pd.DataFrame({"age": [1.0, 2.0], "ward": ["a", "b"]})
+    for table, ask, seed in [
+        (frame, "count() by sick", None),
+        (frame.drop(columns="ward"), "mean(age) where ward = a", None),
+        (frame.to_numpy(), "count() by sick", None),
+        (frame[["age"]].to_numpy(), "mean(age)", None),
+        (np.zeros(2), "mean(age)", None),
+        ([1.0, 2.0], "mean(age)", None),
+        (frame, "mean(age)", -1),
+        (frame, "mean(age)", "today"),
+    ]:
+        with pytest.raises(CorrDPError):
+            answer_queries(
+                table, policy, [ask], epsilon=0.5, ledger=ledger, random_state=seed
+            )
+    assert ledger.remaining().share_left == 1.0
+    assert answer_queries(frame, policy, ["mean(age)"], epsilon=0.5, ledger=ledger)
+
+
+def test_counts_that_cannot_be_made_consistent_are_refused_unpaid(tmp_path):
+    (tmp_path / "policy.toml").write_text(POLICY_TEXT, encoding="utf-8")
+    people_table().to_csv(tmp_path / "people.csv", index=False)
+    asks = ["count() by income, age", "count() by sector, region, sex"]
+    refused = run(
+        *("query", "people.csv", "--policy", "policy.toml", "--epsilon", 1),
+        *("--ask", asks[0], "--ask", asks[1], "--ask", "count() by smoker"),
+        *("--consistent", "--ledger", "l", "--ledger-epsilon", 3),
+        cwd=tmp_path,
+    )
+    assert refused.code == 3
+    assert "3600 cells" in refused.stderr
+    assert not (tmp_path / "l").exists()
 
 
 def test_sampling_errors_stand_beside_noise(policy):
