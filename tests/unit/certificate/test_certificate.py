@@ -294,6 +294,48 @@ def test_verification_catches_every_changed_number(change):
         Certificate.from_dict(forged).verify()
 
 
+def withdraw_promise(document):
+    claim = document["classes"]["sensitive"]
+    claim |= {"promised": False, "allowed_epsilon": "inf"}
+
+
+def drop_whole_record(document):
+    del document["classes"][WHOLE_RECORD]
+
+
+def bring_sensitive_nearer(document):
+    claim = document["classes"]["sensitive"]
+    claim |= {"distance": 0.5, "allowed_epsilon": 2.0}
+
+
+def bring_race_nearer(document):
+    claim = document["classes"]["insensitive:race"]
+    claim |= {"distance": 0.125, "allowed_epsilon": 8.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [withdraw_promise, drop_whole_record, bring_sensitive_nearer, bring_race_nearer],
+)
+def test_verification_without_a_policy_refuses_what_no_policy_promises(change):
+    """Numbers that agree with each other are not enough."""
+    document = copy.deepcopy(issue().to_dict())
+    change(document)
+    document["epsilon"] = max(
+        claim["distance"] * claim["epsilon"]
+        for claim in document["classes"].values()
+        if claim["promised"]
+    )
+    forged = Certificate.from_dict(reissued(document))
+    with pytest.raises(GuaranteeVoidError, match="Do not rely on this certificate"):
+        forged.verify()
+
+
+def test_verification_says_what_it_did_not_check():
+    assert any("no policy given" in check for check in issue().verify())
+    assert not any("no policy given" in check for check in issue().verify(POLICY))
+
+
 def test_verification_catches_a_class_claimed_above_its_limit():
     document = issue(calibration=Calibration.CERTIFIED).to_dict()
     plan = document["components"][0]["plan"]
