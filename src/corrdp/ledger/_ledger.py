@@ -442,6 +442,11 @@ def _remedy(account: Account, cost: int) -> str:
             "it is more than the account was opened with, when distances were larger "
             "or not known"
         )
+        if account.rule is Rule.RENYI:
+            why += (
+                ", or its noise is pure (Laplace), of which an account with a delta "
+                "holds about half its epsilon: Gaussian noise fits"
+            )
     words = f"Ask for less (a smaller epsilon, fewer queries); {why}."
     if not account.name.startswith("insensitive"):
         return words
