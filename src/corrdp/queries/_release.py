@@ -156,7 +156,11 @@ def answer_plan(
     if plan.policy.unit is not None:
         # From here on a place is a row: no number of rows of a unit is seen again.
         table = bounded_rows(table, plan.policy)
-    # What can be refused from public facts is refused before anything is paid.
+    # What can be refused from public facts is refused before anything is paid, and
+    # what the accounts refuse before the table is looked at.
+    events = plan.noise.charged_events()
+    if ledger is not None:
+        ledger.require(events, policy=plan.policy)
     if not isinstance(table, HostedRows):
         require_columns(plan.policy, table, _columns_read(plan))
     noise_generator(random_state)
@@ -166,7 +170,7 @@ def answer_plan(
     if ledger is not None:
         receipt = ledger.charge_for_rows(
             table.table if isinstance(table, ExtendedTable) else table,
-            plan.noise.charged_events(),
+            events,
             policy=plan.policy,
             purpose="; ".join(plan.texts),
             accept_new_data=accept_new_data,
