@@ -50,7 +50,13 @@ def noise_generator(
     """
     if random_state is not None:
         key = tuple(purpose.encode())
-        seed = np.random.SeedSequence(random_state, spawn_key=key)
+        try:
+            seed = np.random.SeedSequence(random_state, spawn_key=key)
+        except (TypeError, ValueError):
+            raise CorrDPError(
+                "random_state must be a whole number of at least 0, got "
+                f"random_state={random_state!r}. Choose another seed, or none."
+            ) from None
         return np.random.Generator(np.random.PCG64(seed))
     return _process_generator()
 

@@ -138,12 +138,14 @@ class LeakageClaim:
         """Return the values as `neighbor_classes` takes them for a policy.
 
         Its relation says what ``block`` is: all insensitive features together, or one
-        that is called so.
+        that is called so. Values of single features, where the block is asked for, are
+        returned as they are: `neighbor_classes` refuses them.
         """
         if not policy.insensitive:
             return None
-        together = policy.relation is NeighborRelation.ALL_INSENSITIVE
-        return self.values.get(BLOCK) if together else self.values
+        if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+            return self.values.get(BLOCK, self.values or None)
+        return self.values
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description."""

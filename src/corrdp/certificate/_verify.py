@@ -3,6 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
+from corrdp._names import BLOCK, WHOLE_RECORD
 from corrdp._random import noise_source
 from corrdp.certificate._claims import Calibration, proved_epsilons
 from corrdp.exceptions import GuaranteeVoidError
@@ -20,6 +21,7 @@ def verify_certificate(
 ) -> tuple[str, ...]:
     """Return the checks that passed, or raise `GuaranteeVoidError` at the first."""
     checks = []
+    _check_classes(certificate)
     proved = proved_epsilons(
         certificate.components,
         {name: claim.allowed_epsilon for name, claim in certificate.classes.items()},
@@ -41,10 +43,36 @@ def verify_certificate(
             _refuse(name, "epsilon above its limit", claim.epsilon, allowed)
         checks.append(f"class {name}: epsilon {claim.epsilon:.6g} recomputed")
     checks.append(_check_noise_source(certificate))
-    if policy is not None:
-        checks.append(_check_policy(certificate, policy))
+    checks.append(
+        "no policy given: what classes change, and how far, is as the certificate says"
+        if policy is None
+        else _check_policy(certificate, policy)
+    )
     checks.append(f"implied CorrDP epsilon {certificate.epsilon:.6g} recomputed")
     return tuple(checks)
+
+
+def _check_classes(certificate: "Certificate") -> None:
+    """Refuse classes that no policy has, whichever it is.
+
+    All is promised but the whole record; sensitive features are at distance 1, and
+    nothing is nearer than what it leaks.
+    """
+    if WHOLE_RECORD not in certificate.classes:
+        raise GuaranteeVoidError(
+            f"the certificate does not price {WHOLE_RECORD!r}, which every certificate "
+            "shows. Do not rely on this certificate; issue it again."
+        )
+    leakage = certificate.leakage.values
+    for name, claim in certificate.classes.items():
+        if claim.promised == (name == WHOLE_RECORD):
+            _refuse(name, "promised", claim.promised, not claim.promised)
+        if name in (WHOLE_RECORD, "sensitive"):
+            least = 1.0
+        else:
+            least = leakage.get(name.partition(":")[2] or BLOCK, 0.0)
+        if claim.distance < least and not _same(claim.distance, least):
+            _refuse(name, "distance", claim.distance, least)
 
 
 def _check_noise_source(certificate: "Certificate") -> str:

@@ -130,6 +130,8 @@ def query(
                 n_rows=public_size(rows, rules),
                 **wishes,
             )
+            if consistent:
+                plan.count_tables()  # refuses before anything is paid
             result = paid_answers(
                 rows,
                 plan,

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from corrdp._json import decoding
 from corrdp._typing import JSONObject
 from corrdp.accounting import PrivacyEvent
 from corrdp.engines import refuse_hosted
@@ -403,12 +404,13 @@ class Ledger:
 
     def _verify(self, connection: sqlite3.Connection) -> None:
         _store.require_entry(self._path, connection, self._last_seen)
-        self._verified = verify_entries(self._path, connection, self._verified)
-        balances = read_balances(connection)
-        spent = tuple(balance.spent for balance in balances)
-        if not balances or spent != self._verified.totals:
-            raise _store.damaged(self._path, "costs do not match the entries")
-        overdrawn = check_no_overdraft(balances)
+        with decoding(f"ledger {str(self._path)!r}"):
+            self._verified = verify_entries(self._path, connection, self._verified)
+            balances = read_balances(connection)
+            spent = tuple(balance.spent for balance in balances)
+            if not balances or spent != self._verified.totals:
+                raise _store.damaged(self._path, "costs do not match the entries")
+            overdrawn = check_no_overdraft(balances)
         if overdrawn is not None:
             raise _store.damaged(self._path, f"account {overdrawn!r} is overdrawn")
         self._last_seen = _store.last_entry(connection)
@@ -442,6 +444,11 @@ def _remedy(account: Account, cost: int) -> str:
             "it is more than the account was opened with, when distances were larger "
             "or not known"
         )
+        if account.rule is Rule.RENYI:
+            why += (
+                ", or its noise is pure (Laplace), of which an account with a delta "
+                "holds about half its epsilon: Gaussian noise fits"
+            )
     words = f"Ask for less (a smaller epsilon, fewer queries); {why}."
     if not account.name.startswith("insensitive"):
         return words

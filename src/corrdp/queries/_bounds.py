@@ -18,6 +18,7 @@ from corrdp.policy import (
     Budget,
     CategoryDomain,
     Feature,
+    NeighborRelation,
     NumberDomain,
     Policy,
     Refuse,
@@ -73,7 +74,10 @@ def provisional_policy(policy: Policy) -> Policy:
     label = policy.label
     if label is not None:
         label = replace(label, domain=replace(unknown(label.domain), missing=Refuse()))
-    return replace(policy, features=features, label=label, unconfirmed=())
+    known = replace(policy, features=features, label=label, unconfirmed=())
+    if policy.relation is NeighborRelation.ALL_INSENSITIVE:
+        known = replace(known, block_leakage=1.0)
+    return known
 
 
 def plan_bounds(

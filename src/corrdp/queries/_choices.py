@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from corrdp.queries._moments import Moment
 _PLACES_PER_ROW = 4
 _FEWEST_PLACES, _MOST_PLACES = 2**8, 2**20
 _FINEST_PROBABILITY = 10**6
+_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,11 @@ class RankChoice(Moment):
             failure_probability=0.5,
         )
 
-    def scores(self, policy: Policy, table: Any, grid: Grid) -> IntArray:
-        """Return the score of every place in every cell, in whole rows, 0 at best.
+    def scores(self, policy: Policy, table: Any, grid: Grid) -> Iterator[IntArray]:
+        """Yield the scores of all places, in whole rows, 0 at best, cell by cell.
+
+        One cell at a time: places times cells may be more than memory holds, and the
+        draws are paid for.
 
         Guarantee
         ---------
@@ -161,8 +165,11 @@ class RankChoice(Moment):
         lower, upper = number_bounds(policy, self.column)
         place = grid.nearest(lower + (numbers.values + 0.5) * (upper - lower))
         cell, _, released = self._cells_of(policy, table, place.size)
-        inside = (place[used & (cell == number)] for number in released)
-        return np.stack([self._scored(rows, len(grid)) for rows in inside])
+        order = np.argsort(cell[used], kind="stable")
+        cell, place = cell[used][order], place[used][order]
+        starts, stops = (np.searchsorted(cell, released, side) for side in _SIDES)
+        for start, stop in zip(starts, stops, strict=True):
+            yield self._scored(place[start:stop], len(grid))
 
     def _scored(self, place: IntArray, n_places: int) -> IntArray:
         below = np.zeros(n_places + 1, dtype=np.int64)
@@ -193,12 +200,11 @@ class RankChoice(Moment):
         """
         grid = self.grid(policy, scale=scale, n_rows=n_rows)
         scores = self.scores(policy, table, grid)
-        if scale == 0:
-            best: IntArray = np.argmax(scores, axis=1)
-            return best
-        rate = choice_rate(scale)
+        rate = Fraction(0) if scale == 0 else choice_rate(scale)
 
         def drawn(cell: IntArray) -> int:
+            if scale == 0:
+                return int(np.argmax(cell))
             if kind is NoiseKind.LAPLACE:  # pure epsilons add up
                 return flipped_choice(cell, rate=rate, generator=generator)
             return exponential_choice(

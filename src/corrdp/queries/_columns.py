@@ -1,6 +1,6 @@
 """Columns that queries read: features and the label, by their declared domains."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,7 +18,9 @@ from corrdp.policy import (
     Policy,
     PolicyEncoder,
     Slot,
+    without_knots,
 )
+from corrdp.tables import check_columns
 
 MISSING = "(missing)"
 OTHER = "(other)"
@@ -87,7 +89,9 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
     """Return the declared groups of a column, in the order of its codes."""
     domain = column(policy, name).domain
     if isinstance(domain, CategoryDomain):
-        names = domain.levels + ((OTHER,) if domain.other else ())
+        names = domain.levels
+        if domain.other:
+            names = (*names, _slot_name(OTHER, names))
     elif isinstance(domain, BooleanDomain):
         names = ("false", "true")
     elif domain.bins is None:
@@ -98,9 +102,18 @@ def group_names(policy: Policy, name: str) -> tuple[str, ...]:
     elif domain.steps is not None:
         names = tuple(map(str, domain.steps))
     else:
-        edges = _distinct_texts(bin_edges(policy, name))
+        edges = distinct_texts(bin_edges(policy, name).tolist())
         names = tuple(f"{low} to {high}" for low, high in pairwise(edges))
-    return names + ((MISSING,) if isinstance(domain.missing, Slot) else ())
+    if isinstance(domain.missing, Slot):
+        names = (*names, _slot_name(MISSING, names))
+    return names
+
+
+def _slot_name(name: str, taken: tuple[str, ...]) -> str:
+    """Return the name of a slot, in parentheses once more if a group is called so."""
+    while name in taken:
+        name = f"({name})"
+    return name
 
 
 def bin_edges(policy: Policy, name: str) -> FloatArray:
@@ -139,6 +152,14 @@ def read_groups(policy: Policy, table: Any, name: str) -> IntArray:
     return encoder.codes(only)[:, 0]
 
 
+def require_columns(policy: Policy, table: Any, names: Iterable[str]) -> None:
+    """Raise `PolicyError` unless a table has the columns, of which no cell is read."""
+    for name in names:
+        _, found = _one_column(policy, table, name)
+        if not isinstance(found, np.ndarray):
+            check_columns(found, [name])
+
+
 def count_rows(table: Any) -> int:
     """Return the number of rows, which is public."""
     try:
@@ -150,10 +171,10 @@ def count_rows(table: Any) -> int:
         ) from None
 
 
-def _distinct_texts(edges: FloatArray) -> list[str]:
-    """Write edges with as few digits as tell them apart."""
+def distinct_texts(numbers: Sequence[float]) -> list[str]:
+    """Write numbers with as few digits as tell them apart."""
     for digits in range(6, 18):
-        texts = [f"{edge:.{digits}g}" for edge in edges.tolist()]
+        texts = [f"{number:.{digits}g}" for number in numbers]
         if len(set(texts)) == len(texts):
             break
     return texts
@@ -181,7 +202,9 @@ def _one_column(
 
 def _encoder_of(policy: Policy, name: str) -> PolicyEncoder:
     domain = column(policy, name).domain
-    return PolicyEncoder(Policy((Feature(name, "sensitive", domain),)))  # type: ignore[arg-type]
+    alone = Policy((Feature(name, "sensitive", domain),))  # type: ignore[arg-type]
+    # A number is then one code, and a second that says where it is missing.
+    return PolicyEncoder(without_knots(alone))
 
 
 Computed = Mapping[str, NDArray[Any]]

@@ -27,11 +27,13 @@ from corrdp.policy import (
     neighbor_classes,
 )
 from corrdp.queries._ask import ask_text, parse_ask
-from corrdp.queries._columns import DerivedColumns
+from corrdp.queries._columns import DerivedColumns, group_names
+from corrdp.queries._conditions import Condition
 from corrdp.queries._estimates import Estimate
+from corrdp.queries._kinds import Count
 from corrdp.queries._methods import Movements, with_methods
 from corrdp.queries._moments import Moment, moment_movement
-from corrdp.queries._quantiles import QuantileMethod, check_method
+from corrdp.queries._quantiles import Histogram, QuantileMethod, check_method
 from corrdp.queries._query import (
     Arithmetic,
     Estimates,
@@ -51,6 +53,8 @@ SEPARATE_LEAKAGE = (
     "certificate does not include: add it from the leakage table, or keep a ledger"
 )
 COMPONENT = "queries"
+MOST_JOINT_CELLS = 2048
+"""Of the table of which counts that agree with each other are margins."""
 
 _GOLDEN_RATIO = (math.sqrt(5.0) - 1.0) / 2.0  # whose multiples never meet
 
@@ -105,6 +109,28 @@ class QueryPlan:
         if self.derived is None:
             return self.policy
         return self.derived.view(self.policy)
+
+    def count_tables(self) -> dict[Condition | None, dict[int, Moment]]:
+        """Return the counts that `consistent_counts` fits together, by condition.
+
+        They stand at the place of their question. Raises if they meet in too many
+        cells, which is known before anything is paid.
+        """
+        tables: dict[Condition | None, dict[int, Moment]] = {}
+        for place, query in enumerate(self.queries):
+            if isinstance(query, Count | Histogram) and query.groups is None:
+                for moment in query.moments(self.view):
+                    tables.setdefault(moment.where, {})[place] = moment
+        for found in tables.values():
+            keys = tuple(dict.fromkeys(key for m in found.values() for key in m.by))
+            n_cells = math.prod(len(group_names(self.view, key)) for key in keys)
+            if n_cells > MOST_JOINT_CELLS:
+                raise CorrDPError(
+                    f"counts by {', '.join(keys)} meet in {n_cells} cells, at most "
+                    f"{MOST_JOINT_CELLS} can be made consistent. Ask for fewer of them "
+                    "together."
+                )
+        return tables
 
     def certificate(self, *, replayable_noise: bool = False) -> Certificate:
         """Return what the release proves."""

@@ -10,7 +10,7 @@ from corrdp._validate import check_choice, check_real
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Policy
 from corrdp.queries._choices import RankChoice
-from corrdp.queries._columns import bin_edges, number_bounds
+from corrdp.queries._columns import bin_edges, distinct_texts, number_bounds
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._kinds import (
     SAMPLING_QUANTILE,
@@ -140,26 +140,33 @@ class Quantiles(Query):
         all_rows = moment.where is None and not self.by and width == n_bins
         cells = moment.cells(policy)[::width]
         answers: Labeled = []
+        names = self._names
         for number, cell in enumerate(cells):
             counts = estimates[moment][number * width : number * width + n_bins]
             shares = _Shares(counts, n_rows if all_rows else None)
             for p in self.probabilities:
                 answers.append(
-                    (cell[:-1] + self._named(p), shares.quantile(p, edges, n_rows))
+                    (cell[:-1] + names[p], shares.quantile(p, edges, n_rows))
                 )
         return answers
 
     def _drawn(self, policy: Policy, estimates: Estimates) -> Labeled:
         drawn = {m.probability: m for m in self.moments(policy)}  # type: ignore[attr-defined]
         cells = drawn[self.probabilities[0]].cells(policy)
+        names = self._names
         return [
-            (cell + self._named(p), estimates[drawn[p]][number])
+            (cell + names[p], estimates[drawn[p]][number])
             for number, cell in enumerate(cells)
             for p in self.probabilities
         ]
 
-    def _named(self, probability: float) -> tuple[str, ...]:
-        return (f"{probability:g}",) if len(self.probabilities) > 1 else ()
+    @property
+    def _names(self) -> dict[float, tuple[str, ...]]:
+        """What each probability adds to the name of a cell."""
+        if len(self.probabilities) == 1:
+            return {self.probabilities[0]: ()}
+        asked = tuple(dict.fromkeys(self.probabilities))
+        return {p: (t,) for p, t in zip(asked, distinct_texts(asked), strict=True)}
 
 
 class _Shares:

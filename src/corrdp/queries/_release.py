@@ -14,7 +14,7 @@ from corrdp.ledger import Ledger, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
 from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._choices import RankChoice
-from corrdp.queries._columns import ExtendedTable
+from corrdp.queries._columns import ExtendedTable, require_columns
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._hosted import HostedRows, refuse_ledger
 from corrdp.queries._moments import Moment
@@ -156,13 +156,21 @@ def answer_plan(
     if plan.policy.unit is not None:
         # From here on a place is a row: no number of rows of a unit is seen again.
         table = bounded_rows(table, plan.policy)
-    reach = plan.noise.radius(failure_probability)  # refuses before anything is paid
+    # What can be refused from public facts is refused before anything is paid, and
+    # what the accounts refuse before the table is looked at.
+    events = plan.noise.charged_events()
+    if ledger is not None:
+        ledger.require(events, policy=plan.policy)
+    if not isinstance(table, HostedRows):
+        require_columns(plan.policy, table, _columns_read(plan))
+    noise_generator(random_state)
+    reach = plan.noise.radius(failure_probability)
     certificate = plan.certificate(replayable_noise=random_state is not None)
     receipt = None
     if ledger is not None:
         receipt = ledger.charge_for_rows(
             table.table if isinstance(table, ExtendedTable) else table,
-            plan.noise.charged_events(),
+            events,
             policy=plan.policy,
             purpose="; ".join(plan.texts),
             accept_new_data=accept_new_data,
@@ -171,6 +179,17 @@ def answer_plan(
     noisy = _released(plan, rows, random_state)
     answers = answers_of(plan, noisy, reach, failure_probability)
     return QueryResult(answers, certificate, plan, receipt)
+
+
+def _columns_read(plan: QueryPlan) -> list[str]:
+    """Return what questions read of a table; labels of a model may stand beside it."""
+    computed: set[str] = set()
+    if plan.derived is not None:
+        computed.update(plan.derived.domains)
+        if plan.policy.unit is None and plan.policy.label is not None:
+            computed.add(plan.policy.label.name)
+    read = frozenset[str]().union(*(moment.columns for moment in plan.moments))
+    return sorted(read - computed)
 
 
 def _extended(plan: QueryPlan, table: Any) -> Any:

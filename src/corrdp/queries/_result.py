@@ -11,6 +11,7 @@ from corrdp.certificate import Certificate
 from corrdp.ledger import Receipt
 from corrdp.queries._plan import QueryPlan
 from corrdp.queries._query import Cell
+from corrdp.queries._question_text import quoted
 
 SAMPLING_NOTE = (
     "radius: noise alone; sampling_radius: 95 percent, if rows are independent draws "
@@ -72,8 +73,11 @@ class Answer:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """One text per cell; empty for a single number."""
-        return tuple(" / ".join(cell) for cell in self.cells)
+        """One text per cell, no two alike; empty for a single number."""
+        labels = tuple(" / ".join(cell) for cell in self.cells)
+        if len(set(labels)) < len(labels):  # a group has the sign in its name
+            labels = tuple(" / ".join(map(quoted, cell)) for cell in self.cells)
+        return labels
 
     @property
     def title(self) -> str:
@@ -167,7 +171,8 @@ class QueryResult:
         """Return one record per cell, with all answers that have this cell.
 
         Answers that are split by the same columns stand beside each other, as in the
-        result of a select; each value is followed by its radius.
+        result of a select; each value is followed by its radius. Where a name is taken,
+        by a column or by another answer, the later one is numbered.
         """
         records: dict[tuple[tuple[str, ...], Cell], JSONObject] = {}
         for answer in self.answers:
@@ -177,8 +182,9 @@ class QueryResult:
                 place = (answer.keys, cell)
                 names: JSONObject = dict(zip(answer.keys, cell, strict=True))
                 record = records.setdefault(place, names)
-                record[answer.title] = value
-                record[f"{answer.title} radius"] = radius
+                title = _free_title(answer.title, record)
+                record[title] = value
+                record[f"{title} radius"] = radius
         return list(records.values())
 
     def to_json(self) -> JSONObject:
@@ -243,6 +249,14 @@ class QueryResult:
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+def _free_title(title: str, record: JSONObject) -> str:
+    free, number = title, 1
+    while free in record or f"{free} radius" in record:
+        number += 1
+        free = f"{title} {number}"
+    return free
 
 
 def _finite(items: Sequence[float]) -> list[float | None]:

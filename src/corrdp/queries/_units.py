@@ -17,7 +17,7 @@ from corrdp.queries._ask import split_and_filtered
 from corrdp.queries._columns import DerivedColumns, ExtendedTable, count_rows
 from corrdp.queries._conditions import Comparison
 from corrdp.queries._query import Query
-from corrdp.tables import canonical_text, read_columns
+from corrdp.tables import MISSING_TEXTS, canonical_text, read_columns
 
 ROW = "(row)"
 _EMPTY, _FILLED = "no", "yes"
@@ -94,7 +94,7 @@ def _units(table: Any, policy: Policy) -> IntArray:
         )
     (column,) = read_columns(table, [policy.unit])
     names = [canonical_text(cell) for cell in column]
-    if None in names or "" in names:
+    if None in names or not MISSING_TEXTS.isdisjoint(names):
         raise PolicyError(
             f"column {policy.unit!r} has missing values, and every row must say whose "
             "it is. Fill them in."

@@ -27,6 +27,7 @@ from corrdp.certificate import (
 from corrdp.exceptions import (
     CorrDPError,
     GuaranteeVoidError,
+    PolicyError,
     UnsupportedEventError,
 )
 from corrdp.policy import (
@@ -36,6 +37,7 @@ from corrdp.policy import (
     class_epsilon,
     neighbor_classes,
 )
+from corrdp.queries import plan_queries
 
 POLICY = Policy.from_toml(
     """
@@ -292,6 +294,48 @@ def test_verification_catches_every_changed_number(change):
         Certificate.from_dict(forged).verify()
 
 
+def withdraw_promise(document):
+    claim = document["classes"]["sensitive"]
+    claim |= {"promised": False, "allowed_epsilon": "inf"}
+
+
+def drop_whole_record(document):
+    del document["classes"][WHOLE_RECORD]
+
+
+def bring_sensitive_nearer(document):
+    claim = document["classes"]["sensitive"]
+    claim |= {"distance": 0.5, "allowed_epsilon": 2.0}
+
+
+def bring_race_nearer(document):
+    claim = document["classes"]["insensitive:race"]
+    claim |= {"distance": 0.125, "allowed_epsilon": 8.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [withdraw_promise, drop_whole_record, bring_sensitive_nearer, bring_race_nearer],
+)
+def test_verification_without_a_policy_refuses_what_no_policy_promises(change):
+    """Numbers that agree with each other are not enough."""
+    document = copy.deepcopy(issue().to_dict())
+    change(document)
+    document["epsilon"] = max(
+        claim["distance"] * claim["epsilon"]
+        for claim in document["classes"].values()
+        if claim["promised"]
+    )
+    forged = Certificate.from_dict(reissued(document))
+    with pytest.raises(GuaranteeVoidError, match="Do not rely on this certificate"):
+        forged.verify()
+
+
+def test_verification_says_what_it_did_not_check():
+    assert any("no policy given" in check for check in issue().verify())
+    assert not any("no policy given" in check for check in issue().verify(POLICY))
+
+
 def test_verification_catches_a_class_claimed_above_its_limit():
     document = issue(calibration=Calibration.CERTIFIED).to_dict()
     plan = document["components"][0]["plan"]
@@ -420,6 +464,23 @@ def test_block_leakage_is_declared_and_verified():
     )
     assert certificate.classes["insensitive"].allowed_epsilon == 2.0
     assert certificate.verify(policy)
+
+
+def test_leakage_of_single_features_does_not_stand_for_the_block():
+    document = POLICY.to_dict() | {"relation": "all_insensitive", "block_leakage": 0.1}
+    policy = Policy.from_dict(document)
+    single = LeakageClaim.declared(policy, {"race": 0.9, "region": 0.9})
+    with pytest.raises(PolicyError, match="one number for the block"):
+        certify(
+            policy,
+            [Component("query", events={WHOLE_RECORD: (GaussianEvent(mu=0.01),)})],
+            budget=BUDGET,
+            leakage=single,
+        )
+    with pytest.raises(PolicyError, match="one number for the block"):
+        plan_queries(
+            policy, ["mean(age)"], budget=BUDGET, n_rows=100, leakage=single.values
+        )
 
 
 def test_policy_without_insensitive_features_needs_no_leakage():

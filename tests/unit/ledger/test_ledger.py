@@ -317,6 +317,15 @@ def test_fingerprints_match_tables_and_hide_them(pure, renyi, table):
     assert pure.fingerprint(table.to_numpy())["n_rows"] == 100
 
 
+def test_advice_for_a_pure_release_in_a_ledger_with_a_delta_works(renyi):
+    """Its epsilon is that of the ledger, and yet only half of it fits."""
+    table = pd.DataFrame({"s": [0.5] * 20, "u": [0.5] * 20})
+    terms = {"epsilon": 1.0, "delta": 1e-6, "ledger": renyi}
+    with pytest.raises(BudgetError, match="Gaussian noise fits"):
+        answer_queries(table, POLICY, ["sum(s)"], kind="laplace", **terms)
+    assert answer_queries(table, POLICY, ["sum(s)"], kind="gaussian", **terms).receipt
+
+
 def test_another_table_is_refused_unless_accepted(pure, table):
     answer_queries(table, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
     other = table.head(50)

@@ -126,6 +126,28 @@ def test_edited_ledgers_are_refused(ledger, statement, message):
     refused(ledger.path, GuaranteeVoidError, message)
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["costs = '[1, 2, 3, 4, 5, 6]'", "costs = 'null'", "document = x'ff'"],
+)
+def test_entries_that_cannot_be_read_are_told_in_words(ledger, change):
+    """Also if whoever edited them knew how entries are chained."""
+    connection = sqlite3.connect(ledger.path)
+    connection.execute(f"UPDATE entries SET {change} WHERE id = 3")
+    previous = ""
+    for number, *texts in connection.execute(
+        "SELECT id, kind, document, costs FROM entries ORDER BY id"
+    ).fetchall():
+        if not isinstance(texts[1], bytes):
+            previous = _store.chained_digest(previous, number, *texts)
+        connection.execute(
+            "UPDATE entries SET digest = ? WHERE id = ?", (previous, number)
+        )
+    connection.commit()
+    connection.close()
+    refused(ledger.path, CorrDPError, "is damaged")
+
+
 def test_every_flipped_byte_of_an_entry_is_noticed(ledger):
     """Sampled over the file: either refused, or the balance is what it was."""
     original = ledger.path.read_bytes()

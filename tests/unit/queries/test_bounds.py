@@ -39,9 +39,9 @@ POLICY = Policy(
 NAMES = ("income", "height", "cost")
 
 
-def planned(n_rows=1000, epsilon=1.0):
+def planned(n_rows=1000, epsilon=1.0, policy=POLICY):
     return plan_bounds(
-        provisional_policy(POLICY),
+        provisional_policy(policy),
         NAMES,
         budget=Budget(epsilon=epsilon, delta=0.0),
         n_rows=n_rows,
@@ -105,8 +105,11 @@ def test_one_cell_moves_two_counts_under_the_classes_that_change_it():
     assert all(np.diff(GRID) > 0)
 
 
-def test_every_class_stands_at_distance_one():
-    plan = planned(epsilon=0.7)
+@pytest.mark.parametrize("block_leakage", [None, 0.1])
+@pytest.mark.parametrize("relation", ["one_insensitive", "all_insensitive"])
+def test_every_class_stands_at_distance_one(relation, block_leakage):
+    policy = replace(POLICY, relation=relation, block_leakage=block_leakage)
+    plan = planned(epsilon=0.7, policy=policy)
     for name, allowed in plan.noise.allowed_epsilon.items():
         assert name == "whole_record" or allowed == 0.7
     assert plan.certificate().epsilon <= 0.7

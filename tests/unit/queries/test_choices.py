@@ -61,7 +61,7 @@ def test_scores_move_by_one_row_in_as_many_cells_as_priced(probability, clauses)
     for rows in itertools.combinations_with_replacement(range(len(values)), 2):
         table = pd.DataFrame([values[r] for r in rows], columns=["x", "g", "h"])
         table["h"] = table["h"].astype(bool)
-        scored[rows] = moment.scores(POLICY, table, GRID)
+        scored[rows] = np.stack(list(moment.scores(POLICY, table, GRID)))
     changes = {"x": 0, "g": 1, "h": 2}
     for name in changes:
         absolute, cells = moment.movement(POLICY, frozenset({name}))
@@ -83,6 +83,23 @@ def test_scores_move_by_one_row_in_as_many_cells_as_priced(probability, clauses)
         if name in ("x", *(c for c in "gh" if c in clauses)):
             assert reached > 0
     assert moment.movement(POLICY, frozenset({"z"})) == (0, 0)
+
+
+def test_scores_are_computed_for_one_cell_at_a_time():
+    """Places times cells may be more than memory holds, after the payment."""
+    (moment,) = plan_of("median(x) by g", quantiles="choice").moments
+    table = pd.DataFrame({"x": [0.0, 3.0], "g": ["b", "b"], "h": [True, True]})
+    empty, full = found = [*moment.scores(POLICY, table, GRID)]
+    assert iter(scores := moment.scores(POLICY, table, GRID)) is scores
+    assert [one.shape for one in found] == [(len(GRID),)] * 2
+    assert empty.max() == -1 and full.max() == 0  # nobody has the rank in the first
+
+
+def test_quantiles_of_close_probabilities_have_names_of_their_own():
+    asked = Quantiles("x", (0.5, 0.5000001), method="choice")
+    table = pd.DataFrame({"x": [0.0, 3.0], "g": ["a", "b"], "h": [True, True]})
+    (answer,) = answer_queries(table, POLICY, [asked], epsilon=1.0).answers
+    assert list(answer.value) == ["0.5", "0.5000001"]
 
 
 def test_a_class_pays_only_for_what_the_question_reads():
@@ -154,7 +171,7 @@ def test_ranks_are_within_their_radius_as_often_as_stated(kind, monkeypatch):
     def misses(drawing_scale):
         generator, missed = np.random.default_rng(5), []
         grid = moment.grid(POLICY, scale=drawing_scale, n_rows=400)
-        scores = moment.scores(POLICY, table, grid)[0]
+        (scores,) = moment.scores(POLICY, table, grid)
         monkeypatch.setattr(RankChoice, "scores", lambda *_: scores[None])  # read once
         for _ in range(N_RUNS):
             (place,) = moment.choose(

@@ -228,6 +228,19 @@ def test_a_category_may_be_called_as_the_slot_for_missing_cells_is():
         assert [answer.value for answer in answers] == [4, 2, 1]
 
 
+def test_a_number_with_knots_is_missing_where_it_is():
+    """Its hats stood where the flag of a plain number stands."""
+    dose = NumberDomain(0, 8, missing=Slot(), knots=(0, 4, 8))
+    policy = Policy(
+        (Feature("age", "sensitive", BooleanDomain()), Feature("dose", "public", dose))
+    )
+    doses = [2.0] * 3 + [8.0] + [None] * 4
+    table = pd.DataFrame({"age": [True] * 8, "dose": doses})
+    asks = ["mean(dose)", "count() where dose >= 4", "count() where dose is missing"]
+    answers = answer_queries(table, policy, asks, epsilon=1.0).answers
+    assert [answer.value for answer in answers] == [3.5, 1, 4]
+
+
 def test_whole_numbers_in_sql_are_compared_to_the_last_digit():
     near = ("9007199254740992", "9007199254740993")
     policy = Policy(

@@ -10,13 +10,16 @@ import pytest
 
 from command_runner import run
 from corrdp.exceptions import CorrDPError
+from corrdp.ledger import Ledger
 from corrdp.policy import (
     BooleanDomain,
     Budget,
     CategoryDomain,
     Feature,
+    Label,
     NumberDomain,
     Policy,
+    Slot,
 )
 from corrdp.queries import (
     answer_queries,
@@ -62,6 +65,50 @@ def test_aggregates_of_one_select_stand_in_one_row(policy):
     assert "replayable noise" in result.to_text()
 
 
+def test_no_answer_is_written_over_another():
+    """What was paid for is there, whatever groups and answers are called."""
+    policy = Policy(
+        (
+            Feature("age", "sensitive", NumberDomain(0, 100)),
+            Feature("a", "public", CategoryDomain(("x / y", "x"))),
+            Feature("b", "public", CategoryDomain(("z", "y / z"))),
+            Feature(
+                "c",
+                "public",
+                CategoryDomain(("(missing)", "(other)"), other=True, missing=Slot()),
+            ),
+        )
+    )
+    table = pd.DataFrame(
+        {
+            "age": [50.0] * 10,
+            "a": ["x / y"] * 4 + ["x"] * 6,
+            "b": ["z"] * 4 + ["y / z"] * 6,
+            "c": ["(missing)"] + [None] * 2 + ["(other)"] * 3 + ["q"] * 4,
+        }
+    )
+    asks = ["count() by a, b", "histogram(c)", "histogram(c) / count()"]
+    crossed, slots, shares = answer_queries(table, policy, asks, epsilon=1.0).answers
+    assert crossed.value == {
+        '"x / y" / z': 4,
+        '"x / y" / "y / z"': 0,
+        "x / z": 0,
+        'x / "y / z"': 6,
+    }
+    assert slots.to_json()["value"] == {
+        "(missing)": 1,
+        "(other)": 3,
+        "((other))": 4,
+        "((missing))": 2,
+    }
+    assert shares.values == (0.1, 0.3, 0.4, 0.2)
+    sql = "select a, count(*) as a, avg(age) as n, sum(age) as n from t group by a"
+    rows = answer_queries(table, policy, parse_sql(sql), epsilon=1.0).rows()
+    assert [row["a"] for row in rows] == ["x / y", "x"]
+    assert [row["a 2"] for row in rows] == [4, 6]
+    assert all({"n", "n radius", "n 2", "n 2 radius"} <= set(row) for row in rows)
+
+
 def test_consistent_counts_agree_and_are_not_negative(policy):
     asks = ["count() by sex", "count() by sector, sex", "histogram(sector)"]
     asks += ["mean(age)", "count() where smoker", "count() by sex where smoker"]
@@ -99,6 +146,51 @@ def test_tables_that_meet_in_too_many_cells_are_refused(policy):
     with pytest.raises(CorrDPError, match="3600 cells") as caught:
         consistent_counts(answered(policy, [*asks, "count() by smoker"]))
     assert "Ask for fewer" in str(caught.value)
+
+
+def test_what_public_facts_refuse_costs_nothing(tmp_path):
+    """A column that is not there, an array of another shape, a seed that is none."""
+    policy = Policy(
+        (
+            Feature("age", "sensitive", NumberDomain(0, 100)),
+            Feature("ward", "sensitive", CategoryDomain(("a", "b"))),
+        ),
+        Label("sick", BooleanDomain(), 1.0),
+    )
+    budget = Budget(epsilon=1.0, delta=0.0)
+    ledger = Ledger.create(tmp_path / "l", policy, budget=budget)
+    frame = pd.DataFrame({"age": [1.0, 2.0], "ward": ["a", "b"]})
+    for table, ask, seed in [
+        (frame, "count() by sick", None),
+        (frame.drop(columns="ward"), "mean(age) where ward = a", None),
+        (frame.to_numpy(), "count() by sick", None),
+        (frame[["age"]].to_numpy(), "mean(age)", None),
+        (np.zeros(2), "mean(age)", None),
+        ([1.0, 2.0], "mean(age)", None),
+        (frame, "mean(age)", -1),
+        (frame, "mean(age)", "today"),
+    ]:
+        with pytest.raises(CorrDPError):
+            answer_queries(
+                table, policy, [ask], epsilon=0.5, ledger=ledger, random_state=seed
+            )
+    assert ledger.remaining().share_left == 1.0
+    assert answer_queries(frame, policy, ["mean(age)"], epsilon=0.5, ledger=ledger)
+
+
+def test_counts_that_cannot_be_made_consistent_are_refused_unpaid(tmp_path):
+    (tmp_path / "policy.toml").write_text(POLICY_TEXT, encoding="utf-8")
+    people_table().to_csv(tmp_path / "people.csv", index=False)
+    asks = ["count() by income, age", "count() by sector, region, sex"]
+    refused = run(
+        *("query", "people.csv", "--policy", "policy.toml", "--epsilon", 1),
+        *("--ask", asks[0], "--ask", asks[1], "--ask", "count() by smoker"),
+        *("--consistent", "--ledger", "l", "--ledger-epsilon", 3),
+        cwd=tmp_path,
+    )
+    assert refused.code == 3
+    assert "3600 cells" in refused.stderr
+    assert not (tmp_path / "l").exists()
 
 
 def test_sampling_errors_stand_beside_noise(policy):

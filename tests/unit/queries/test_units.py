@@ -269,6 +269,17 @@ def test_units_that_say_nothing_are_refused(options, message):
         Policy(FEATURES, **options)
 
 
+@pytest.mark.parametrize("nobody", [None, float("nan"), "", "NA", "nan"])
+def test_every_row_says_whose_it_is(nobody):
+    """Also where whose it is, is a number: a frame has NaN there, which is no name."""
+    table = pd.DataFrame(
+        {"dose": [1.0] * 3, "ward": ["a"] * 3, "night": [True] * 3}
+        | {"patient": [1, nobody, 2]}
+    )
+    with pytest.raises(PolicyError, match="every row must say whose"):
+        answer_queries(table, POLICY, ["count()"], epsilon=1.0)
+
+
 def test_a_unit_needs_a_class_that_protects_its_rows():
     with pytest.raises(PolicyError, match="without a sensitive feature"):
         Policy(FEATURES[1:], unit="patient", max_rows=2)
