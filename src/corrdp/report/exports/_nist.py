@@ -3,6 +3,7 @@
 from corrdp._typing import JSONObject
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.certificate import Calibration, Certificate, risk_words, rounded_up
+from corrdp.report._markdown import plain
 
 SCHEMA = "corrdp.nist/1"
 NOT_COVERED = "not covered"
@@ -89,7 +90,7 @@ def nist_text(statement: JSONObject) -> str:
     """Return a statement as Markdown."""
     lines = ["# Differential privacy claim, by the layers of NIST SP 800-226", ""]
     for row in statement["layers"]:
-        lines += [f"## {row['layer']}", "", row["answer"], ""]
+        lines += [f"## {row['layer']}", "", plain(row["answer"]), ""]
     lines.append(f"Certificate {statement['certificate_digest']}.")
     return "\n".join(lines) + "\n"
 
