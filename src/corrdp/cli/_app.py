@@ -69,7 +69,7 @@ def option_defaults(group: Any, chosen: str | None) -> dict[str, dict[str, Any]]
         return {}
     try:
         document = tomllib.loads(DEFAULTS_FILE.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CorrDPError(
             f"cannot read {str(DEFAULTS_FILE)!r} ({type(error).__name__}: {error}). "
             "Correct it, or move it away."

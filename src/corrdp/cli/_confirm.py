@@ -76,4 +76,4 @@ def _declared(document: Mapping[str, Any], name: str) -> Any:
         table = document.get("features", {}).get(owner.removeprefix("features."), {})
     else:
         table = document.get(owner, {})
-    return table.get(field)
+    return table.get(field) if isinstance(table, Mapping) else None

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from corrdp._files import require_room, write_text
+from corrdp._files import require_room
 from corrdp.cli import _options as options
-from corrdp.cli._output import JsonOption, show, working
+from corrdp.cli._output import JsonOption, keep_and_show, working
 
 
 def evaluate(
@@ -82,6 +82,10 @@ def evaluate(
             failure_probability=failure_probability,
             seed=seed,
         )
-    if out is not None:
-        write_text(out, result.to_page())
-    show(result.to_json(), as_json=as_json, text=result.to_text())
+    keep_and_show(
+        out,
+        result.to_json(),
+        as_json=as_json,
+        text=result.to_text(),
+        page=result.to_page,
+    )

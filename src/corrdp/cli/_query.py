@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from corrdp._files import require_room, write_text
+from corrdp._files import require_room
 from corrdp.cli import _options as options
-from corrdp.cli._output import JsonOption, show, working
+from corrdp.cli._output import JsonOption, keep_and_show, working
 from corrdp.exceptions import CorrDPError
 
 # Which noise to add.
@@ -140,12 +140,12 @@ def query(
             )
         if consistent:
             result = consistent_counts(result)
-    if out is not None:
-        write_text(out, result.to_page())
     text = result.to_text()
     if choice is None and known is not None and known.source == "private":
         text += (
             "\n(the leakage table was paid for before, from the same rows; that is not "
             "in this epsilon. A ledger adds both up)"
         )
-    show(result.to_json(), as_json=as_json, text=text)
+    keep_and_show(
+        out, result.to_json(), as_json=as_json, text=text, page=result.to_page
+    )

@@ -85,7 +85,7 @@ def synthesize(
     choice = ledger_choice(
         ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
     )
-    models.refuse_second_model(out)
+    models.require_place(out, TABLE_FILE)
     if not spreadsheet_safe:  # before anything is paid for
         refuse_formulas(declared_texts(declared), "names and categories")
     maker = Synthesizer(
@@ -162,7 +162,7 @@ def _knowledge(path: Path | None) -> dict[str, Any]:
         return {}
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CorrDPError(
             f"cannot read the constraints {str(path)!r} ({type(error).__name__}). Pass "
             "a TOML file with [[impossible]] and [[determines]]."
