@@ -35,6 +35,11 @@ def confirm(
     from corrdp.policy import Policy
 
     checked = Policy.from_file(policy)
+    if everything and fields:
+        raise PolicyError(
+            f"--all confirms every field, and {fields[0]!r} was named beside it. Pass "
+            "the fields, or --all."
+        )
     waiting_now = ", ".join(checked.unconfirmed) or "nothing"
     wanted = list(checked.unconfirmed) if everything else list(fields or ())
     unknown = [name for name in wanted if name not in checked.unconfirmed]

@@ -1,5 +1,7 @@
 """Directories, datasets, readers, lazy frames and relations are read alike."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -245,3 +247,18 @@ def test_a_dataset_of_json_files_is_refused(tmp_path):
     data = ds.dataset(tmp_path / "t.json", format="json")
     with pytest.raises(CorrDPError, match="guesses the types"):
         read_table(data, ["job"], number_columns=())
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path, monkeypatch):
+    (tmp_path / "part").mkdir()
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    listed = Path.iterdir
+
+    def closed(path):
+        if path.name == "part":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(CorrDPError, match=r"part.*Permission denied"):
+        read_table(tmp_path, number_columns=())
