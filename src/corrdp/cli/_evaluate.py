@@ -43,7 +43,7 @@ def evaluate(
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
     from corrdp.cli._models import load_estimator, read_leakage
-    from corrdp.cli._paying import ledger_with_leakage, paid_answers
+    from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.estimators import plan_evaluation, require_paid_leakage
     from corrdp.policy import Budget, read_declared, without_knots
 
@@ -54,7 +54,7 @@ def evaluate(
     # Nor does it know of bounds that training has narrowed.
     read = model.policy_
     known = read_leakage(leakage, read, without_knots(read), model.policy)
-    choice = ledger_with_leakage(
+    choice = ledger_choice(
         ledger,
         ledger_epsilon,
         ledger_delta,

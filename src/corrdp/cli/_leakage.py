@@ -90,7 +90,7 @@ def leakage(
     Example: corrdp leakage data.csv --policy policy.toml --epsilon 0.1 --delta 1e-6
     --out leakage.json
     """
-    from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._models import read_leakage
     from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage
@@ -100,9 +100,13 @@ def leakage(
     _refuse_without_use(source, ledger, leakage)
     options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     known = read_leakage(leakage, declared)
-    refuse_unstamped(known, research=False)
     choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=known,
     )
     if choice is not None:
         declared.require_confirmed()

@@ -74,7 +74,7 @@ def query(
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
     from corrdp.cli._models import read_leakage
-    from corrdp.cli._paying import ledger_with_leakage, paid_answers
+    from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
         answer_queries,
@@ -93,7 +93,7 @@ def query(
     options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
-    choice = ledger_with_leakage(
+    choice = ledger_choice(
         ledger,
         ledger_epsilon,
         ledger_delta,

@@ -81,9 +81,13 @@ def synthesize(
     declared = Policy.from_file(policy)
     known = models.read_leakage(leakage, declared)
     declared = models.policy_with(known, declared)
-    models.refuse_unstamped(known, research=False)
     choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=known,
     )
     models.require_place(out, TABLE_FILE)
     if not spreadsheet_safe:  # before anything is paid for

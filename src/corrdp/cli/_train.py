@@ -96,7 +96,7 @@ def train(
     """
     from corrdp.cli._paying import buy_leakage, ledger_choice
     from corrdp.leakage import LeakageTable
-    from corrdp.ledger import Payment, refuse_unrecorded
+    from corrdp.ledger import Payment
     from corrdp.policy import Policy, read_declared
     from corrdp.report import with_ledger
 
@@ -117,14 +117,18 @@ def train(
     )
     table = None if buys else models.read_leakage(leakage, declared)
     declared = models.policy_with(table, declared)
-    models.refuse_unstamped(table, research=research)
     _refuse_needless(method, table)
     choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=table,
+        research=research,
     )
     if choice is not None:
         _refuse_unpriced(method)
-        refuse_unrecorded(choice, table)
     models.require_place(out)
     bought = out / "leakage.json"
     if buys:
