@@ -146,8 +146,8 @@ def check_out(out: Path, *read: str | Path | None) -> None:
 
     Of what is read, patterns and tables of databases are no file.
     """
-    for path in read:
-        if path is not None and os.path.exists(path) and _is_same_file(out, path):
+    for path in (Path(name) for name in read if name is not None):
+        if out.exists() and path.exists() and out.samefile(path):
             raise CorrDPError(
                 f"--out {str(out)!r} is what the command reads. Choose another --out."
             )
@@ -203,10 +203,6 @@ def refuse_formulas(texts: Iterable[Any], what: str) -> None:
             "which a spreadsheet would run. Pass --spreadsheet-safe to write them with "
             f"an apostrophe in front, or declare other {what}."
         )
-
-
-def _is_same_file(one: Path, other: str | Path) -> bool:
-    return one.exists() and os.path.samefile(one, other)
 
 
 @contextmanager

@@ -134,29 +134,14 @@ def train(
     if buys:
         require_room(bought)
 
-    large: dict[str, Any] = {}
-    if model is not Model.MLP:
-        # Engines have workers of their own, as many as they like unless told.
-        hosts = None if engine is not None and workers == 1 else workers
-        large = {"n_jobs": hosts, "cache_dir": cache_dir}
-    elif workers != 1 or cache_dir is not None:
-        what = "--workers and --cache-dir are for linear and additive models"
-        raise _other_model(what, model, "Leave them out.")
-    if not fall_back:
-        if model is not Model.MLP:
-            raise _other_model("--no-fall-back is for --model mlp", model)
-        large["fall_back"] = False
-    if model in (Model.LOGISTIC, Model.LINEAR):
-        large["bounds"] = bounds.value
-    elif bounds is BoundsChoice.RELEASED:
-        what = "--bounds released is for --model logistic and linear"
-        remedy = "Leave it out, or declare narrower bounds."
-        raise _other_model(what, model, remedy)
+    # Engines have workers of their own, as many as they like unless told.
+    hosts = None if engine is not None and workers == 1 else workers
+    own = _own_options(model, hosts, cache_dir, fall_back, bounds)
 
     def estimator_for(rules: "Policy", given: Any) -> Any:
         return models.estimator_class(model, rules)(
             rules,
-            **large,
+            **own,
             epsilon=epsilon,
             delta=delta,
             leakage=given,
@@ -273,6 +258,33 @@ def _naming(bought: Path | None) -> Iterator[None]:
 
 def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> None:
     payment.charge(certificate, estimator.policy_)
+
+
+def _own_options(
+    model: Model,
+    workers: int | None,
+    cache_dir: Path | None,
+    fall_back: bool,
+    bounds: BoundsChoice,
+) -> dict[str, Any]:
+    """Return what only some models take; raise for what this one does not."""
+    own: dict[str, Any] = {}
+    if model is not Model.MLP:
+        own = {"n_jobs": workers, "cache_dir": cache_dir}
+    elif workers != 1 or cache_dir is not None:
+        what = "--workers and --cache-dir are for linear and additive models"
+        raise _other_model(what, model, "Leave them out.")
+    if not fall_back:
+        if model is not Model.MLP:
+            raise _other_model("--no-fall-back is for --model mlp", model)
+        own["fall_back"] = False
+    if model in (Model.LOGISTIC, Model.LINEAR):
+        own["bounds"] = bounds.value
+    elif bounds is BoundsChoice.RELEASED:
+        what = "--bounds released is for --model logistic and linear"
+        remedy = "Leave it out, or declare narrower bounds."
+        raise _other_model(what, model, remedy)
+    return own
 
 
 def _other_model(what: str, model: Model, remedy: str = "Leave it out.") -> CorrDPError:

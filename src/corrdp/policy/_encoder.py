@@ -24,7 +24,6 @@ from corrdp.policy._coding import (
     centered,
     coded_levels,
     coded_numbers,
-    has_knots,
     hat_codes,
     knot_positions,
     knots_of,
@@ -115,7 +114,7 @@ def policy_blocks(policy: Policy) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for feature in policy.features:
         for kind, name, width in _parts(feature):
-            curve = kind in (BlockKind.HATS, BlockKind.FLAG) and has_knots(feature)
+            of_curve = kind in (BlockKind.HATS, BlockKind.FLAG)
             start = blocks[-1].stop if blocks else 0
             radius, diameter, zero = _geometry(feature, kind, width)
             blocks.append(
@@ -133,7 +132,7 @@ def policy_blocks(policy: Policy) -> tuple[Block, ...]:
                         kind is BlockKind.NUMBER
                         and not isinstance(feature.domain, NumberDomain)
                     ),
-                    curve=curve,
+                    curve=of_curve and bool(knots_of(feature)),
                     positions=(
                         knot_positions(feature) if kind is BlockKind.HATS else ()
                     ),
@@ -315,8 +314,8 @@ def _parts(feature: Feature) -> Iterator[tuple[BlockKind, str, int]]:
         yield BlockKind.ONE_HOT, feature.name, level_count(feature.domain) or 0
     else:
         yield BlockKind.NUMBER, feature.name, 1
-    if has_knots(feature):
-        yield BlockKind.HATS, f"{feature.name}:curve", len(knots_of(feature))
+    if knots := knots_of(feature):
+        yield BlockKind.HATS, f"{feature.name}:curve", len(knots)
     if isinstance(feature.domain.missing, Slot):
         yield BlockKind.FLAG, f"{feature.name}:missing", 1
 
