@@ -68,6 +68,7 @@ def folder(tmp_path_factory):
         ("report nowhere", 3, "nowhere"),
         ("report M --sweep nowhere", 3, "nowhere"),
         ("sweep D --policy P --epsilons a,b --research --out O", 3, "'a,b'"),
+        ("sweep D --policy P --epsilons , --research --out O", 3, "--epsilons"),
         ("sweep none.csv --policy P --epsilons 1 --research --out O", 3, "none.csv"),
         ("query none.csv --policy P --ask count() --epsilon 1", 3, "none.csv"),
         ("query D --policy P --ask mean(shoe) --epsilon 1", 3, "shoe"),
@@ -78,6 +79,7 @@ def folder(tmp_path_factory):
         ("train D --policy P --epsilom 1", 2, "--epsilon"),
         ("ledger show nowhere", 3, "nowhere"),
         ("confirm none.toml --all", 3, "none.toml"),
+        ("confirm P features.age.bounds --all", 3, "beside it"),
         ("unknown", 2, "No such command"),
     ],
 )

@@ -17,6 +17,7 @@ RELEASES = {
     "train": (*TRAIN, "--out", "model"),
     "query": ("--ask", "mean(age)", "--epsilon", 0.5),
     "leakage": ("--epsilon", 0.5, "--delta", 1e-7),
+    "synthesize": ("--epsilon", 0.5, "--delta", 1e-7, "--out", "rows"),
 }
 
 
@@ -85,6 +86,7 @@ NEW = ("--ledger", "l.db", "--ledger-epsilon", 60, "--ledger-delta", 1e-5)
         ("leakage", ("--epsilon", 500, "--delta", 1e-7)),
         ("train", ("--epsilon", 500, *TRAIN[2:], "--out", "model")),
         ("train", (*RELEASES["train"], "--leakage", "absent.json")),
+        ("synthesize", ("--epsilon", 500, *RELEASES["synthesize"][2:])),
     ],
 )
 def test_a_refused_release_creates_no_ledger(command, words, files):
@@ -139,6 +141,17 @@ def test_queries_take_a_leakage_table_that_their_ledger_has_paid(files):
     alone = release(files, "query", "--leakage", "t.json")
     assert alone.code == 0
     assert "A ledger adds both up" in alone.stdout
+
+
+@pytest.mark.parametrize("command", RELEASES)
+def test_no_release_takes_distances_that_its_ledger_has_not_paid(command, files):
+    """A new ledger would open its accounts by them, whatever is refused afterwards."""
+    assert release(files, "leakage", "--out", "t.json").code == 0
+    before = names(files)
+    refused = release(files, command, *NEW, "--leakage", "t.json")
+    assert refused.code == 4, refused.stderr
+    assert "has not paid for the leakage table" in refused.stderr
+    assert names(files) == before
 
 
 def test_exact_leakage_serves_no_query(files):

@@ -7,7 +7,6 @@ file, so that no run depends on it unseen.
 
 import signal
 import sys
-import tomllib
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +39,7 @@ from corrdp.cli import (
     _synthesize,
     _train,
 )
+from corrdp.cli._options import read_toml
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
 DEFAULTS_FILE = Path("corrdp.toml")
@@ -67,13 +67,7 @@ def option_defaults(group: Any, chosen: str | None) -> dict[str, dict[str, Any]]
     """
     if not DEFAULTS_FILE.is_file():
         return {}
-    try:
-        document = tomllib.loads(DEFAULTS_FILE.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CorrDPError(
-            f"cannot read {str(DEFAULTS_FILE)!r} ({type(error).__name__}: {error}). "
-            "Correct it, or move it away."
-        ) from None
+    document = read_toml(DEFAULTS_FILE, "Correct it, or move it away.")
     found = {
         name: _of_command(name, table, group.commands)
         for name, table in document.items()

@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corrdp._files import write_text
 from corrdp.cli._options import SeedOption
-from corrdp.cli._output import JsonOption, counting, json_text, refuse_other_kind, show
+from corrdp.cli._output import (
+    JsonOption,
+    counting,
+    has_schema,
+    keep_and_show,
+    refuse_other_kind,
+)
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 if TYPE_CHECKING:
@@ -74,7 +79,8 @@ def audit(
     from corrdp.auditing import audit as run_audit
 
     if out is not None:
-        refuse_other_kind(out, (".json",), ("corrdp.audit/", "corrdp.membership/"))
+        own = ("corrdp.audit/", "corrdp.membership/")
+        refuse_other_kind(out, lambda text: has_schema(text, *own))
     subject = _subject(run_or_policy, epsilon, delta, model, rows)
     if membership is not None or research:
         _guess_membership(subject, membership, research, seed, out, as_json)
@@ -88,9 +94,7 @@ def audit(
             random_state=seed,
             progress=lambda _, done: tell(round(100 * done), 100),
         )
-    if out is not None:
-        write_text(out, json_text(report.to_json()))
-    show(report.to_json(), as_json=as_json, text=report.to_text())
+    keep_and_show(out, report.to_json(), as_json=as_json, text=report.to_text())
     _refuse_violations(report)
 
 
@@ -123,9 +127,8 @@ def _guess_membership(
     found = infer_membership(
         subject, read_declared(table, policy), research=True, random_state=seed
     )
-    if out is not None:
-        write_text(out, json_text(found.to_json()), private=True)
-    show(found.to_json(), as_json=as_json, text=found.to_text())
+    words = found.to_text()
+    keep_and_show(out, found.to_json(), as_json=as_json, text=words, private=True)
     if found.exceeds_certificate:
         raise GuaranteeVoidError(
             "the attack guessed more than the certificate allows. Do not release; "

@@ -35,6 +35,11 @@ def confirm(
     from corrdp.policy import Policy
 
     checked = Policy.from_file(policy)
+    if everything and fields:
+        raise PolicyError(
+            f"--all confirms every field, and {fields[0]!r} was named beside it. Pass "
+            "the fields, or --all."
+        )
     waiting_now = ", ".join(checked.unconfirmed) or "nothing"
     wanted = list(checked.unconfirmed) if everything else list(fields or ())
     unknown = [name for name in wanted if name not in checked.unconfirmed]
@@ -76,4 +81,4 @@ def _declared(document: Mapping[str, Any], name: str) -> Any:
         table = document.get("features", {}).get(owner.removeprefix("features."), {})
     else:
         table = document.get(owner, {})
-    return table.get(field)
+    return table.get(field) if isinstance(table, Mapping) else None

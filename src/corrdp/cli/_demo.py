@@ -8,6 +8,7 @@ from typing import Any
 
 from corrdp._files import csv_text, write_text
 from corrdp.cli._options import ResultsOption
+from corrdp.exceptions import CorrDPError
 
 STEPS = (
     "init hospital.csv --target readmitted --sensitive diagnosis,income "
@@ -37,7 +38,7 @@ def demo(
     from corrdp.cli._app import app
     from corrdp.datasets import hospital_columns, hospital_policy_text
 
-    _clear(out)
+    _clear(out, hospital_policy_text())
     write_text(out / "hospital.csv", _csv(hospital_columns(random_state=0)))
     write_text(out / "public.csv", _csv(hospital_columns(random_state=1)))
     write_text(out / "policy.toml", hospital_policy_text())
@@ -49,8 +50,19 @@ def demo(
     print(f"\nThe report is {out / 'report.html'}: open it in a browser.")
 
 
-def _clear(out: Path) -> None:
-    """Remove what an earlier demo wrote, and nothing else."""
+def _clear(out: Path, policy: str) -> None:
+    """Remove what an earlier demo wrote, and nothing else.
+
+    A directory is that of a demo if it has its policy. Another one may hold models that
+    were paid for, and a policy or a table under the names that the demo uses.
+    """
+    written = out / "policy.toml"
+    is_demo = written.is_file() and written.read_bytes() == policy.encode()
+    if out.exists() and not is_demo and any(out.iterdir()):
+        raise CorrDPError(
+            f"{str(out)!r} holds files that are not of the demo. Choose another --out, "
+            "so that nothing is lost."
+        )
     for name in ("model", "sweep"):
         shutil.rmtree(out / name, ignore_errors=True)
     (out / "draft.toml").unlink(missing_ok=True)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from corrdp._files import require_room, write_text
+from corrdp._files import require_room
 from corrdp.cli import _options as options
-from corrdp.cli._output import JsonOption, show, working
+from corrdp.cli._output import JsonOption, keep_and_show, working
 
 
 def evaluate(
@@ -43,7 +43,7 @@ def evaluate(
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
     from corrdp.cli._models import load_estimator, read_leakage
-    from corrdp.cli._paying import ledger_with_leakage, paid_answers
+    from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.estimators import plan_evaluation, require_paid_leakage
     from corrdp.policy import Budget, read_declared, without_knots
 
@@ -54,7 +54,7 @@ def evaluate(
     # Nor does it know of bounds that training has narrowed.
     read = model.policy_
     known = read_leakage(leakage, read, without_knots(read), model.policy)
-    choice = ledger_with_leakage(
+    choice = ledger_choice(
         ledger,
         ledger_epsilon,
         ledger_delta,
@@ -83,6 +83,10 @@ def evaluate(
             failure_probability=failure_probability,
             seed=seed,
         )
-    if out is not None:
-        write_text(out, result.to_page())
-    show(result.to_json(), as_json=as_json, text=result.to_text())
+    keep_and_show(
+        out,
+        result.to_json(),
+        as_json=as_json,
+        text=result.to_text(),
+        page=result.to_page,
+    )

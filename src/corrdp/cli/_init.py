@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corrdp._files import write_text
+from corrdp._files import require_room, write_text
 from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.exceptions import BudgetError, CorrDPError
@@ -80,6 +80,7 @@ def init(
             f"there is a file {str(out)!r} already. Choose another --out, so that no "
             "edited policy is lost."
         )
+    require_room(out)  # bounds may be paid for
     wishes = DraftWishes(
         target=target,
         sensitive=tuple(options.names(sensitive)),

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corrdp._files import require_room, write_text
+from corrdp._files import require_room
 from corrdp.cli import _options as options
 from corrdp.cli._output import (
     JsonOption,
     check_out,
-    json_text,
+    has_schema,
+    keep_and_show,
     refuse_other_kind,
-    show,
     working,
 )
 from corrdp.exceptions import BudgetError, CorrDPError
@@ -90,7 +90,7 @@ def leakage(
     Example: corrdp leakage data.csv --policy policy.toml --epsilon 0.1 --delta 1e-6
     --out leakage.json
     """
-    from corrdp.cli._models import read_leakage, refuse_unstamped
+    from corrdp.cli._models import read_leakage
     from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage
@@ -100,18 +100,22 @@ def leakage(
     _refuse_without_use(source, ledger, leakage)
     options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     known = read_leakage(leakage, declared)
-    refuse_unstamped(known, research=False)
     choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=known,
     )
     if choice is not None:
         declared.require_confirmed()
     if out is not None:
-        check_out(out, data, policy, leakage, as_csv=False)
+        check_out(out, data, policy, leakage)
         _refuse_second_table(out)
         if source is Source.PRIVATE:
             require_room(out)
-        refuse_other_kind(out, (".json",), ("corrdp.leakage/",))
+        refuse_other_kind(out, lambda text: has_schema(text, "corrdp.leakage/"))
     payments: list[LeakagePayment] = []
     with working("Counting"), options.rows_for(engine, address, data, declared) as rows:
         # One reading for fingerprint and counts; without a ledger, batches suffice.
@@ -142,9 +146,8 @@ def leakage(
         )
     for paid in payments:
         paid.settle(table)
-    if out is not None:
-        write_text(out, json_text(table.to_dict()), private=research)
-    show(table.to_dict(), as_json=as_json, text=table.to_text())
+    words = table.to_text()
+    keep_and_show(out, table.to_dict(), as_json=as_json, text=words, private=research)
 
 
 def _is_joining(join_levels: bool, keep_levels: str) -> bool | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SUMMARY_FILE = "summary.json"
 REPORT_FILE = "report.html"
+_POLICY_AND_CERTIFICATE = ("policy.toml", "certificate.json", "certificate.txt")
 
 
 # What can be trained.
@@ -90,13 +92,36 @@ def load_estimator(directory: Path) -> Any:
     return getattr(estimators, kind).load(directory)
 
 
-def refuse_second_model(out: Path) -> None:
-    """Raise if a directory holds a model: a second one would cost a second time."""
+def require_place(out: Path, *more: str) -> None:
+    """Raise, before anything is paid for, if a run could not leave all of its results.
+
+    A directory that holds a model would get one that costs a second time; a policy, or
+    a page of answers that were paid for, would be replaced by a file of the same name.
+
+    Parameters
+    ----------
+    out : Path
+        Directory of the run.
+    *more : str
+        Files that this command writes besides those of every run.
+    """
+    if not all(map(find_spec, ("jinja2", "vl_convert"))):
+        raise CorrDPError(
+            "a run leaves a report, which needs jinja2 and vl-convert-python, and they "
+            "are not installed. Install them with pip install 'corrdp[report]'."
+        )
     if (out / "model.json").exists():
         raise CorrDPError(
             f"{str(out)!r} already holds a model, which has cost budget. Choose "
             "another --out."
         )
+    own = (*_POLICY_AND_CERTIFICATE, SUMMARY_FILE, REPORT_FILE, *more)
+    for path in (out / name for name in own):
+        if path.exists():
+            raise CorrDPError(
+                f"there is a file {str(path)!r} already, which the results would "
+                "replace. Choose another --out."
+            )
 
 
 def read_leakage(path: Path | None, *policies: "Policy") -> "LeakageTable | None":

@@ -1,6 +1,7 @@
 """Arguments and options that several commands share."""
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
@@ -109,6 +110,16 @@ def names(text: str | None) -> list[str]:
         for match in _NAME.finditer(text or "")
     )
     return [name for name in found if name]
+
+
+def read_toml(path: Path, remedy: str) -> dict[str, Any]:
+    """Return the tables of a TOML file of options, or raise `CorrDPError`."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CorrDPError(
+            f"cannot read {str(path)!r} ({type(error).__name__}: {error}). {remedy}"
+        ) from None
 
 
 def refuse_on_engine(

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from corrdp._files import PRIVATE_MODE, cannot_write, is_formula
-from corrdp._json import read_json
+from corrdp._files import PRIVATE_MODE, cannot_write, is_formula, write_text
+from corrdp._json import parse_json
 from corrdp.exceptions import CorrDPError
 
 JsonOption = Annotated[
@@ -120,49 +120,75 @@ def rate_words(per_second: float | None) -> str:
     return f"{60.0 * per_second:.3g}/min"
 
 
-def check_out(out: Path, *read: str | Path | None, as_csv: bool = True) -> None:
-    """Raise if a file would replace what the command reads, or lie by its name.
+def keep_and_show(
+    out: Path | None,
+    document: dict[str, Any],
+    *,
+    as_json: bool,
+    text: str,
+    page: Callable[[], str] | None = None,
+    private: bool = False,
+) -> None:
+    """Write a document, or its page, if a file was named; print it in any case.
+
+    It may be paid for: a disk that is full by now must not take it away.
+    """
+    try:
+        if out is not None:
+            content = json_text(document) if page is None else page()
+            write_text(out, content, private=private)
+    finally:
+        show(document, as_json=as_json, text=text)
+
+
+def check_out(out: Path, *read: str | Path | None) -> None:
+    """Raise if a file would replace what the command reads.
 
     Of what is read, patterns and tables of databases are no file.
     """
-    for path in read:
-        if path is not None and os.path.exists(path) and _is_same_file(out, path):
+    for path in (Path(name) for name in read if name is not None):
+        if out.exists() and path.exists() and out.samefile(path):
             raise CorrDPError(
                 f"--out {str(out)!r} is what the command reads. Choose another --out."
             )
-    if as_csv and (out.suffix.lower() in _OTHER_FORMATS or out.name == "-"):
+
+
+def require_csv_name(out: Path) -> None:
+    """Raise if the name of a file of rows says that it is of another format."""
+    if out.suffix.lower() in _OTHER_FORMATS or out.name == "-":
         raise CorrDPError(
             f"rows are written as CSV, got --out {str(out)!r}. Choose a name that ends "
             "in .csv."
         )
-    if as_csv:
-        refuse_other_kind(out, (".csv", ".txt"))
 
 
-def refuse_other_kind(
-    out: Path, ends: tuple[str, ...], schemas: tuple[str, ...] = ()
-) -> None:
+def refuse_other_kind(out: Path, is_same: Callable[[str], bool]) -> None:
     """Raise if a file would be replaced that is not of the kind that is written.
 
-    A ledger, a policy or what was paid for would be gone with it. Kinds are told by
-    the end of the name, and by the schema of a JSON file.
+    A ledger, a policy, a table of rows or what was paid for would be gone with it. Its
+    name tells nothing of that: what it holds does. An empty file is of every kind.
     """
-    is_same = out.suffix.lower() in ends and (
-        not schemas or _schema_of(out).startswith(schemas)
-    )
-    if out.is_file() and not is_same:
-        raise CorrDPError(
-            f"there is a file {str(out)!r} already, of another kind than what is "
-            "written. Choose another --out, so that nothing is lost."
-        )
-
-
-def _schema_of(path: Path) -> str:
+    if not out.is_file() or out.stat().st_size == 0:
+        return
     try:
-        document = read_json(path, "result", "corrdp")
+        if is_same(out.read_text(encoding="utf-8")):
+            return
+    except (OSError, ValueError):  # no text
+        pass
+    raise CorrDPError(
+        f"there is a file {str(out)!r} already, of another kind than what is written. "
+        "Choose another --out, so that nothing is lost."
+    )
+
+
+def has_schema(text: str, *beginnings: str) -> bool:
+    """Return whether a text is a JSON object with a schema that begins like this."""
+    try:
+        document = parse_json(text, "result")
     except CorrDPError:
-        return ""
-    return str(document.get("schema", "")) if isinstance(document, dict) else ""
+        return False
+    schema = document.get("schema") if isinstance(document, dict) else None
+    return isinstance(schema, str) and schema.startswith(beginnings)
 
 
 def refuse_formulas(texts: Iterable[Any], what: str) -> None:
@@ -177,10 +203,6 @@ def refuse_formulas(texts: Iterable[Any], what: str) -> None:
             "which a spreadsheet would run. Pass --spreadsheet-safe to write them with "
             f"an apostrophe in front, or declare other {what}."
         )
-
-
-def _is_same_file(one: Path, other: str | Path) -> bool:
-    return one.exists() and os.path.samefile(one, other)
 
 
 @contextmanager

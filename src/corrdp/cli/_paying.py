@@ -23,6 +23,8 @@ def ledger_choice(
     accept_new_data: bool,
     *,
     delta: float | None,
+    leakage: "LeakageTable | None" = None,
+    research: bool = False,
 ) -> "LedgerChoice | None":
     """Return the ledger of a command line, or None if nothing is charged.
 
@@ -30,10 +32,14 @@ def ledger_choice(
     would believe that a budget is kept: it is refused. What a payment would raise about
     the ledger itself is raised here, before any work. The total delta of a new ledger
     is that of the release, `delta`, unless one is given.
+
+    A leakage table that tells distances is one that the ledger has paid for, if it
+    comes from private rows; one of exact private numbers serves `research` alone.
     """
-    from corrdp.ledger import LedgerChoice, check_ledger
+    from corrdp.ledger import LedgerChoice, check_ledger, refuse_unrecorded
     from corrdp.policy import Budget
 
+    refuse_unstamped(leakage, research=research)
     given = {
         "--ledger-epsilon": ledger_epsilon is not None,
         "--ledger-delta": ledger_delta is not None,
@@ -57,32 +63,8 @@ def ledger_choice(
         total_delta = delta if ledger_delta is None else ledger_delta
         total = Budget(epsilon=ledger_epsilon, delta=total_delta or 0.0)
     check_ledger(ledger, total)
-    return LedgerChoice(ledger, total, accept_new_data)
-
-
-def ledger_with_leakage(
-    ledger: Path | None,
-    ledger_epsilon: float | None,
-    ledger_delta: float | None,
-    accept_new_data: bool,
-    *,
-    delta: float | None,
-    leakage: "LeakageTable | None",
-) -> "LedgerChoice | None":
-    """Return `ledger_choice`, if the ledger paid for the private leakage that is used.
-
-    A table of exact private numbers is refused: nobody paid for it.
-
-    It is opened at once, so that what is wrong with it is told before data are read.
-    """
-    from corrdp.ledger import refuse_unrecorded
-
-    refuse_unstamped(leakage, research=False)
-    choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
-    )
-    if choice is not None:
-        refuse_unrecorded(choice, leakage)
+    choice = LedgerChoice(ledger, total, accept_new_data)
+    refuse_unrecorded(choice, leakage)
     return choice
 
 

@@ -7,7 +7,15 @@ import typer
 
 from corrdp._files import csv_text, write_text
 from corrdp.cli._options import DataArgument, RunArgument
-from corrdp.cli._output import JsonOption, check_out, refuse_formulas, show, working
+from corrdp.cli._output import (
+    JsonOption,
+    check_out,
+    refuse_formulas,
+    refuse_other_kind,
+    require_csv_name,
+    show,
+    working,
+)
 
 
 def predict(
@@ -36,6 +44,8 @@ def predict(
     from corrdp.policy import read_declared
 
     check_out(out, data)
+    require_csv_name(out)
+    refuse_other_kind(out, lambda text: text.startswith("prediction"))
     model = load_estimator(directory)
     labels = getattr(model, "classes_", ())
     if not spreadsheet_safe:

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from corrdp._files import require_room, write_text
+from corrdp._files import require_room
 from corrdp.cli import _options as options
-from corrdp.cli._output import JsonOption, show, working
+from corrdp.cli._output import JsonOption, keep_and_show, working
 from corrdp.exceptions import CorrDPError
 
 # Which noise to add.
@@ -74,7 +74,7 @@ def query(
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
     from corrdp.cli._models import read_leakage
-    from corrdp.cli._paying import ledger_with_leakage, paid_answers
+    from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
         answer_queries,
@@ -93,7 +93,7 @@ def query(
     options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
-    choice = ledger_with_leakage(
+    choice = ledger_choice(
         ledger,
         ledger_epsilon,
         ledger_delta,
@@ -142,12 +142,12 @@ def query(
             )
         if consistent:
             result = consistent_counts(result)
-    if out is not None:
-        write_text(out, result.to_page())
     text = result.to_text()
     if choice is None and known is not None and known.source == "private":
         text += (
             "\n(the leakage table was paid for before, from the same rows; that is not "
             "in this epsilon. A ledger adds both up)"
         )
-    show(result.to_json(), as_json=as_json, text=text)
+    keep_and_show(
+        out, result.to_json(), as_json=as_json, text=text, page=result.to_page
+    )

@@ -11,6 +11,7 @@ from corrdp._json import read_json
 from corrdp.cli._options import RunArgument
 from corrdp.cli._output import (
     JsonOption,
+    has_schema,
     json_text,
     refuse_other_kind,
     show,
@@ -58,8 +59,7 @@ def report(
     )
 
     path = out or directory / f"report.{SUFFIX[form]}"
-    schemas = ("corrdp.report/",) if form is Format.JSON else ()
-    refuse_other_kind(path, (f".{SUFFIX[form]}",), schemas)
+    refuse_other_kind(path, lambda text: _is_report(text, form))
     summary = read_summary(directory)
     if sweep is not None:
         curve = sweep / "sweep.json" if sweep.is_dir() else sweep
@@ -84,3 +84,10 @@ def report(
         as_json=as_json,
         text=f"report: {path}",
     )
+
+
+def _is_report(text: str, form: Format) -> bool:
+    """Return whether a file is a report: pages of answers, for one, are paid for."""
+    if form is Format.JSON:
+        return has_schema(text, "corrdp.report/")
+    return ('<section id="verdict"' if form is Format.HTML else "\n## Roles\n") in text

@@ -5,8 +5,15 @@ from typing import Annotated
 
 import typer
 
+from corrdp._files import require_room
 from corrdp.cli._options import SpreadsheetSafeOption
-from corrdp.cli._output import JsonOption, check_out, refuse_formulas, show, working
+from corrdp.cli._output import (
+    JsonOption,
+    refuse_formulas,
+    require_csv_name,
+    show,
+    working,
+)
 from corrdp.cli._synthesize import declared_texts, write_table
 
 
@@ -33,14 +40,16 @@ def sample(
 ) -> None:
     """Draw synthetic rows; a changed model is refused with exit code 4.
 
-    Drawing is post-processing: any number of rows, any number of times.
+    Drawing is post-processing: any number of rows, any number of times. No file is
+    replaced.
 
     Example: corrdp sample synthetic --rows 1000 --out more.csv
     """
     from corrdp.policy import read_declared
     from corrdp.synthesis import Synthesizer
 
-    check_out(out, given)
+    require_csv_name(out)
+    require_room(out)  # the private table has the same columns: no file is replaced
     maker = Synthesizer.load(directory)
     if not spreadsheet_safe:
         refuse_formulas(declared_texts(maker.policy_), "names and categories")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from corrdp._files import cannot_write
 from corrdp.cli import _options as options
 from corrdp.exceptions import BudgetError, CorrDPError
 
@@ -45,7 +46,10 @@ def studio(
             "Name the ledger, or leave --ledger-epsilon out."
         )
     where = data if "://" in data else str(Path(data).absolute())
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(out, error) from None
     session = Session(
         where,
         out.absolute(),

@@ -1,5 +1,6 @@
 """``corrdp sweep``: the privacy-utility curve of all methods, for research."""
 
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,10 +110,10 @@ def _document(result: "SweepResult", metric: str) -> dict[str, Any]:
 
 
 def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in options.names(text)]
-    except ValueError:
-        raise BudgetError(
-            f"--epsilons must be numbers with commas between, got {text!r}. Write for "
-            "example 0.1,0.5,1."
-        ) from None
+    with suppress(ValueError):
+        if numbers := [float(part) for part in options.names(text)]:
+            return numbers
+    raise BudgetError(
+        f"--epsilons must be numbers with commas between, got {text!r}. Write for "
+        "example 0.1,0.5,1."
+    )

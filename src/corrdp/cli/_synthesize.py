@@ -1,6 +1,5 @@
 """``corrdp synthesize``: a synthetic table, its certificate and a report."""
 
-import tomllib
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,11 +80,15 @@ def synthesize(
     declared = Policy.from_file(policy)
     known = models.read_leakage(leakage, declared)
     declared = models.policy_with(known, declared)
-    models.refuse_unstamped(known, research=False)
     choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=known,
     )
-    models.refuse_second_model(out)
+    models.require_place(out, TABLE_FILE)
     if not spreadsheet_safe:  # before anything is paid for
         refuse_formulas(declared_texts(declared), "names and categories")
     maker = Synthesizer(
@@ -160,13 +163,8 @@ def _knowledge(path: Path | None) -> dict[str, Any]:
     """Return the declared zeros of a TOML file, as `Synthesizer` takes them."""
     if path is None:
         return {}
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise CorrDPError(
-            f"cannot read the constraints {str(path)!r} ({type(error).__name__}). Pass "
-            "a TOML file with [[impossible]] and [[determines]]."
-        ) from None
+    remedy = "Pass a TOML file with [[impossible]] and [[determines]]."
+    document = options.read_toml(path, remedy)
     stray = set(document) - {"impossible", "determines"}
     if stray or not all(isinstance(value, list) for value in document.values()):
         raise CorrDPError(

@@ -1,4 +1,4 @@
-"""``corrdp train``: a model, its certificate and a report, all or nothing."""
+"""``corrdp train``: a model and its certificate, all or nothing, then a report."""
 
 import json
 import time
@@ -87,15 +87,16 @@ def train(
     """Train a model and write it with its certificate and a report.
 
     Without --research nothing that was computed from the rows leaves unpaid: no score,
-    no training curve. Results appear in one move at the end. A ledger is charged before
-    the first gradient; a run that breaks off afterwards has been paid for.
+    no training curve. A ledger is charged before the first gradient; a run that breaks
+    off afterwards has been paid for. The model appears once it is trained, the report
+    in one move at the end.
 
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
     from corrdp.cli._paying import buy_leakage, ledger_choice
     from corrdp.leakage import LeakageTable
-    from corrdp.ledger import Payment, refuse_unrecorded
+    from corrdp.ledger import Payment
     from corrdp.policy import Policy, read_declared
     from corrdp.report import with_ledger
 
@@ -116,42 +117,31 @@ def train(
     )
     table = None if buys else models.read_leakage(leakage, declared)
     declared = models.policy_with(table, declared)
-    models.refuse_unstamped(table, research=research)
     _refuse_needless(method, table)
     choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
+        ledger,
+        ledger_epsilon,
+        ledger_delta,
+        accept_new_data,
+        delta=delta,
+        leakage=table,
+        research=research,
     )
     if choice is not None:
         _refuse_unpriced(method)
-        refuse_unrecorded(choice, table)
-    models.refuse_second_model(out)
+    models.require_place(out)
     bought = out / "leakage.json"
     if buys:
         require_room(bought)
 
-    large: dict[str, Any] = {}
-    if model is not Model.MLP:
-        # Engines have workers of their own, as many as they like unless told.
-        hosts = None if engine is not None and workers == 1 else workers
-        large = {"n_jobs": hosts, "cache_dir": cache_dir}
-    elif workers != 1 or cache_dir is not None:
-        what = "--workers and --cache-dir are for linear and additive models"
-        raise _other_model(what, model, "Leave them out.")
-    if not fall_back:
-        if model is not Model.MLP:
-            raise _other_model("--no-fall-back is for --model mlp", model)
-        large["fall_back"] = False
-    if model in (Model.LOGISTIC, Model.LINEAR):
-        large["bounds"] = bounds.value
-    elif bounds is BoundsChoice.RELEASED:
-        what = "--bounds released is for --model logistic and linear"
-        remedy = "Leave it out, or declare narrower bounds."
-        raise _other_model(what, model, remedy)
+    # Engines have workers of their own, as many as they like unless told.
+    hosts = None if engine is not None and workers == 1 else workers
+    own = _own_options(model, hosts, cache_dir, fall_back, bounds)
 
     def estimator_for(rules: "Policy", given: Any) -> Any:
         return models.estimator_class(model, rules)(
             rules,
-            **large,
+            **own,
             epsilon=epsilon,
             delta=delta,
             leakage=given,
@@ -171,81 +161,83 @@ def train(
     tested = None if public_test is None else _rows_to_test(public_test, declared)
     # Read in batches, unless all rows are needed at once.
     whole = research or buys or model is Model.MLP
-    with (
-        results(out, private=research) as staging,
-        options.rows_for(engine, address, data, declared) as rows,
-    ):
-        if whole:
-            with working("Reading the table"):
-                rows = read_declared(data, declared)
-        started = time.perf_counter()
-        if buys:
-            with working("Buying the leakage"):
-                given, decision = buy_leakage(estimator, rows, choice, seed=seed)
-            if isinstance(given, LeakageTable):
-                table = given
-                declared = models.policy_with(table, declared)
-                # At once: it is paid for, whatever becomes of the training.
-                write_text(bought, json.dumps(table.to_dict()), private=research)
-            estimator = estimator_for(declared, given)
-        payment, charge = None, None
-        if choice is not None:
-            payment = Payment(
-                choice.path,
-                rows,
-                table,
-                # a ledger that paid for the leakage exists by now
-                budget=None if choice.path.exists() else choice.budget,
-                purpose=f"{model.value} model, method {method.value}",
-                accept_new_data=choice.accept_new_data,
-            )
-            charge = partial(_charge, payment, estimator)
-        with working("Training"), _naming(bought if buys and table else None):
-            labels = rows[target] if whole else None
-            fitted = estimator.fit(rows, labels, charge=charge, **start)
-        document: dict[str, Any] = {"certificate": None}
-        if buys:
-            document["leakage"] = decision
-        charged = None
-        if fitted.certificate_ is not None:
-            document["certificate"] = fitted.certificate_.to_dict()
-            if payment is not None:
-                charged = payment.settle(fitted.certificate_, fitted.policy_)
-        # How long it took depends on the rows, and nobody pays for it.
-        document["seconds"] = time.perf_counter() - started if research else None
-        measured, curve = [], []
-        if public_rows is not None:
-            alone = " of the public rows alone, cross-validated"
-            measured.append(_measured(fitted, fitted.public_score_, "public", alone))
-            document["public_rows"] = {
-                "n_rows": fitted.n_public_rows_,
-                "score_alone": fitted.public_score_,
-            }
-        if tested is not None:
-            score = float(fitted.score(tested, tested[target]))
-            measured.append(_measured(fitted, score, "public"))
-            curve = _curve(fitted, tested, target, "public")
-            document["public_score"] = score
-        if research:
-            score = float(fitted.score(rows, rows[target]))
-            measured.append(_measured(fitted, score, "research"))
-            curve = curve or _curve(fitted, rows, target, "research")
-            document |= {"train_score": score, "notice": NOT_PRIVATE}
-        fitted.save(staging)
-        if fitted.certificate_ is not None:
-            write_text(staging / "certificate.txt", fitted.certificate_.to_text())
-        with working("Writing the report"):
-            summary = models.describe(
-                fitted,
-                title=title or f"Model of {target}",
-                n_rows=rows.num_rows if whole else fitted.plan_.n_rows,
-                leakage=table,
-                measured=measured,
-                curve=curve,
-            )
-            if charged is not None:
-                summary = with_ledger(summary, charged)
-            models.write_summary(staging, summary)
+    with options.rows_for(engine, address, data, declared) as rows:
+        with results(out, private=research) as staging:
+            if whole:
+                with working("Reading the table"):
+                    rows = read_declared(data, declared)
+            started = time.perf_counter()
+            if buys:
+                with working("Buying the leakage"):
+                    given, decision = buy_leakage(estimator, rows, choice, seed=seed)
+                if isinstance(given, LeakageTable):
+                    table = given
+                    declared = models.policy_with(table, declared)
+                    # At once: it is paid for, whatever becomes of the training.
+                    write_text(bought, json.dumps(table.to_dict()), private=research)
+                estimator = estimator_for(declared, given)
+            payment, charge = None, None
+            if choice is not None:
+                payment = Payment(
+                    choice.path,
+                    rows,
+                    table,
+                    # a ledger that paid for the leakage exists by now
+                    budget=None if choice.path.exists() else choice.budget,
+                    purpose=f"{model.value} model, method {method.value}",
+                    accept_new_data=choice.accept_new_data,
+                )
+                charge = partial(_charge, payment, estimator)
+            with working("Training"), _naming(bought if buys and table else None):
+                labels = rows[target] if whole else None
+                fitted = estimator.fit(rows, labels, charge=charge, **start)
+            document: dict[str, Any] = {"certificate": None}
+            if buys:
+                document["leakage"] = decision
+            charged = None
+            if fitted.certificate_ is not None:
+                document["certificate"] = fitted.certificate_.to_dict()
+                if payment is not None:
+                    charged = payment.settle(fitted.certificate_, fitted.policy_)
+            # How long it took depends on the rows, and nobody pays for it.
+            document["seconds"] = time.perf_counter() - started if research else None
+            fitted.save(staging)
+            if fitted.certificate_ is not None:
+                text = fitted.certificate_.to_text()
+                write_text(staging / "certificate.txt", text)
+        # The model is paid for and kept, whatever becomes of scores and the report.
+        with results(out, private=research) as staging:
+            measured, curve = [], []
+            if public_rows is not None:
+                alone = " of the public rows alone, cross-validated"
+                score = fitted.public_score_
+                measured.append(_measured(fitted, score, "public", alone))
+                document["public_rows"] = {
+                    "n_rows": fitted.n_public_rows_,
+                    "score_alone": score,
+                }
+            if tested is not None:
+                score = float(fitted.score(tested, tested[target]))
+                measured.append(_measured(fitted, score, "public"))
+                curve = _curve(fitted, tested, target, "public")
+                document["public_score"] = score
+            if research:
+                score = float(fitted.score(rows, rows[target]))
+                measured.append(_measured(fitted, score, "research"))
+                curve = curve or _curve(fitted, rows, target, "research")
+                document |= {"train_score": score, "notice": NOT_PRIVATE}
+            with working("Writing the report"):
+                summary = models.describe(
+                    fitted,
+                    title=title or f"Model of {target}",
+                    n_rows=rows.num_rows if whole else fitted.plan_.n_rows,
+                    leakage=table,
+                    measured=measured,
+                    curve=curve,
+                )
+                if charged is not None:
+                    summary = with_ledger(summary, charged)
+                models.write_summary(staging, summary)
     document["out"] = str(out)
     show(document, as_json=as_json, text=_text(document, fitted, out))
 
@@ -266,6 +258,33 @@ def _naming(bought: Path | None) -> Iterator[None]:
 
 def _charge(payment: "Payment", estimator: Any, certificate: "Certificate") -> None:
     payment.charge(certificate, estimator.policy_)
+
+
+def _own_options(
+    model: Model,
+    workers: int | None,
+    cache_dir: Path | None,
+    fall_back: bool,
+    bounds: BoundsChoice,
+) -> dict[str, Any]:
+    """Return what only some models take; raise for what this one does not."""
+    own: dict[str, Any] = {}
+    if model is not Model.MLP:
+        own = {"n_jobs": workers, "cache_dir": cache_dir}
+    elif workers != 1 or cache_dir is not None:
+        what = "--workers and --cache-dir are for linear and additive models"
+        raise _other_model(what, model, "Leave them out.")
+    if not fall_back:
+        if model is not Model.MLP:
+            raise _other_model("--no-fall-back is for --model mlp", model)
+        own["fall_back"] = False
+    if model in (Model.LOGISTIC, Model.LINEAR):
+        own["bounds"] = bounds.value
+    elif bounds is BoundsChoice.RELEASED:
+        what = "--bounds released is for --model logistic and linear"
+        remedy = "Leave it out, or declare narrower bounds."
+        raise _other_model(what, model, remedy)
+    return own
 
 
 def _other_model(what: str, model: Model, remedy: str = "Leave it out.") -> CorrDPError:

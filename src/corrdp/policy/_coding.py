@@ -304,13 +304,8 @@ def hat_codes(knots: Sequence[float], values: FloatArray) -> FloatArray:
     return codes
 
 
-def has_knots(feature: Feature) -> bool:
-    """Return whether a feature is a number that is coded with a curve."""
-    return bool(knots_of(feature))
-
-
 def knots_of(feature: Feature) -> tuple[float, ...]:
-    """Return the knots of a number, none if there are none."""
+    """Return the knots of a number that is coded with a curve; of others, none."""
     domain = feature.domain
     return (domain.knots or ()) if isinstance(domain, NumberDomain) else ()
 

@@ -4,7 +4,6 @@ Reading is strict: a key that is not known is refused, since a misspelt key woul
 otherwise be a promise silently dropped.
 """
 
-import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -142,11 +141,6 @@ def policy_document(policy: "Policy", *, as_declared: bool = True) -> JSONObject
         if policy.label.joins is not None:
             document["label"]["joins"] = policy.label.joins.value
     return document
-
-
-def canonical_json(document: JSONObject) -> str:
-    """Return one text for all documents that differ in the order of keys only."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _table(name: str, value: Any) -> Mapping[str, Any]:

@@ -6,7 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
+from glob import has_magic
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -20,7 +24,6 @@ from corrdp.policy._coding import (
     centered,
     coded_levels,
     coded_numbers,
-    has_knots,
     hat_codes,
     knot_positions,
     knots_of,
@@ -32,6 +35,7 @@ from corrdp.policy._policy import Policy
 from corrdp.tables import (
     canonical_text,
     check_columns,
+    files_of,
     read_distinct,
     read_series,
     read_table,
@@ -110,7 +114,7 @@ def policy_blocks(policy: Policy) -> tuple[Block, ...]:
     blocks: list[Block] = []
     for feature in policy.features:
         for kind, name, width in _parts(feature):
-            curve = kind in (BlockKind.HATS, BlockKind.FLAG) and has_knots(feature)
+            of_curve = kind in (BlockKind.HATS, BlockKind.FLAG)
             start = blocks[-1].stop if blocks else 0
             radius, diameter, zero = _geometry(feature, kind, width)
             blocks.append(
@@ -128,7 +132,7 @@ def policy_blocks(policy: Policy) -> tuple[Block, ...]:
                         kind is BlockKind.NUMBER
                         and not isinstance(feature.domain, NumberDomain)
                     ),
-                    curve=curve,
+                    curve=of_curve and bool(knots_of(feature)),
                     positions=(
                         knot_positions(feature) if kind is BlockKind.HATS else ()
                     ),
@@ -310,8 +314,8 @@ def _parts(feature: Feature) -> Iterator[tuple[BlockKind, str, int]]:
         yield BlockKind.ONE_HOT, feature.name, level_count(feature.domain) or 0
     else:
         yield BlockKind.NUMBER, feature.name, 1
-    if has_knots(feature):
-        yield BlockKind.HATS, f"{feature.name}:curve", len(knots_of(feature))
+    if knots := knots_of(feature):
+        yield BlockKind.HATS, f"{feature.name}:curve", len(knots)
     if isinstance(feature.domain.missing, Slot):
         yield BlockKind.FLAG, f"{feature.name}:missing", 1
 
@@ -402,8 +406,11 @@ def read_declared(
     ---------
     A cell of the table is a function of the same cell of the source
     (docs/theory/encoder.md). Nobody is told how many rows were read of a table with
-    units: how many a unit has is private.
+    units: how many a unit has is private. Folders do not order rows of units by cells
+    that are protected: which rows stay would depend on them (docs/theory/queries.md).
     """
+    if policy.unit is not None:
+        _refuse_order_by_cells(source, policy)
     declared = policy.columns if with_label else policy.features
     names = [column.name for column in declared]
     names += [] if policy.unit is None else [policy.unit]
@@ -414,3 +421,42 @@ def read_declared(
             None if with_others else names,
             number_columns=number_columns(declared),
         )
+
+
+def _refuse_order_by_cells(source: Any, policy: Policy) -> None:
+    """Raise if folders that a protected column names decide in which order rows come.
+
+    The first rows of a unit are used. A row that moved to another folder, because its
+    cell changed, would bring other rows, and all their cells, in and out.
+    """
+    folders = _folder_names(source)
+    for column in policy.columns:
+        if column.name in folders and column.name not in policy.unprotected:
+            raise PolicyError(
+                f"rows lie in folders by their {column.name!r}, which is protected and "
+                f"would decide which rows of one {policy.unit!r} come first and are "
+                "used. Write the rows to one file, in an order of their own."
+            )
+
+
+def _folder_names(source: Any) -> set[str]:
+    """Return the columns that the folders of a directory, glob or dataset name."""
+    if hasattr(source, "get_fragments"):
+        from pyarrow.dataset import get_partition_keys
+
+        try:
+            found = [part.partition_expression for part in source.get_fragments()]
+        except ValueError:  # filtered or projected: its files are not told
+            return set(source.partitioning.schema.names)
+        return {name for keys in found for name in get_partition_keys(keys)}
+    if not isinstance(source, str | Path):
+        return set()
+    root = Path(str(source).partition("::")[0])
+    if not root.exists():  # a pattern, of which the beginning is one folder
+        root = Path(*takewhile(lambda part: not has_magic(part), root.parts))
+    return {
+        unquote(part.partition("=")[0])
+        for path in files_of(source) or ()
+        for part in path.parts[len(root.parts) : -1]
+        if "=" in part
+    }

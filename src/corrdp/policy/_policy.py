@@ -1,6 +1,7 @@
 """The policy: every public fact that a privacy promise rests on."""
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ from corrdp._typing import JSONObject
 from corrdp._validate import check_count
 from corrdp.exceptions import PolicyError
 from corrdp.policy._document import (
-    canonical_json,
     parse_toml,
     policy_arguments,
     policy_document,
@@ -238,7 +238,10 @@ class Policy:
 
     def fingerprint(self) -> str:
         """Return a SHA-256 of the policy that ignores the order of features."""
-        text = canonical_json(policy_document(self, as_declared=False))
+        document = policy_document(self, as_declared=False)
+        text = json.dumps(
+            document, sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def is_within(self, declared: "Policy") -> bool:

@@ -1,5 +1,6 @@
 """The same summary as Markdown, for a wiki or a pull request."""
 
+import re
 from typing import Any
 
 from corrdp._json import decoding
@@ -10,17 +11,17 @@ from corrdp.report._html import assumptions, page_view, shown_number
 @decoding("summary")
 def render_markdown(summary: JSONObject) -> str:
     """Return the summary as Markdown, without charts."""
-    lines = [f"# {_cell(summary['title'])}", ""]
+    lines = [f"# {plain(summary['title'])}", ""]
     lines += [f"> **{stamp.upper()}**\n" for stamp in summary["stamps"]]
     promise = summary["promise"]
     if promise is None:
         lines += ["This model protects nothing.", ""]
     else:
-        lines += ["## What is promised", "", _cell(promise["headline"]), ""]
+        lines += ["## What is promised", "", plain(promise["headline"]), ""]
         view = page_view(summary)
         whole = shown_number(view["verdict"]["whole"])
         lines += [f"Whole record: epsilon {whole}, a price and no promise.", ""]
-        lines += [f"**Usefulness**: {_cell(view['useful'])}", ""]
+        lines += [f"**Usefulness**: {plain(view['useful'])}", ""]
         lines += _table(
             promise["classes"], ("name", "sentence", "proved", "allowed", "distance")
         )
@@ -28,9 +29,9 @@ def render_markdown(summary: JSONObject) -> str:
             lines += ["### Risk, in percent", ""]
             lines += _table(view["risks"], tuple(view["risks"][0]))
         lines += ["### Assumptions", ""]
-        lines += [f"- {_cell(text)}" for text in assumptions(promise)]
+        lines += [f"- {plain(text)}" for text in assumptions(promise)]
         lines += ["", "### Not covered", ""]
-        lines += [f"- {_cell(text)}" for text in promise["not_covered"]]
+        lines += [f"- {plain(text)}" for text in promise["not_covered"]]
         lines.append("")
     lines += ["## Roles", ""]
     lines += _table(summary["roles"], ("feature", "role", "domain"))
@@ -98,12 +99,17 @@ def _leakage_line(summary: JSONObject) -> str:
 def _table(rows: list[JSONObject], columns: tuple[str, ...]) -> list[str]:
     head = " | ".join(column.replace("_", " ") for column in columns)
     body = [
-        "| " + " | ".join(_cell(shown_number(row[c])) for c in columns) + " |"
+        "| " + " | ".join(plain(shown_number(row[c])) for c in columns) + " |"
         for row in rows
     ]
     return [f"| {head} |", "|" + "---|" * len(columns), *body, ""]
 
 
-def _cell(text: Any) -> str:
-    escaped = str(text).replace("\\", "\\\\").replace("|", "\\|")
+def plain(text: Any) -> str:
+    """Return a text that Markdown shows as it is, on one line.
+
+    Names of columns are other people's: none is a tag, a link, or a picture that is
+    fetched from elsewhere by whoever reads the page.
+    """
+    escaped = re.sub(r"([\\|`\[])", r"\\\1", str(text))
     return escaped.replace("<", "&lt;").replace("\n", " ")

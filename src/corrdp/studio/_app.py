@@ -48,6 +48,8 @@ STEPS = {
     "run": "Train",
 }
 
+_FORMS = ("domains", "leakage", "budget", "run")  # that follow the choice of columns
+_ABOUT = "about"  # what a form was made for, and a page that lies behind is refused
 _AGAIN = "again"  # ticked by who wants to pay beside results of an earlier start
 
 
@@ -65,7 +67,7 @@ def make_app(session: Session, keys: Keys, *, port: int) -> Starlette:
     ]
     routes += [
         Route(f"/{name}", partial(pages.take, name), methods=["POST"])
-        for name in ("columns", "domains", "leakage", "budget", "run")
+        for name in ("columns", *_FORMS)
     ]
     routes += [
         Route("/words", pages.words),
@@ -109,9 +111,17 @@ class _Pages:
     def _taken(self, name: str, form: Form) -> Response:
         try:
             with self._lock:
+                self._require_current(name, form)
                 return _see(getattr(self, f"_take_{name}")(form))
         except CorrDPError as error:
             return self._page(name, problem=str(error))
+
+    def _require_current(self, name: str, form: Form) -> None:
+        if _ABOUT in form and form[_ABOUT] != self._session.about(name):
+            raise CorrDPError(
+                "what was chosen has changed since that page was shown, in another tab "
+                "perhaps. This page shows it as it is: look at it, and send it again."
+            )
 
     def _take_columns(self, form: Form) -> str:
         names = [column.name for column in self._session.columns]
@@ -251,6 +261,8 @@ class _Pages:
         except CorrDPError as error:
             content, problem = {"failed": True}, problem or str(error)
         step = name if name in STEPS else "plan"
+        if name in _FORMS:
+            content["about"] = session.about(name)
         return self._rendered(name, step, problem=problem, **content)
 
     def _show_columns(self) -> dict[str, Any]:

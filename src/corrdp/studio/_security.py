@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corrdp._defects import WITHHELD, defect_text
 
-COOKIE = "corrdp_studio"
 FORM_FIELD = "form_key"
 STRICT_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -37,6 +36,8 @@ class Keys:
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
         self._cookie = secrets.token_urlsafe(32)
+        # Browsers send cookies to all ports of a host: each studio has its own name.
+        self.cookie_name = f"corrdp_studio_{secrets.token_hex(4)}"
         self.form = secrets.token_urlsafe(32)
         self._exchanged = False
 
@@ -100,7 +101,7 @@ class Gate:
             )
         if not _same_origin(request.headers, self._hosts):
             return _refused(HTTPStatus.FORBIDDEN, "the request comes from another page")
-        known = self._keys.knows_cookie(request.cookies.get(COOKIE))
+        known = self._keys.knows_cookie(request.cookies.get(self._keys.cookie_name))
         token = request.query_params.get("token")
         if token is not None and request.method == "GET":
             return self._exchanged(token, known)
@@ -120,7 +121,8 @@ class Gate:
             )
         response = RedirectResponse("/", status_code=HTTPStatus.SEE_OTHER)
         if cookie is not None:
-            response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict")
+            name = self._keys.cookie_name
+            response.set_cookie(name, cookie, httponly=True, samesite="strict")
         return response
 
 

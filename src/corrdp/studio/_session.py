@@ -4,12 +4,14 @@ Nothing of the draft is written anywhere before every value in it has been confi
 the policy file is the first thing that leaves memory.
 """
 
+import os
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from corrdp._files import write_text
+from corrdp._json import digest
 from corrdp._validate import check_epsilon
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import DraftWishes, Policy, draft_policy, guess_domain
@@ -119,6 +121,17 @@ class Session:
         self.document = policy.to_dict()
         self.choices.model = self.fitting_model
 
+    def about(self, page: str) -> str:
+        """Return a digest of what the form of a page is about.
+
+        Forms name columns by their place, and the button that pays names no price but
+        the one that it shows: sent from a tab that another one has overtaken, they
+        would mean something else.
+        """
+        choices = self.choices
+        chosen: list[object] = [choices.roles, choices.target, choices.label]
+        return digest([*chosen, *self._training()] if page == "run" else chosen)
+
     @property
     def fitting_model(self) -> str:
         """Model for the label as it was drafted: of a number, or of categories."""
@@ -209,8 +222,8 @@ class Session:
 
     def use_public_table(self, text: str) -> None:
         """Take distances from a file that the person declares public."""
-        path = Path(text.strip()).expanduser()
-        if not text.strip() or not path.is_file():
+        path = Path(os.path.expanduser(text.strip()))
+        if not text.strip() or not os.path.isfile(path):
             raise CorrDPError(
                 "there is no file of that name. Write the path of a table on this "
                 "machine whose rows may be disclosed."

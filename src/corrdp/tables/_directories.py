@@ -22,7 +22,14 @@ def files_under(directory: Path) -> list[Path]:
     Links to files and folders are followed, so that no rows are left out in silence.
     """
     found = []
-    for path in sorted(_below(directory, [os.path.realpath(directory)])):
+    try:
+        below = sorted(_below(directory, [os.path.realpath(directory)]))
+    except OSError as error:
+        raise CorrDPError(
+            f"cannot look into {str(error.filename)!r} ({error.strerror}), and rows "
+            "could be left out. Check the path and its permissions."
+        ) from None
+    for path in below:
         if path.is_file():
             found.append(path)
         elif path.is_symlink() and not path.exists():

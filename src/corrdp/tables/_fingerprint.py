@@ -13,6 +13,7 @@ import numpy as np
 
 from corrdp._typing import JSONObject
 from corrdp.exceptions import BudgetError, CorrDPWarning
+from corrdp.tables._cells import canonical_text
 from corrdp.tables._files import is_source, iter_batches, reads_once
 from corrdp.tables._frames import DistinctColumn, read_distinct
 
@@ -168,10 +169,11 @@ def _cells(column: Any) -> bytes:
 
 
 def _cell(cell: Any) -> bytes:
-    if cell is None or (isinstance(cell, str) and cell == ""):
+    text = canonical_text(cell)  # files hold texts, frames days and bytes
+    if cell is None or text == "":
         return _MISSING
     try:
-        text = str(cell).strip()
+        text = (text or str(cell)).strip()
     except ValueError:  # an integer of more digits than Python writes
         text = hex(cell)
     try:

@@ -2,11 +2,15 @@
 
 import itertools
 import json
+import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from command_runner import run
@@ -146,6 +150,67 @@ def test_places_of_a_unit_are_its_first_rows_whoever_stands_between_them(convert
         filled = places.columns[ROW][(frame.patient == "x").to_numpy()]
         seen.add((tuple(own.dose), tuple(filled)))
     assert seen == {((1.0, 2.0), ("yes", "yes"))}
+
+
+FOLDERS = Policy(
+    (
+        Feature("ill", "sensitive", NumberDomain(0, 1)),
+        Feature("ward", "insensitive", CategoryDomain(("0", "1", "2")), leakage=0.05),
+    ),
+    unit="who",
+    max_rows=1,
+)
+
+
+def in_folders(root, ward):
+    """One person has two rows in two wards, the second of which is `ward`."""
+    for place, ill in (("1", 0.0), (ward, 1.0)):
+        folder = root / f"ward={place}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"who": ["p"], "ill": [ill]}), folder / "rows.parquet")
+    return root
+
+
+@pytest.mark.parametrize(
+    "source", ["directory", "glob", "dataset", "union", "filtered"]
+)
+def test_folders_of_a_protected_column_do_not_order_the_rows_of_a_unit(
+    source, tmp_path
+):
+    """A row whose ward changes would come first, and bring another illness along."""
+    for ward in ("0", "2"):
+        root = in_folders(tmp_path / ward, ward)
+        data = {"directory": root, "glob": f"{root}/*/*.parquet"}.get(source)
+        if data is None:
+            data = ds.dataset(root, partitioning="hive")
+        if source == "union":
+            data = ds.dataset([data])
+        if source == "filtered":
+            data = data.filter(ds.field("ill") < 2)
+        asked = {"queries": ["mean(ill)"], "epsilon": 1.0}
+        with pytest.raises(PolicyError, match="folders by their 'ward'"):
+            answer_queries(data, FOLDERS, **asked)
+        features = tuple(
+            replace(f, role="public", leakage=None) if f.name == "ward" else f
+            for f in FOLDERS.features
+        )
+        if source != "glob":  # which takes columns from files alone
+            assert answer_queries(data, replace(FOLDERS, features=features), **asked)
+
+
+def test_an_index_does_not_order_the_rows_of_a_unit(tmp_path):
+    kept = []
+    for ward in ("0", "2"):
+        path = tmp_path / f"{ward}.db"
+        with sqlite3.connect(path) as connection:
+            connection.execute("create table t (who text, ward text, ill real)")
+            connection.execute("create index i on t (who, ward, ill)")
+            rows = [("p", "1", 0.0), ("p", ward, 1.0)]
+            connection.executemany("insert into t values (?, ?, ?)", rows)
+        connection.close()
+        table = read_declared(f"{path}::t", FOLDERS)
+        kept.append(bounded_rows(table, FOLDERS).table["ill"].to_pylist())
+    assert kept == [[0.0], [0.0]]
 
 
 def test_an_empty_place_counts_for_nothing():

@@ -12,6 +12,7 @@ import yaml
 from dp_accounting import pld
 
 from command_runner import hospital_folder, run
+from corrdp._names import NUMBER_COUNTS
 from corrdp.accounting import (
     WHOLE_RECORD,
     ApproximateEvent,
@@ -115,6 +116,29 @@ def test_what_voids_a_layer_is_not_called_covered():
     layers = {row["layer"]: row for row in nist_statement(certificate)["layers"]}
     assert not layers["Algorithms and correctness"]["covered"]
     assert not layers["Randomness and arithmetic"]["covered"]
+
+
+def test_bounds_that_were_released_are_not_called_declared():
+    """Logistic models find narrower bounds by default, with a part of the budget."""
+    declared = planned_certificate()
+    first, *others = declared.components
+    found = replace(declared, components=(replace(first, name=NUMBER_COUNTS), *others))
+    answers = [
+        next(
+            row["answer"]
+            for row in nist_statement(certificate)["layers"]
+            if row["layer"] == "Bounds and pre-processing"
+        )
+        for certificate in (declared, found)
+    ]
+    assert "not read off the rows" in answers[0]
+    assert "not read off the rows" not in answers[1]
+    assert f"({NUMBER_COUNTS}) found with noise and paid for" in answers[1]
+    told = [
+        str(registry_entry(certificate, title="x", created=DAY))
+        for certificate in (declared, found)
+    ]
+    assert ["counts with noise" in text for text in told] == [False, True]
 
 
 def test_the_entry_is_valid_against_the_schema_of_the_registry():

@@ -8,6 +8,7 @@ import pytest
 from corrdp.datasets import hospital_table
 from corrdp.report import render_html, render_markdown
 from corrdp.report._charts import charts
+from corrdp.report.exports import nist_text
 from report_fixtures import full_summary, raw_values_in
 
 
@@ -27,6 +28,24 @@ def test_page_needs_no_network_and_stays_small(page):
     assert not re.search(r'(src|href)="(?!#)', body)
     assert "@import" not in body
     assert "url(" not in body
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "![x](http://evil.example/x.png)",
+        "[a]: http://evil.example",
+        "`x`",
+        "<img src=x>",
+    ],
+)
+def test_no_name_is_markup_in_markdown(name):
+    """A picture would be fetched from elsewhere by whoever reads a wiki."""
+    layers = [{"layer": "one", "answer": f"insensitive:{name}: 1"}]
+    statement = {"layers": layers, "certificate_digest": "0"}
+    told = (render_markdown(full_summary(title=name)), nist_text(statement))
+    for page in told:
+        assert re.search(r"(?<!\\)\[(x|a)\]|(?<!\\)`x|<img", page) is None
 
 
 def test_text_is_escaped_everywhere(page):

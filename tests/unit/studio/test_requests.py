@@ -1,5 +1,7 @@
 """What the studio answers to requests out of order, out of range, or unforeseen."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -145,3 +147,53 @@ def test_a_command_that_cannot_be_started_has_ended(tmp_path):
     assert not job.running
     assert not job.succeeded
     assert "could not be started" in job.output
+
+
+def shown_about(client, page):
+    return re.search(r'name="about" value="(\w+)"', client.get(page).text)[1]
+
+
+OVERTAKEN = "has changed since that page was shown"
+
+
+@pytest.mark.parametrize("page", ["domains", "leakage", "budget"])
+def test_a_form_of_another_draft_is_refused(client, session, page):
+    """Its places would be those of other columns: a leakage, a bound, a tick."""
+    confirmed(client)
+    about = shown_about(client, f"/{page}")
+    client.post("/columns", roles(sensitive=(SEX,)))
+    client.post("/domains", {"all": "1"})
+    before = session.document
+    form = {"about": about, "source": "declared", "all": "1"}
+    form |= {f"leakage-{place}": "0.01" for place in range(3)}
+    form |= {"epsilon": "9", "delta": "1e-6", "model": "logistic"}
+    answer = client.post(f"/{page}", form)
+    assert OVERTAKEN in answer.text
+    assert session.document == before
+    assert session.choices.epsilon == 1.0
+    again = client.post(f"/{page}", form | {"about": shown_about(client, f"/{page}")})
+    assert again.status_code == 303
+
+
+def test_training_pays_the_price_that_its_button_shows(client, session, monkeypatch):
+    confirmed(client)
+    client.post("/leakage", {f"leakage-{place}": "0.5" for place in range(3)})
+    started = []
+    monkeypatch.setattr(Job, "run", lambda job, folder: started.append(job.words))
+    about = shown_about(client, "/run")
+    client.post("/budget", {"epsilon": "9", "delta": "1e-6", "model": "logistic"})
+    answer = client.post("/run", {"about": about})
+    assert OVERTAKEN in answer.text
+    assert "Train and pay epsilon 9.0" in answer.text
+    assert not started
+    for _ in range(2):  # a double click
+        form = {"about": shown_about(client, "/run")}
+        assert client.post("/run", form).status_code == 303
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/x.csv", "\0", "a" * 5000])
+def test_a_public_table_that_cannot_be_named_is_refused(client, name):
+    confirmed(client)
+    page = client.post("/leakage", {"source": "public", "table": name})
+    assert page.status_code == 200
+    assert "there is no file of that name" in page.text

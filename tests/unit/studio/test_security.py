@@ -6,7 +6,7 @@ import pytest
 from asgi_client import Client
 from corrdp.datasets import hospital_table
 from corrdp.studio import Session, make_app
-from corrdp.studio._security import COOKIE, FORM_FIELD, Keys
+from corrdp.studio._security import FORM_FIELD, Keys
 
 PORT = 4321
 HOST = f"127.0.0.1:{PORT}"
@@ -43,10 +43,10 @@ def test_a_wrong_token_opens_nothing(client):
 
 
 def test_the_token_works_once(known, keys):
-    cookie = known.cookies[COOKIE]
+    cookie = known.cookies[keys.cookie_name]
     known.cookies.clear()
     assert known.get("/", params={"token": keys.token}).status_code == 403
-    known.cookies[COOKIE] = cookie
+    known.cookies[keys.cookie_name] = cookie
     assert known.get("/columns").status_code == 200
 
 
@@ -54,6 +54,17 @@ def test_the_cookie_is_strict_and_out_of_reach_of_scripts(client, keys):
     header = client.get("/", params={"token": keys.token}).headers["set-cookie"]
     assert "HttpOnly" in header
     assert "samesite=strict" in header.lower()
+
+
+def test_two_studios_in_one_browser_do_not_shut_each_other_out(known, tmp_path):
+    """Cookies are sent to every port of a host, under their names."""
+    others = Keys()
+    session = Session(str(tmp_path / "data.csv"), tmp_path)
+    other = Client(make_app(session, others, port=PORT + 1), f"127.0.0.1:{PORT + 1}")
+    other.cookies = known.cookies
+    assert other.get("/", params={"token": others.token}).status_code == 303
+    assert other.get("/columns").status_code == 200
+    assert known.get("/columns").status_code == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example:4321", "127.0.0.1:9", "evil.example"])

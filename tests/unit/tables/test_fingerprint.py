@@ -1,11 +1,13 @@
 """Fingerprints by column: what is compared, what matches, what is only warned of."""
 
+import datetime
 import warnings
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corrdp.accounting import WHOLE_RECORD, LaplaceEvent
@@ -149,3 +151,20 @@ def test_texts_of_a_category_are_told_apart():
     )
     assert first != second
     assert list(first["columns"]) == [feature.name for feature in policy.features]
+
+
+def test_days_and_bytes_are_the_same_from_a_file_and_from_frames(tmp_path):
+    """A ledger that was charged for a file knows its table in memory."""
+    day = datetime.datetime(2020, 1, 31)
+    table = pa.table(
+        {
+            "midnight": [day, None],
+            "noon": [day + datetime.timedelta(hours=12), day],
+            "zone": [day.replace(tzinfo=datetime.UTC), None],
+            "bytes": pa.array([b"ab", b""], pa.binary()),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    of_file = table_fingerprint(tmp_path / "t.parquet", key=KEY)
+    for held in (table, table.to_pandas(), pl.from_arrow(table)):
+        assert table_fingerprint(held, key=KEY) == of_file

@@ -2,6 +2,7 @@
 
 import sqlite3
 import sys
+from decimal import Decimal
 
 import duckdb
 import pandas as pd
@@ -197,3 +198,37 @@ def test_names_between_other_marks_are_told(name, mark, word, tmp_path):
     alone = tmp_path / "alone.csv"
     alone.write_text('"a;b"\n1\n')  # a column that really has this name
     assert read_table(alone, columns=["a;b"], number_columns=()).num_rows == 1
+
+
+def test_rows_of_a_database_come_in_one_order_whatever_is_asked_for(tmp_path):
+    """An index that holds all that is wanted has another: that of the cells."""
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("create table t (age int, name text)")
+        connection.execute("create index by_age on t (age)")
+        rows = [(5, "x"), (1, "y"), (3, "z")]
+        connection.executemany("insert into t values (?, ?)", rows)
+        connection.execute("create table keyed (age int primary key) without rowid")
+        connection.execute("insert into keyed values (2)")
+        connection.execute("create view seen as select name from t")
+    connection.close()
+    path = f"{tmp_path}/t.db::t"
+    for names in (["age"], ["age", "name"], ["name", "age"]):
+        read = read_table(path, names, number_columns=["age"])
+        assert read["age"].to_pylist() == [5.0, 1.0, 3.0]
+    keyed = read_table(f"{tmp_path}/t.db::keyed", number_columns=["age"])
+    assert keyed["age"].to_pylist() == [2.0]
+    seen = read_table(f"{tmp_path}/t.db::seen", number_columns=[])
+    assert seen["name"].to_pylist() == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize("text", ["0.3", "2.675", "-242.19590222936", "19.99", "7"])
+def test_a_decimal_is_the_number_that_its_text_spells(text, tmp_path):
+    (tmp_path / "t.csv").write_text(f"x\n{text}\n")
+    for kind in (pa.decimal128(38, 18), pa.decimal256(60, 20)):
+        table = pa.table({"x": pa.array([Decimal(text), None], kind)})
+        pq.write_table(table, tmp_path / "t.parquet")
+        read = [
+            read_table(tmp_path / name, number_columns=["x"])["x"][0].as_py()
+            for name in ("t.csv", "t.parquet")
+        ]
+        assert read == [float(text)] * 2

@@ -1,5 +1,7 @@
 """Directories, datasets, readers, lazy frames and relations are read alike."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -253,3 +255,18 @@ def test_lazy_frames_of_an_older_polars_are_refused_in_words(monkeypatch):
     monkeypatch.delattr(polars.LazyFrame, "collect_batches")
     with pytest.raises(CorrDPError, match=r"polars 1\.34 or newer. Collect the frame"):
         list(iter_batches(frame, NAMES, number_columns=NUMBERS))
+
+
+def test_a_folder_that_cannot_be_read_is_told(tmp_path, monkeypatch):
+    (tmp_path / "part").mkdir()
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    listed = Path.iterdir
+
+    def closed(path):
+        if path.name == "part":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    with pytest.raises(CorrDPError, match=r"part.*Permission denied"):
+        read_table(tmp_path, number_columns=())

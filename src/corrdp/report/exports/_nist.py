@@ -1,8 +1,10 @@
 """What NIST SP 800-226 asks of a claim, answered from a certificate or left open."""
 
+from corrdp._names import NUMBER_COUNTS
 from corrdp._typing import JSONObject
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.certificate import Calibration, Certificate, risk_words, rounded_up
+from corrdp.report._markdown import plain
 
 SCHEMA = "corrdp.nist/1"
 NOT_COVERED = "not covered"
@@ -36,10 +38,7 @@ def nist_statement(certificate: Certificate) -> JSONObject:
             risk_words(certificate.risk(next(iter(certificate.classes)))) + ".",
         ),
         ("Algorithms and correctness", _correctness(certificate)),
-        (
-            "Bounds and pre-processing",
-            "Declared in the policy, not read off the rows: " + _last(certificate),
-        ),
+        ("Bounds and pre-processing", _bounds(certificate)),
         ("Randomness and arithmetic", _randomness(certificate)),
         ("Composition", _composition(certificate)),
         (
@@ -89,7 +88,7 @@ def nist_text(statement: JSONObject) -> str:
     """Return a statement as Markdown."""
     lines = ["# Differential privacy claim, by the layers of NIST SP 800-226", ""]
     for row in statement["layers"]:
-        lines += [f"## {row['layer']}", "", row["answer"], ""]
+        lines += [f"## {row['layer']}", "", plain(row["answer"]), ""]
     lines.append(f"Certificate {statement['certificate_digest']}.")
     return "\n".join(lines) + "\n"
 
@@ -130,9 +129,20 @@ def _correctness(certificate: Certificate) -> str:
     )
 
 
-def _last(certificate: Certificate) -> str:
+def finds_bounds(certificate: Certificate) -> bool:
+    """Return whether bounds of numbers were narrowed by what a part of it released."""
+    return any(part.name == NUMBER_COUNTS for part in certificate.components)
+
+
+def _bounds(certificate: Certificate) -> str:
     leakage = certificate.leakage
-    sentence = certificate.assumptions[0] + f". Leakage: {leakage.source}"
+    origin = "Declared in the policy, not read off the rows"
+    if finds_bounds(certificate):
+        origin = (
+            "Declared in the policy; numbers are read between narrower bounds, which a "
+            f"part of the release ({NUMBER_COUNTS}) found with noise and paid for"
+        )
+    sentence = f"{origin}: {certificate.assumptions[0]}. Leakage: {leakage.source}"
     if leakage.failure_probability > 0:
         sentence += f", wrong with probability {leakage.failure_probability:g}"
     return sentence + "."

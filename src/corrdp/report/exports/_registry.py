@@ -9,6 +9,7 @@ from typing import Any
 from corrdp._typing import JSONObject
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.certificate import Certificate, risk_words, rounded_up
+from corrdp.report.exports._nist import finds_bounds
 
 OPEN = "(to be filled in by the curator)"
 
@@ -86,7 +87,10 @@ def registry_entry(
             "implementation": {
                 "pre_processing_eda_hyperparameter_tuning": (
                     "Domains, clipping and steps are functions of the policy and the "
-                    "number of rows."
+                    "number of rows"
+                    + finds_bounds(certificate)
+                    * ", and of counts with noise that are a part of the release"
+                    + "."
                 ),
                 "mechanisms": (
                     "corrdp "
