@@ -22,6 +22,7 @@ from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 BoolArray: TypeAlias = NDArray[np.bool_]
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+LARGEST_COST_RATIO = 1e100  # whose root, squared again, is still a number
 GAP_TARGET = 1e-10
 MAX_ITERATIONS = 100
 WARM_START_ITERATIONS = 10
@@ -103,7 +104,15 @@ def check_cost(sizes: Any, weights: Any) -> FloatArray:
                 f"{name} must be positive, got 0 at index {int(values.argmin())}: its "
                 "noise would be unbounded. Leave the group out or give it a cost."
             )
-    return np.asarray(sizes * weights)
+    with np.errstate(over="ignore"):
+        cost = np.asarray(sizes * weights)
+    if cost.size and not cost.max() / LARGEST_COST_RATIO <= cost.min() < math.inf:
+        raise CorrDPError(
+            f"weights times sizes must lie within a factor of {LARGEST_COST_RATIO:g} "
+            f"of each other, got {cost.min():g} and {cost.max():g}. Leave out groups "
+            "that hardly count."
+        )
+    return cost
 
 
 def check_silent_rows(sensitivity: FloatArray, budget_mu: FloatArray) -> None:

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from corrdp.accounting._events import (
 )
 from corrdp.accounting._gaussian import gaussian_delta, gaussian_epsilon
 from corrdp.accounting._loss_distribution import PrivacyLossDistribution
-from corrdp.accounting._loss_factor import saddle_epsilon
+from corrdp.accounting._loss_factor import NoGridError, saddle_epsilon
 from corrdp.accounting._profiles import Profile, event_profile, single_release
 from corrdp.exceptions import BudgetError, CorrDPError
 
@@ -86,19 +87,24 @@ def compose_epsilon(
     alone = profiles[0].epsilon if _is_one(mu, profiles) else None
     if alone is not None:
         return alone(delta)
+    if _total_variation(mu, profiles) <= delta:
+        return 0.0
     answer, basic_delta = _basic_composition(mu, profiles)
     if basic_delta > delta:
         answer = math.inf
     grids = _Grids(mu, profiles, delta=delta, grid=grid)
     spacing = grids.coarse
     # Every grid gives a valid answer, and the answer says how fine a grid it needs.
-    for _ in range(_MOST_GRIDS):
-        loss = grids.distribution(spacing)
-        answer = min(answer, loss.epsilon(delta))
-        needed = grids.needed(loss, answer)
-        if spacing <= _WORTH_REFINING * needed:
-            break
-        spacing = needed
+    try:
+        for _ in range(_MOST_GRIDS):
+            loss = grids.distribution(spacing)
+            answer = min(answer, loss.epsilon(delta))
+            needed = grids.needed(loss, answer)
+            if spacing <= _WORTH_REFINING * needed:
+                break
+            spacing = needed
+    except NoGridError:
+        answer = min(answer, _Unsampled.of(mu, profiles).epsilon(delta))
     return answer
 
 
@@ -153,13 +159,17 @@ def compose_delta(
         return float(profiles[0].delta(np.array([epsilon]))[0])
     # Tails are cut off in proportion to delta, which is not known yet.
     delta, expected = 0.0, _FIRST_EXPECTATION
-    while True:
-        grids = _Grids(mu, profiles, delta=expected, grid=grid)
-        spacing = grids.needed(grids.distribution(grids.coarse), epsilon, finest=True)
-        delta = grids.distribution(spacing).delta(epsilon)
-        if delta >= expected or expected == _SMALLEST_TAIL:
-            break
-        expected = max(delta**2, _SMALLEST_TAIL)
+    try:
+        while True:
+            grids = _Grids(mu, profiles, delta=expected, grid=grid)
+            coarse = grids.distribution(grids.coarse)
+            spacing = grids.needed(coarse, epsilon, finest=True)
+            delta = grids.distribution(spacing).delta(epsilon)
+            if delta >= expected or expected == _SMALLEST_TAIL:
+                break
+            expected = max(delta**2, _SMALLEST_TAIL)
+    except NoGridError:
+        delta = _Unsampled.of(mu, profiles).delta(epsilon)
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
     return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
 
@@ -191,9 +201,13 @@ def compose_curve(events: Iterable[PrivacyEvent]) -> tuple[FloatArray, FloatArra
         pair = ApproximateEvent(epsilon=basic_epsilon, delta=basic_delta)
         return _known_curve(event_profile(pair, 1))
     grids = _Grids(mu, profiles, delta=_CURVE_END, grid=math.inf)
-    loss = grids.distribution(grids.coarse)
-    reach = max(loss.curve_end(_CURVE_END), grids.coarse)
-    epsilons, deltas = grids.distribution(grids.for_curve(reach)).curve(reach)
+    try:
+        loss = grids.distribution(grids.coarse)
+        reach = max(loss.curve_end(_CURVE_END), grids.coarse)
+        epsilons, deltas = grids.distribution(grids.for_curve(reach)).curve(reach)
+    except NoGridError:
+        epsilons = np.zeros(1)
+        deltas = np.array([_Unsampled.of(mu, profiles).delta(0.0)])
     if math.isinf(basic_epsilon):
         return epsilons, deltas
     return np.append(epsilons, basic_epsilon), np.append(deltas, basic_delta)
@@ -238,6 +252,44 @@ def _basic_composition(mu: float, profiles: list[Profile]) -> tuple[float, float
         math.fsum(profile.count * profile.pure_epsilon for profile in profiles),
         min(math.fsum(profile.count * profile.pure_delta for profile in profiles), 1.0),
     )
+
+
+def _total_variation(mu: float, profiles: list[Profile]) -> float:
+    """Return a bound on delta at epsilon 0, which adds up over releases."""
+    others = math.fsum(profile.count * profile.distance for profile in profiles)
+    return (1.0 + ROUND_OFF) * (math.erf(mu / math.sqrt(8.0)) + others)
+
+
+class _Unsampled(NamedTuple):
+    """What releases cost as if every record took part in every step: for no grid.
+
+    Sampling only helps, Gaussian releases compose exactly, and the pairs of all others
+    add up. Nothing is known of others, whose pure epsilon is then infinite.
+    """
+
+    mu: float
+    pure_epsilon: float
+    pure_delta: float
+
+    @classmethod
+    def of(cls, mu: float, profiles: list[Profile]) -> Self:
+        steps = [p for p in profiles if p.unsampled_mu is not None]
+        mus = [p.unsampled_mu * math.sqrt(p.count) for p in steps if p.unsampled_mu]
+        others = [p for p in profiles if p.unsampled_mu is None]
+        return cls(math.hypot(mu, *mus), *_basic_composition(0.0, others))
+
+    def epsilon(self, delta: float) -> float:
+        if self.pure_delta >= delta or math.isinf(self.pure_epsilon):
+            return math.inf
+        left = (delta - self.pure_delta) * (1.0 - ROUND_OFF)
+        total = self.pure_epsilon + gaussian_epsilon(mu=self.mu, delta=left)
+        return total * (1.0 + ROUND_OFF)
+
+    def delta(self, epsilon: float) -> float:
+        if self.pure_epsilon > epsilon:
+            return 1.0
+        left = gaussian_delta(epsilon - self.pure_epsilon, mu=self.mu)
+        return min((self.pure_delta + left) * (1.0 + ROUND_OFF), 1.0)
 
 
 class _Grids:

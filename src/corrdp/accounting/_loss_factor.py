@@ -14,10 +14,16 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
 
+_UNIT = 2.0**-52
 _VALUE_ERROR = 1e-12  # profiles are trusted to this relative accuracy, and raised by it
 _CONVEXITY_ERROR = 1e-9
 _TILT_TOLERANCE = 1e-3  # of its logarithm
 _LARGEST_TILT = 30.0  # per cell; the top of the support then outweighs all the rest
+_LOG_FLATTEST = 5.0  # below where searches begin, a tilt hardly moves the loss
+
+
+class NoGridError(CorrDPError):
+    """A loss that no grid of affordable size holds, or whose curve it cannot join."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +60,7 @@ class LossFactor:
         center = 1.0 - infinity_mass - float(upper.sum()) - float(reflected.sum())
         excess = float(np.sum(slope) * -math.expm1(-spacing)) - (values[0] - values[-1])
         if center < -_CONVEXITY_ERROR or excess > _CONVEXITY_ERROR * values[0]:
-            raise CorrDPError(
+            raise NoGridError(
                 "profile must be convex in exp(epsilon) on both sides of 0, got one "
                 f"that misses it by {max(excess, -center):.3g}. Pass its lower convex "
                 "hull, which is as valid a bound."
@@ -177,20 +183,27 @@ def _increasing_root(
 
     `function` returns its value and its derivative by the logarithm of the tilt. Any
     tilt gives a valid answer later, so three digits are enough. Every value tried
-    becomes an end of the bracket, so it closes.
+    becomes an end of the bracket, so it closes. A delta near 1 asks for no tilt at all.
     """
     _, _, variance = composed_cumulants(factors, 0.0)
     highest = math.log(_LARGEST_TILT / factors[0][0].spacing)
     point = min(-0.5 * math.log(max(variance, 1e-300)) + 1.0, highest)
+    flattest = point - _LOG_FLATTEST
     lower, upper, step = -math.inf, highest, math.inf
-    while abs(step) > _TILT_TOLERANCE:
+    while abs(step) > _TILT_TOLERANCE and point > flattest:
         value, slope = function(math.exp(point))
         lower, upper = (lower, point) if value > 0.0 else (point, upper)
         step = min(max(-value / slope, -2.0), 2.0)
         if not lower < point + step < upper and lower > -math.inf:
             step = 0.5 * (lower + upper) - point
         point += step
-    return math.exp(point)
+    return math.exp(max(point, flattest))
+
+
+def chernoff_error(factors: Factors, log_moment: float, exponent: float) -> float:
+    """Bound the round-off of ``log_moment - exponent``, composed over all factors."""
+    count = sum(count for _, count in factors)
+    return _UNIT * (count * 64.0 + 4.0 * (abs(log_moment) + abs(exponent)))
 
 
 def total_infinity_mass(factors: Iterable[tuple[LossFactor, int]]) -> float:

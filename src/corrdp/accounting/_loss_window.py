@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from corrdp._typing import FloatArray
-from corrdp.accounting._loss_factor import Factors, composed_cumulants, tilt_for_delta
-from corrdp.exceptions import CorrDPError
+from corrdp.accounting._loss_factor import (
+    Factors,
+    NoGridError,
+    chernoff_error,
+    composed_cumulants,
+    tilt_for_delta,
+)
 
 _UNIT = 2.0**-52
 _LOG_NEGLIGIBLE = 60.0
@@ -23,6 +28,7 @@ _LOG_WRAPPED = 30.0  # wrapped mass may take this share of delta, in logarithms
 _LARGER_TILTS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 _NEAR_CELLS = 4
 _SMALLEST_WINDOW = 64
+_WIDE_WINDOW = 2**22
 _LARGEST_WINDOW = 2**25
 
 
@@ -71,25 +77,26 @@ class LossWindow:
         log_mass_above = log_delta - _LOG_NEGLIGIBLE
         far_tilt = tilt_for_delta(factors, log_mass_above)
         far_log_moment, _, _ = composed_cumulants(factors, far_tilt)
-        top = math.ceil((far_log_moment - log_mass_above) / far_tilt / spacing)
-        top = min(top, support)
-        width = math.ceil(clean_width(factors, tilt, log_delta, lowest) / spacing)
+        far_cells = (far_log_moment - log_mass_above) / far_tilt / spacing
+        top = math.ceil(min(far_cells, support))
+        width = clean_width(factors, tilt, log_delta, lowest) / spacing
         if whole:
             width = max(width, top - math.floor(lowest / spacing))
-        size = next_fast_len(max(width, _SMALLEST_WINDOW) + 1, real=True)
-        if size > _LARGEST_WINDOW:
-            raise CorrDPError(
+        if width > _WIDE_WINDOW and 2.0 * tilt * top * spacing <= _LOG_WRAPPED:
+            # There is no more mass below -top than above top, and no tilt to raise it.
+            width = min(width, 2 * top)
+        if width > _LARGEST_WINDOW:
+            raise NoGridError(
                 f"grid must be coarser here, got spacing={spacing!r}, which needs "
-                f"{size} cells. Pass a larger grid, for example ten times this one."
+                f"{width:g} cells. Pass a larger grid, for example ten times this one."
             )
+        size = next_fast_len(max(math.ceil(width), _SMALLEST_WINDOW) + 1, real=True)
         masses, round_off, log_moment = _circular_convolution(factors, tilt, size)
         indices = np.arange(top - size + 1, top + 1)
         losses = spacing * indices
         exponents = log_moment - tilt * losses
-        exponent_error = _UNIT * (
-            sum(count * 64.0 for _, count in factors)
-            + 4.0 * (abs(log_moment) + tilt * float(np.abs(losses).max()))
-        )
+        largest = tilt * float(np.abs(losses).max())
+        exponent_error = chernoff_error(factors, log_moment, largest)
         # No mass exceeds 1, whatever round-off says far below the answer.
         with np.errstate(divide="ignore"):
             log_masses = np.log(np.maximum(masses[indices % size], 0.0))

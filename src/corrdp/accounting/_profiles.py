@@ -34,6 +34,7 @@ class Profile:
     at which the curve is that close to its limit; `pure_epsilon` and `pure_delta` are
     the pair that basic composition adds up. `epsilon` inverts the curve of one release
     where that is better than a grid; `reveals` says that no epsilon bounds anything.
+    `unsampled_mu` is the mu of a sampled step in which every record takes part.
     """
 
     log_delta: Callable[[FloatArray], FloatArray]
@@ -43,6 +44,7 @@ class Profile:
     pure_delta: float = 0.0
     epsilon: Callable[[float], float] | None = None
     reveals: bool = False
+    unsampled_mu: float | None = None
 
     def delta(self, epsilons: FloatArray) -> FloatArray:
         """Return the curve at non-negative epsilons."""
@@ -133,7 +135,7 @@ def _(event: SampledGaussianEvent) -> Profile:
         within = log_delta(candidates) <= math.log(tail)
         return float(candidates[np.argmax(within)]) if within.any() else unsampled
 
-    return Profile(log_delta, loss_bound, 1)
+    return Profile(log_delta, loss_bound, 1, unsampled_mu=event.change)
 
 
 @_profile.register

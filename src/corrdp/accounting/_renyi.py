@@ -29,6 +29,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _UNIT = 2.0**-52
 _QUADRATURE_ERROR = 1e-9
 _LOG_NEGLIGIBLE = -30.0
+_MOST_PANELS = 2e5  # of a quadrature
 
 
 def renyi_divergence(event: PrivacyEvent, order: float) -> float:
@@ -170,6 +171,9 @@ def _(event: SampledGaussianEvent, order: float) -> float:
     log_integral, log_remainder, end = -math.inf, math.inf, 0.0
     while log_remainder > log_integral + _LOG_NEGLIGIBLE:
         lowest = 1.1 * lowest - 2.0
+        if _n_panels(step, lowest) > _MOST_PANELS:
+            # Sampling only helps, and so far out it hardly does.
+            return 0.5 * order * step.change**2
         if _speed_bound(step, lowest) * order < -lowest:
             log_integral, end = _log_integral(step, order, lowest)
             log_remainder = _log_remainder(step, order, lowest, end)
@@ -198,7 +202,7 @@ def _log_integral(
     of the inverse of the contribution if that is less.
     """
     reach = 0.5 * step.change - lowest
-    n_panels = math.ceil(reach * 2.0 * (1.0 + step.contribution))
+    n_panels = _n_panels(step, lowest)
     half = 0.5 * reach / n_panels
     centers = lowest + half * (2.0 * np.arange(n_panels) + 1.0)
     points = (centers[:, np.newaxis] + half * _NODES).ravel()
@@ -212,6 +216,12 @@ def _log_integral(
     log_values = (growth + log_delta + log_speed)[:-1]
     log_weights = np.tile(np.log(half * _WEIGHTS), n_panels)
     return float(logsumexp(log_values + log_weights)), float(epsilons[-1])
+
+
+def _n_panels(step: SampledGaussianEvent, lowest: float) -> int:
+    """Return how many panels a quadrature from `lowest` on needs."""
+    reach = 0.5 * step.change - lowest
+    return math.ceil(reach * 2.0 * (1.0 + step.contribution))
 
 
 def _speed_bound(step: SampledGaussianEvent, threshold: float) -> float:

@@ -24,6 +24,7 @@ PRIORS = (0.01, 0.1, 0.5)
 # compared with one: far in its tail a sampled step is an unsampled one.
 SMALLEST_RATE = 1e-4
 _RATES = 8_001
+_LARGEST_EXPONENT = 700.0  # whose exponential is a number
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,10 @@ def _found(events: tuple[PrivacyEvent, ...], rates: FloatArray) -> FloatArray:
     # Equation (2) of the note: every point of the curve gives two lines above 1 - f.
     found = np.ones_like(rates)
     for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
-        steep = delta + math.exp(min(epsilon, 700.0)) * rates
+        slope = math.exp(epsilon) if epsilon < _LARGEST_EXPONENT else math.inf
+        steep = delta + np.multiply(
+            slope, rates, where=rates > 0.0, out=np.zeros_like(rates)
+        )
         flat = 1.0 - math.exp(-epsilon) * (1.0 - delta - rates)
         np.minimum(found, np.minimum(steep, flat), out=found)
     return found

@@ -27,6 +27,7 @@ _LARGEST_EPSILON = 700.0  # whose exponential is a number
 _ROUND_OFF = 1e-12
 _MU_TOLERANCE = 1e-4
 _MARGIN = 1e-3
+_MOST_RUNS = 1e12  # beyond which numbers underflow, and nobody waits
 
 
 def selected_renyi(mu: float, mean_runs: float, order: float) -> float:
@@ -154,6 +155,7 @@ def check_mean_runs(mean_runs: float) -> float:
         "mean_runs",
         mean_runs,
         lower=1.0,
+        upper=_MOST_RUNS,
         remedy="There is at least one run; 20 is a common mean.",
     )
 

@@ -401,3 +401,9 @@ class TestCostsAtMost:
             self.TABLE, np.array([np.nan, 1.0]), np.full(2, 1e9)
         )
         assert not is_within_budget(self.TABLE * np.nan, np.ones(2), np.full(2, 1e9))
+
+
+def test_costs_too_far_apart_are_refused_and_not_searched_for_ever():
+    for weights in ([1e-176, 1e148], [1e308, 1e308]):
+        with pytest.raises(CorrDPError, match="factor"):
+            allocate_noise([[2.0, 0.0]], budget_mu=[0.1], sizes=[1, 9], weights=weights)

@@ -115,10 +115,8 @@ def test_no_setting_needs_more_than_bounded_work(setting, monkeypatch):
         setting["rate"], 1 / noise, 2 / noise, setting["n_steps"]
     )
     assert compose_epsilon([event], delta=setting["delta"]) >= 0.0
-    sizes, cells = zip(*work, strict=True)
-    assert max(sizes) <= 2**21
-    assert max(cells) <= 2**18
-    assert len(work) <= 8
+    assert all(size <= 2**21 and cells <= 2**18 for size, cells in work)
+    assert len(work) <= 8  # none where a step is rarer than delta
 
 
 def test_delta_of_wide_losses_is_bounded_work_too(monkeypatch):

@@ -1,0 +1,127 @@
+"""Compositions at the ends: deltas near 1, tiny rates, losses larger than any grid."""
+
+import math
+
+import mpmath
+import pytest
+
+from corrdp.accounting import (
+    ApproximateEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    SampledGaussianEvent,
+    SelectedGaussianEvent,
+    attack_risk,
+    compose_delta,
+    compose_epsilon,
+    gaussian_epsilon,
+    renyi_divergence,
+    true_positive_rate,
+)
+from corrdp.exceptions import CorrDPError
+
+EXTREME = [
+    SampledGaussianEvent(1e-9, 0.5, 1.0, 1_796_808),
+    SampledGaussianEvent(2e-5, 5e5, 1e6, 24_507),
+    SampledGaussianEvent(0.5, 0.03, 0.06, 10**5),
+    SampledGaussianEvent(1.0 - 1e-12, 0.024, 1.8e-5, 10**7),
+    LaplaceEvent(0.13, 3),
+    ApproximateEvent(2.0, 0.5, 1000),
+]
+
+
+def randomized_response_delta(epsilon, parts):
+    """Compose pairs (epsilon, delta, count) exactly, outcome by outcome."""
+    with mpmath.workdps(50):
+        masses, kept = {mpmath.mpf(0): mpmath.mpf(1)}, mpmath.mpf(1)
+        for own, delta, count in parts:
+            right = 1 / (1 + mpmath.exp(-mpmath.mpf(own)))
+            for _ in range(count):
+                kept *= 1 - mpmath.mpf(delta)
+                after = {}
+                for loss, mass in masses.items():
+                    for moved, share in ((own, right), (-own, 1 - right)):
+                        place = loss + mpmath.mpf(moved)
+                        after[place] = after.get(place, 0) + mass * share
+                masses = after
+        finite = sum(
+            mass * (1 - mpmath.exp(epsilon - loss))
+            for loss, mass in masses.items()
+            if loss > epsilon
+        )
+        return 1 - kept + kept * finite
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.5, 0.99, 0.999])
+@pytest.mark.parametrize("event", EXTREME)
+def test_every_delta_has_an_answer(event, delta):
+    assert compose_epsilon([event], delta=delta) >= 0.0
+
+
+@pytest.mark.parametrize("delta", [0.3, 0.9, 0.999])
+def test_large_deltas_are_answered_sharply_and_never_below_the_truth(delta):
+    # Sampled at a rate of almost 1: the truth is below by less than the grid's error.
+    event = SampledGaussianEvent(1.0 - 1e-13, 0.03, 0.06, 10**4)
+    exact = gaussian_epsilon(mu=6.0, delta=delta)
+    assert exact * (1 - 1e-9) <= compose_epsilon([event], delta=delta)
+    assert compose_epsilon([event], delta=delta) <= 1.001 * exact + 1e-3
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("parts", [[(0.105, 0.0, 2)], [(2.0, 1e-6, 2), (0.4, 0.5, 3)]])
+def test_delta_near_epsilon_0_is_at_least_that_of_all_outcomes(parts, epsilon):
+    found = compose_delta([ApproximateEvent(*part) for part in parts], epsilon=epsilon)
+    exact = randomized_response_delta(epsilon, parts)
+    assert exact <= found <= float(exact) * 1.01
+
+
+def test_distances_add_up_where_the_answer_is_zero():
+    parts = [(0.1, 0.0, 4), (0.02, 1e-3, 2)]
+    events = [ApproximateEvent(*part) for part in parts]
+    enough = 4 * math.tanh(0.05) + 2 * (1e-3 + 0.999 * math.tanh(0.01))
+    assert compose_epsilon(events, delta=enough * 1.0001) == 0.0
+    few = float(randomized_response_delta(0, parts)) * 0.9
+    assert compose_epsilon(events, delta=few) > 0.0
+
+
+def test_losses_beyond_every_grid_are_priced_without_one():
+    events = [GaussianEvent(27.0, 10**6), SampledGaussianEvent(0.5, 1e5, 2e5, 10**7)]
+    found = compose_epsilon([*events, ApproximateEvent(2.0, 1e-7)], delta=1e-5)
+    mu = math.hypot(27e3, 2e5 * math.sqrt(1e7))
+    exact = gaussian_epsilon(mu=mu, delta=1e-5 - 1e-7) + 2.0
+    assert exact <= found <= exact * (1 + 1e-8)
+    assert compose_delta(events, epsilon=1.0) == 1.0
+    assert attack_risk(events).advantage == 1.0
+    assert compose_delta([*events, LaplaceEvent(3.0)], epsilon=1e18) < 1e-300
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [SampledGaussianEvent(0.5, 0.03, 0.06, 10**7)],
+        [GaussianEvent(94.0), ApproximateEvent(8e-4, 1e-300)],
+        [LaplaceEvent(310.0, 3), SelectedGaussianEvent(0.03, 2.0)],
+    ],
+)
+def test_risk_of_a_release_without_protection_can_be_shown(events):
+    assert attack_risk(events).advantage == pytest.approx(1.0)
+
+
+def test_rates_below_every_exponential_are_not_understated():
+    # Randomized response of so large an epsilon is always right.
+    rates = [1e-306, 1e-310, 0.0]
+    found = [
+        true_positive_rate([ApproximateEvent(800.0, 0.0)], false_positive_rate=rate)
+        for rate in rates
+    ]
+    assert found[:2] == [1.0, 1.0]
+
+
+def test_divergences_of_long_contributions_are_bounded_work():
+    event = SampledGaussianEvent(0.5, 634.0, 634.0, 2)
+    assert renyi_divergence(event, 1024.0) == 2 * 0.5 * 1024.0 * 634.0**2
+
+
+def test_more_runs_than_numbers_are_refused():
+    with pytest.raises(CorrDPError, match="mean_runs"):
+        SelectedGaussianEvent(0.3, 1e30)
