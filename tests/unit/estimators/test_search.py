@@ -201,7 +201,7 @@ def test_scores_have_the_noise_that_is_paid_for():
     exact = float((model.predict(rows) == rows.rich).sum())
     generator = np.random.default_rng(2)
     noise = [
-        made._score(plan, model, (rows, rows.rich), None, generator) - exact
+        made._score(plan, model, (rows, rows.rich), generator) - exact
         for _ in range(300)
     ]
     distance = ks_distance(np.array(noise) / plan.score_noise, ndtr)
@@ -220,7 +220,7 @@ def test_one_row_moves_a_score_by_one_at_most_and_some_row_by_one(scoring):
             changed = base.assign(age=[age, *base.age[1:]])
             changed["rich"] = [rich, *base.rich[1:]]
             rows = (changed, changed.rich)
-            totals.append(made._score(plan, model, rows, None, np.random.default_rng()))
+            totals.append(made._score(plan, model, rows, np.random.default_rng()))
     assert max(totals) - min(totals) <= 1 + 1e-12
     assert max(totals) - min(totals) > 0.9
 
