@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from corrdp._typing import IntArray, JSONObject
+from corrdp._typing import FloatArray, IntArray, JSONObject
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import CategoryDomain, NumberDomain, Policy, PolicyEncoder
@@ -67,6 +67,41 @@ class DeclaredLabels(ClassifierMixin):  # type: ignore[misc]
             self.classes_ = np.asarray(content["classes"])
 
 
+class DeclaredNumbers(RegressorMixin):  # type: ignore[misc]
+    """What all regressors do with labels: encode, and return to their units."""
+
+    policy_: Policy
+    _numeric_label = True
+    _called: tuple[str, str]  # in messages, and what to use for other labels
+
+    def _label_bounds(self, policy: Policy) -> NumberDomain:
+        if policy.label is None or not isinstance(policy.label.domain, NumberDomain):
+            raise PolicyError(
+                f"label.type is not a number, {self._called[0]} needs bounds. Declare "
+                f"them, or use {self._called[1]}."
+            )
+        return policy.label.domain
+
+    @property
+    def _width(self) -> float:
+        domain = self._label_bounds(self.policy_)
+        return domain.upper - domain.lower
+
+    @property
+    def _middle(self) -> float:
+        domain = self._label_bounds(self.policy_)
+        return domain.lower / 2 + domain.upper / 2
+
+    def _number_codes(self, encoder: PolicyEncoder, y: Any) -> FloatArray:
+        self._label_bounds(encoder.policy)
+        return np.asarray(encoder.encode_label(y), dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
 def declared_labels(policy: Policy) -> NDArray[Any]:
     """Return the labels that a policy declares, in its order and in its types.
 
@@ -109,13 +144,3 @@ def label_column(table: Any, policy: Policy, missing: str) -> Any:
     if policy.label.name not in list(names):
         raise PolicyError(missing.format(repr(policy.label.name)))
     return table[policy.label.name]
-
-
-def number_label(policy: Policy, *advice: str) -> NumberDomain:
-    """Return the bounds of a label that is a number."""
-    if policy.label is None or not isinstance(policy.label.domain, NumberDomain):
-        raise PolicyError(
-            f"label.type is not a number, {advice[0]} needs bounds. Declare them, or "
-            f"use {advice[1]}."
-        )
-    return policy.label.domain

@@ -3,23 +3,21 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin
 
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_choice, check_real
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
-from corrdp.estimators._labels import number_label
+from corrdp.estimators._labels import DeclaredNumbers
 from corrdp.estimators._narrowing import AUTO
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
-from corrdp.policy import NumberDomain, Policy, PolicyEncoder
+from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training import SQUARED_LOSS, HuberLoss, Loss, Solver
 
 
-class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
+class LinearRegression(DeclaredNumbers, PrivateLinearModel):
     r"""Least squares or Huber regression, trained under a policy.
 
     The label is a number with declared bounds. Other parameters are those of
@@ -73,7 +71,7 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     loss: str
     huber_threshold: float | None
-    _numeric_label = True
+    _called = ("linear regression", "LogisticRegression")
 
     def __init__(
         self,
@@ -117,16 +115,6 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """Constant, in units of the label."""
         return float(self._middle + self._width * self._intercept)
 
-    @property
-    def _width(self) -> float:
-        domain = _label_domain(self.policy_)
-        return domain.upper - domain.lower
-
-    @property
-    def _middle(self) -> float:
-        domain = _label_domain(self.policy_)
-        return domain.lower / 2 + domain.upper / 2
-
     def loss_of(self, policy: Policy) -> Loss:
         """Return the loss in units of the encoded label, whose range is 1."""
         check_choice("loss", self.loss, ("squared", "huber"))
@@ -140,21 +128,11 @@ class LinearRegression(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         if threshold is None:
             return SQUARED_LOSS
         check_real("huber_threshold", threshold, lower=0.0, open_lower=True)
-        domain = _label_domain(policy)
+        domain = self._label_bounds(policy)
         return HuberLoss(threshold / (domain.upper - domain.lower))
 
     def _own_parameters(self) -> JSONObject:
         return {"loss": self.loss, "huber_threshold": self.huber_threshold}
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
-        _label_domain(encoder.policy)
-        return np.asarray(encoder.encode_label(y), dtype=np.float64)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
-
-
-def _label_domain(policy: Policy) -> NumberDomain:
-    return number_label(policy, "linear regression", "LogisticRegression")
+        return self._number_codes(encoder, y)

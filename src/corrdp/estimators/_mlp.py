@@ -5,14 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import RegressorMixin
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.estimators._labels import DeclaredLabels, declared_labels, number_label
+from corrdp.estimators._labels import (
+    DeclaredLabels,
+    DeclaredNumbers,
+    declared_labels,
+)
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._mlp_base import PrivateNetwork
-from corrdp.policy import NumberDomain, Policy, PolicyEncoder
+from corrdp.policy import Policy, PolicyEncoder
 
 
 class MLPClassifier(DeclaredLabels, PrivateNetwork):
@@ -121,7 +124,7 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
         return tags
 
 
-class MLPRegressor(RegressorMixin, PrivateNetwork):  # type: ignore[misc]
+class MLPRegressor(DeclaredNumbers, PrivateNetwork):
     r"""Softplus network with squared loss, trained under a policy.
 
     Parameters and attributes are those of `MLPClassifier`; the label is a number with
@@ -146,28 +149,17 @@ class MLPRegressor(RegressorMixin, PrivateNetwork):  # type: ignore[misc]
     True
     """
 
-    _numeric_label = True
+    _called = ("a regressor", "MLPClassifier")
     _linear_kind = LinearRegression
 
     def predict(self, X: Any) -> FloatArray:
         """Return the predicted label of every row, in the units of the label."""
-        domain = _label_domain(self.policy_)
-        middle = domain.lower / 2 + domain.upper / 2
-        return middle + (domain.upper - domain.lower) * self._outputs(X)[:, 0]
+        outputs = self._outputs(X)[:, 0]
+        return self._middle + self._width * outputs
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
-        _label_domain(encoder.policy)
-        return np.asarray(encoder.encode_label(y), dtype=np.float64), 1
+        return self._number_codes(encoder, y), 1
 
     def _n_outputs(self, policy: Policy) -> int:
-        _label_domain(policy)
+        self._label_bounds(policy)
         return 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
-        return tags
-
-
-def _label_domain(policy: Policy) -> NumberDomain:
-    return number_label(policy, "a regressor", "MLPClassifier")

@@ -19,6 +19,7 @@ from corrdp.certificate import Certificate, Component, certify
 from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._narrowing import DECLARED
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.leakage import policy_read
 from corrdp.policy import (
     Budget,
     NeighborClass,
@@ -146,25 +147,8 @@ def plan_search(
 ) -> SearchPlan:
     """Plan a search from public numbers alone.
 
-    Parameters
-    ----------
-    template : PrivateLinearModel
-        What is fitted, apart from the settings of a candidate.
-    candidates : sequence of dict
-        Settings.
-    budget : Budget
-        For the whole search.
-    n_rows : int
-        Public number of rows.
-    held_out : float or None
-        Part of the rows that scores are computed on; None for all.
-    runs : "auto", "all" or float
-        Each candidate once, or the mean of a random number of runs; by default the
-        latter, unless there are so few candidates that it gains little.
-    score_share : float
-        Part of a run's squared mu that its score may cost, if no rows are held out.
-    replayable_noise : bool
-        Whether a seed is used.
+    Parameters are those of `PrivateSearchCV`; `held_out` is its `cv`, and `template` is
+    what is fitted, apart from the settings of a candidate.
 
     Guarantee
     ---------
@@ -188,7 +172,8 @@ def plan_search(
         )
     n_score = n_rows if held_out is None else max(1, round(held_out * n_rows))
     n_train = n_rows if held_out is None else n_rows - n_score
-    policy, claim = template.searched_promise()
+    policy, leakage = template.searched_promise()
+    claim = leakage.claim
     classes = neighbor_classes(policy, claim.distances(policy))
     modes = _modes(runs, len(candidates))
     tried = [
@@ -199,7 +184,8 @@ def plan_search(
     if len(modes) > 1 and part.budget.epsilon < WORTH_ALL * tried[1].budget.epsilon:
         mean_runs, part = modes[1], tried[1]
     assert isinstance(template.policy, Policy)  # checked by the search
-    fit_policy = replace(template.policy, epsilon_cap=part.epsilon_cap)
+    read = policy_read(template.policy, template.leakage)
+    fit_policy = replace(read, epsilon_cap=part.epsilon_cap)
     costs = [
         _costs(model.plan(n_train), classes)
         for settings in candidates
@@ -337,6 +323,8 @@ def candidate_of(
         "ledger": None,
         "fits": 1,
     }
+    if hasattr(template.leakage, "policy_for"):  # a table is of a policy with its cap
+        parameters["leakage"] = template.searched_promise()[1].distances
     if "bounds" in parameters:  # a search does not pay for others
         parameters["bounds"] = DECLARED
     return type(template)(**parameters)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from corrdp.certificate import Calibration, Certificate, LeakageClaim, certify
+from corrdp.certificate import Calibration, Certificate, certify
 from corrdp.estimators._family import Family, Spending
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._narrowing import AUTO, DECLARED, RELEASED
@@ -17,7 +17,7 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
-from corrdp.leakage import policy_read
+from corrdp.leakage import LeakageInput, policy_read
 from corrdp.policy import Budget, Policy, protected_policy, without_knots
 
 
@@ -68,8 +68,8 @@ class Searchable(TrainsLinearModel):
                 f"{self.sampling_rate!r}. Leave them at their defaults."
             )
 
-    def searched_promise(self) -> tuple[Policy, LeakageClaim]:
-        """Return the policy that a search keeps, and where its distances come from."""
+    def searched_promise(self) -> tuple[Policy, LeakageInput]:
+        """Return the policy that a search keeps, and its distances."""
         assert isinstance(self.policy, Policy)  # as `require_searchable` demands
         declared = policy_read(self.policy, self._leakage_given())
         kept = without_knots(protected_policy(declared, self._method()))
@@ -80,7 +80,7 @@ class Searchable(TrainsLinearModel):
                 f"rows (source {leakage.claim.source!r}). Declare the leakage, or "
                 "estimate it from public rows."
             )
-        return kept, leakage.claim
+        return kept, leakage
 
     def searched_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return the table, and the labels as a column of their own.

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import ndtr
 from sklearn.base import clone
@@ -31,8 +32,17 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
+from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger
-from corrdp.policy import Budget, NumberDomain
+from corrdp.policy import (
+    BooleanDomain,
+    Budget,
+    CategoryDomain,
+    Feature,
+    Label,
+    NumberDomain,
+    Policy,
+)
 from corrdp.queries import answer_queries
 from helpers.statistics import dkw_radius, ks_distance
 from linear_model_examples import (
@@ -191,7 +201,7 @@ def test_scores_have_the_noise_that_is_paid_for():
     exact = float((model.predict(rows) == rows.rich).sum())
     generator = np.random.default_rng(2)
     noise = [
-        made._score(plan, model, (rows, rows.rich), None, generator) - exact
+        made._score(plan, model, (rows, rows.rich), generator) - exact
         for _ in range(300)
     ]
     distance = ks_distance(np.array(noise) / plan.score_noise, ndtr)
@@ -210,7 +220,7 @@ def test_one_row_moves_a_score_by_one_at_most_and_some_row_by_one(scoring):
             changed = base.assign(age=[age, *base.age[1:]])
             changed["rich"] = [rich, *base.rich[1:]]
             rows = (changed, changed.rich)
-            totals.append(made._score(plan, model, rows, None, np.random.default_rng()))
+            totals.append(made._score(plan, model, rows, np.random.default_rng()))
     assert max(totals) - min(totals) <= 1 + 1e-12
     assert max(totals) - min(totals) > 0.9
 
@@ -428,3 +438,42 @@ def test_a_leakage_table_of_private_rows_is_refused():
     estimator = LogisticRegression(policy, leakage=table)
     with pytest.raises(BudgetError, match="leakage table"):
         PrivateSearchCV(estimator, FIVE, epsilon=1.0, delta=1e-5).plan(600)
+
+
+@pytest.mark.parametrize(
+    ("relation", "chances"),
+    [
+        ("one_insensitive", [0.6, 0.3, 0.0995, 0.0005]),  # the last levels are joined
+        ("all_insensitive", [0.4, 0.3, 0.2, 0.1]),
+    ],
+)
+def test_a_leakage_table_of_public_rows_serves_a_cap_that_binds(relation, chances):
+    """The policy of a fit has another cap than the one that the table is of."""
+    generator = np.random.default_rng(0)
+    n_rows = 4000
+    frame = pd.DataFrame(
+        {
+            "s": generator.choice(["v0", "v1"], n_rows),
+            "u": generator.choice(list("abcd"), n_rows, p=chances),
+            "y": generator.random(n_rows) < 0.5,
+        }
+    )
+    policy = Policy(
+        (
+            Feature("s", "sensitive", CategoryDomain(("v0", "v1"))),
+            Feature("u", "insensitive", CategoryDomain(tuple("abcd"))),
+        ),
+        Label("y", BooleanDomain(), 0.0),
+        relation=relation,
+        epsilon_cap=4.0,
+    )
+    table = estimate_leakage(frame, policy, source="public", join_levels=True)
+    made = PrivateSearchCV(
+        LogisticRegression(policy, leakage=table), FIVE, epsilon=4.0, delta=1e-5
+    ).fit(frame)
+    assert made.plan_.fit_policy.epsilon_cap < policy.epsilon_cap
+    claim = made.best_estimator_.certificate_.leakage
+    assert claim == table.claim(policy=table.policy_for(policy))
+    made.certificate_.verify(made.best_estimator_.policy_)
+    joined = table.policy_for(policy).feature("u").domain
+    assert made.best_estimator_.policy_.feature("u").domain == joined
