@@ -50,3 +50,10 @@ def patients(n_rows=3000, seed=0):
             ),
         }
     )
+
+
+def marginal(model, region):
+    """Return the probabilities of a region that lies in some clique of a model."""
+    home = model.tree.home(region)
+    others = [i for i, c in enumerate(model.tree.cliques[home]) if c not in region]
+    return model.tables[home].sum(axis=tuple(others))

@@ -12,6 +12,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -171,8 +172,10 @@ def measure_adaptively(
     `Stream`: exact counts enter an exponential choice and a noisy table per round, and
     nothing else (`docs/theory/synthesis.md`, Theorem 3).
     """
-    exact = {
-        region: count_cells(codes, region, shape.sizes)
+    # All candidates are held at once: thousands of tables, of counts up to the rows.
+    small = np.int32 if len(codes) < 2**31 else np.int64
+    exact: dict[Region, Any] = {
+        region: count_cells(codes, region, shape.sizes).astype(small)
         for stream in streams
         for region in stream.regions
     }

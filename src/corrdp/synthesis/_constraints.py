@@ -91,13 +91,14 @@ def _check_determines(rule: Any) -> None:
 
 def _without_codes(columns: TableColumns, name: str, value: Any) -> PolicyError:
     domain = columns.domain(name)
-    bins = ""
+    bins = "."
     if isinstance(domain, NumberDomain):
         edges = ", ".join(f"{edge:g}" for edge in domain.edges[:4])
-        bins = f" Its bins begin at {edges}, ...: widen the interval, or declare more."
+        bins = f": its bins begin at {edges}, ... Widen it, or declare more bins."
     return PolicyError(
-        f"a declared zero names {value!r} of {name!r}, inside which no value lies as "
-        f"it is counted, so that it would not be kept.{bins}"
+        f"a declared zero names {value!r} of {name!r}, which holds nothing that is "
+        f"counted, so that it would not be kept, or says nothing{bins} Remove it "
+        "otherwise."
     )
 
 

@@ -71,10 +71,16 @@ class FittedTable:
             generator,
         )
         values = self.columns.values(codes, generator)
+        drawn = nw.from_native(
+            self._frame({n: v for n, v in values.items() if n not in names}, output),
+            eager_only=True,
+        )
         # Given values are returned as they came, not as the middle of their bins.
-        values |= {name: frame.get_column(name).to_list() for name in names}
-        schema = {name: frame.schema[name] for name in names}
-        return self._frame(values, output, schema)
+        known = frame.select(names)
+        if known.implementation is not drawn.implementation:
+            known = nw.from_arrow(known.to_arrow(), backend=drawn.implementation)
+        whole = drawn.with_columns(known.get_column(name) for name in names)
+        return whole.select(list(values)).to_native()
 
     def to_json(self) -> JSONObject:
         """Return the parameters by column names; `from_json` reads them."""
@@ -130,14 +136,9 @@ class FittedTable:
             )
         return names
 
-    def _frame(
-        self,
-        values: Mapping[str, list[Any]],
-        output: str | None,
-        schema: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def _frame(self, values: Mapping[str, list[Any]], output: str | None) -> Any:
         backend: Any = output or self.output
-        types = self.columns.schema(str(backend)) | dict(schema or {})
+        types = self.columns.schema(str(backend))
         try:
             return nw.from_dict(
                 dict(values),

@@ -179,17 +179,16 @@ def junction_tree(regions: Iterable[Region], sizes: Sequence[int]) -> JunctionTr
     cliques = sorted(_cliques(regions, sizes))
     # Prim's algorithm: a spanning tree of largest separators is a junction tree.
     order, parents = [0], [-1]
-    waiting = dict.fromkeys(range(1, len(cliques)), 0)
     shared = [set(clique) for clique in cliques]
-    while waiting:
-        weight, child, parent = max(
-            (len(shared[i] & shared[j]), -i, place)
-            for i in waiting
-            for place, j in enumerate(order)
-        )
-        del weight, waiting[-child]
-        order.append(-child)
-        parents.append(parent)
+    nearest = {i: (len(shared[i] & shared[0]), 0) for i in range(1, len(cliques))}
+    while nearest:
+        child = max(nearest, key=lambda i: (nearest[i][0], -i))
+        parents.append(nearest.pop(child)[1])
+        order.append(child)
+        for i, (weight, _) in nearest.items():
+            own = len(shared[i] & shared[child])
+            if own >= weight:
+                nearest[i] = (own, len(order) - 1)
     return JunctionTree(tuple(cliques[i] for i in order), tuple(parents))
 
 

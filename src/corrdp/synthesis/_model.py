@@ -33,11 +33,6 @@ class Calibrated:
     tables: tuple[FloatArray, ...]
     log_total: float
 
-    def marginal(self, region: Region) -> FloatArray:
-        """Return the probabilities of a region that lies in some clique."""
-        home = self.tree.home(region)
-        return summed(self.tables[home], self.tree.cliques[home], region)
-
     def sample(self, n_rows: int, generator: np.random.Generator) -> IntArray:
         """Return rows of codes, one column per number.
 
@@ -182,12 +177,6 @@ def calibrate(tree: JunctionTree, log_potentials: Sequence[FloatArray]) -> Calib
         ratio = np.divide(known, own, out=np.zeros_like(known), where=own > 0)
         beliefs[child] *= ratio[link.in_own]
     return Calibrated(tree, tuple(beliefs), float(log_total))
-
-
-def summed(table: FloatArray, region: Region, onto: Region) -> FloatArray:
-    """Return the table of a smaller region."""
-    axes = tuple(i for i, column in enumerate(region) if column not in onto)
-    return np.asarray(table.sum(axis=axes)) if axes else table
 
 
 def expanded(table: FloatArray, region: Region, onto: Region) -> FloatArray:

@@ -23,7 +23,8 @@ from corrdp.synthesis._junction_tree import Region, n_cells
 
 MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a standard normal number
 _MARGIN = 1.0 + 1e-9  # the search for the least noise ends at its last digits
-_DROPPED_AT_ONCE = 0.15
+# Of the tables that are noise, and of all of them: each allocation takes long if many.
+_DROPPED_AT_ONCE, _LEAST_DROPPED = 0.15, 0.002
 
 Number = TypeVar("Number", float, FloatArray)
 
@@ -148,8 +149,9 @@ def plan_useful(
         if not excess:
             used = tuple(regions[place] for place in kept.tolist())
             return StagePlan(used, scales, changed, limits)
-        worst = np.argsort(-noise, kind="stable")
-        kept = np.delete(kept, worst[: max(1, int(_DROPPED_AT_ONCE * excess))])
+        least = max(1, int(_LEAST_DROPPED * kept.size))
+        n_dropped = max(int(_DROPPED_AT_ONCE * excess), min(least, excess))
+        kept = np.delete(kept, np.argsort(-noise, kind="stable")[:n_dropped])
 
 
 def expected_noise(noise_scale: Number, cells: Number, n_rows: int) -> Number:

@@ -70,6 +70,8 @@ class TableShape:
     @property
     def is_possible(self) -> bool:
         """Whether the zeros leave any row: each may, and all of them together none."""
+        if not self.zeros:
+            return True
         tree = junction_tree(self.required, self.sizes)
         with np.errstate(divide="ignore", invalid="ignore"):
             model = rebuilt_model(tree, {}, sizes=self.sizes, zeros=self.zeros)

@@ -289,17 +289,11 @@ class Synthesizer:
         fitted = self._require_fitted()
         content: JSONObject = {
             "kind": type(self).__name__,
-            "parameters": {
-                "epsilon": self.epsilon,
-                "delta": self.delta,
-                "method": self.method,
-                "selection": self.selection,
-                "bins": self.bins,
+            "parameters": {name: getattr(self, name) for name in _PARAMETERS}
+            | {
                 "shapes": dict(self.shapes or {}),
                 "impossible": [dict(rule) for rule in self.impossible],
                 "determines": [dict(rule) for rule in self.determines],
-                "max_cells": self.max_cells,
-                "random_state": self.random_state,
             },
             "fitted": fitted.to_json(),
         }

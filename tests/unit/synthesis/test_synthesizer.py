@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 
+import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -586,3 +587,34 @@ def test_a_ledger_wants_private_leakage_that_it_has_paid(tmp_path, joins):
     made.save(tmp_path / "made")
     with pytest.raises(GuaranteeVoidError, match="by which release"):
         Synthesizer.load(tmp_path / "made").quality(rows, [("town",)], **asked)
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        pd.DataFrame({"floor": pd.array([1, None, 2], dtype="Int64")}),
+        pd.DataFrame({"floor": [1.0, None, 2.0]}, index=[0, 0, 7]),
+        pl.DataFrame({"floor": [1, None, 2]}),
+        pa.table({"floor": pa.array([1, None, 2], pa.int8())}),
+    ],
+)
+def test_given_gaps_among_whole_numbers_come_back_in_every_kind_of_table(given, output):
+    policy = Policy(
+        (
+            Feature("ill", "sensitive", BooleanDomain()),
+            Feature("floor", "public", NumberDomain(0, 4, 4, Slot(), whole=True)),
+        )
+    )
+    table = pd.DataFrame({"ill": [True, False] * 20, "floor": [0, 1, 2, None] * 10})
+    rows = maker(policy=policy).fit(table).sample(given=given, output=output)
+    drawn = nw.from_native(rows, eager_only=True)
+    assert drawn.columns == ["ill", "floor"]
+    floors = [None if pd.isna(own) else own for own in drawn["floor"].to_list()]
+    assert floors == [1, None, 2]
+
+
+def test_given_categories_of_a_fixed_list_come_back():
+    given = pl.DataFrame({"country": pl.Series(["F", "D"], dtype=pl.Enum(["D", "F"]))})
+    rows = maker().fit(patients(200)).sample(given=given, output="polars")
+    assert rows["country"].to_list() == ["F", "D"]
