@@ -271,6 +271,12 @@ def test_attention_is_that_of_torch(masked):
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+def test_a_causal_hint_without_a_mask_is_refused_as_by_torch():
+    inputs = torch.randn(3, 5, 6)
+    with pytest.raises(CorrDPError, match="there is none"):
+        MultiheadAttention(6, 2)(inputs, inputs, inputs, is_causal=True)
+
+
 def test_fix_module_says_what_it_did_and_leaves_the_module_alone():
     network = nn.Sequential(
         nn.Conv2d(2, 6, 3),
@@ -301,6 +307,7 @@ def test_fix_module_says_what_it_did_and_leaves_the_module_alone():
         nn.GRU(3, 2),
         nn.RNN(3, 2, batch_first=True),
         nn.MultiheadAttention(4, 2),
+        nn.MultiheadAttention(4, 2, batch_first=True, add_zero_attn=True),
     ],
 )
 def test_layers_without_a_replacement_are_named(layer):
