@@ -1,10 +1,11 @@
 """An optimizer that steps on private gradients, each of them once."""
 
+import warnings
 from typing import Any
 
 import torch
 
-from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, UtilityWarning
 from corrdp.torch._private import PrivateModule
 
 
@@ -54,6 +55,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "made by loss.backward() has no noise."
             )
         progress = self._module.progress
+        self._warn_of_lost_gradients()
         progress.gradient_is_fresh = False
         self._module.check_gradients()
         if any(
@@ -82,7 +84,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
             Leave no gradient, instead of zeros.
         """
         self.optimizer.zero_grad(set_to_none=set_to_none)
-        self._module.progress.gradient_is_fresh = False
+        progress = self._module.progress
+        progress.gradient_is_fresh = False
+        progress.steps_used = progress.steps_charged
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -118,6 +122,21 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.optimizer.load_state_dict(state)
+
+    def _warn_of_lost_gradients(self) -> None:
+        """Warn if gradients were paid for and replaced before a step."""
+        progress = self._module.progress
+        n_lost = progress.steps_charged - progress.steps_used - 1
+        progress.steps_used = progress.steps_charged
+        if n_lost > 0:
+            warnings.warn(
+                f"{n_lost} gradients that were paid for were replaced before a step "
+                "used them: they are not added up. Step after every module.backward; "
+                "for larger batches raise batch_size, and max_physical_batch_size says "
+                "how many rows are taken at once.",
+                UtilityWarning,
+                stacklevel=3,
+            )
 
     def _check_caller(self, *given: Any) -> None:
         """Refuse steps of the optimizer that do not come from `step`."""

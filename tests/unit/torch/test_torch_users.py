@@ -207,6 +207,21 @@ def test_compiled_modules_are_refused():
         train(compiled, rows())
 
 
+def test_gradients_that_are_paid_for_and_not_stepped_on_are_told():
+    """Who adds gradients up over calls elsewhere would lose all but the last."""
+    module, optimizer, loader = train(small_network(), rows())
+    module.backward(*loader.draw())
+    optimizer.step()
+    for _ in range(3):
+        module.backward(*loader.draw())
+    with pytest.warns(UtilityWarning, match="2 gradients that were paid for"):
+        optimizer.step()
+    module.backward(*loader.draw())
+    optimizer.zero_grad()  # dropped by the caller
+    with pytest.raises(GuaranteeVoidError, match="no private gradient"):
+        optimizer.step()
+
+
 def test_lbfgs_is_refused():
     from corrdp.torch import make_private
 
