@@ -35,6 +35,14 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "optimizer holds parameters that are not the module's, whose gradients "
                 "would not be private. Build it from module.parameters()."
             )
+        hooks = optimizer._optimizer_step_pre_hooks.values()  # noqa: SLF001
+        if any(
+            isinstance(getattr(h, "__self__", None), PrivateOptimizer) for h in hooks
+        ):
+            raise CorrDPError(
+                "optimizer belongs to another private training, which alone may step "
+                "it. Build a new one for this training."
+            )
         self.optimizer = optimizer
         self._module = module
         self._trained = {id(parameter) for parameter in module.trained_parameters()}
