@@ -121,11 +121,12 @@ def _recurrent(name: str, part: nn.RNNBase) -> tuple[nn.Module, str]:
 
 def _attention(name: str, layer: nn.MultiheadAttention) -> nn.Module:
     part: Any = layer  # some of its parameters may be None, which torch does not type
-    if not part.batch_first or part.in_proj_weight is None or part.bias_k is not None:
+    has_more = part.bias_k is not None or part.add_zero_attn
+    if not part.batch_first or part.in_proj_weight is None or has_more:
         raise CorrDPError(
             f"layer {name!r} is a MultiheadAttention with batch_first="
-            f"{part.batch_first}: only batch_first=True, equal widths and no bias_kv "
-            "are replaced. Use corrdp.torch.MultiheadAttention."
+            f"{part.batch_first}: only batch_first=True, equal widths, no bias_kv and "
+            "no add_zero_attn are replaced. Use corrdp.torch.MultiheadAttention."
         )
     new = MultiheadAttention(part.embed_dim, part.num_heads, part.dropout)
     weights = part.in_proj_weight.chunk(3)

@@ -262,7 +262,14 @@ def make_private(
         else plan_given_noise(facts, noise_multiplier)
     )
     with ranks.together() if ranks is not None else nullcontext():
-        has_random_layers = probe_independence(module, layers, loss, features, labels)
+        has_random_layers = probe_independence(
+            module,
+            layers,
+            loss,
+            features,
+            labels,
+            residual_bound=plan.layout.residual_bound,
+        )
         if is_encoded:
             moved = (center, code_scale) if code_scale is not None else ()
             check_codes(features, blocks, *moved)

@@ -1,10 +1,11 @@
 """An optimizer that steps on private gradients, each of them once."""
 
+import warnings
 from typing import Any
 
 import torch
 
-from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError, UtilityWarning
 from corrdp.torch._private import PrivateModule
 
 
@@ -34,6 +35,14 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "optimizer holds parameters that are not the module's, whose gradients "
                 "would not be private. Build it from module.parameters()."
             )
+        hooks = optimizer._optimizer_step_pre_hooks.values()  # noqa: SLF001
+        if any(
+            isinstance(getattr(h, "__self__", None), PrivateOptimizer) for h in hooks
+        ):
+            raise CorrDPError(
+                "optimizer belongs to another private training, which alone may step "
+                "it. Build a new one for this training."
+            )
         self.optimizer = optimizer
         self._module = module
         self._trained = {id(parameter) for parameter in module.trained_parameters()}
@@ -54,6 +63,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "made by loss.backward() has no noise."
             )
         progress = self._module.progress
+        self._warn_of_lost_gradients()
         progress.gradient_is_fresh = False
         self._module.check_gradients()
         if any(
@@ -82,7 +92,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
             Leave no gradient, instead of zeros.
         """
         self.optimizer.zero_grad(set_to_none=set_to_none)
-        self._module.progress.gradient_is_fresh = False
+        progress = self._module.progress
+        progress.gradient_is_fresh = False
+        progress.steps_used = progress.steps_charged
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -118,6 +130,21 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.optimizer.load_state_dict(state)
+
+    def _warn_of_lost_gradients(self) -> None:
+        """Warn if gradients were paid for and replaced before a step."""
+        progress = self._module.progress
+        n_lost = progress.steps_charged - progress.steps_used - 1
+        progress.steps_used = progress.steps_charged
+        if n_lost > 0:
+            warnings.warn(
+                f"{n_lost} gradients that were paid for were replaced before a step "
+                "used them: they are not added up. Step after every module.backward; "
+                "for larger batches raise batch_size, and max_physical_batch_size says "
+                "how many rows are taken at once.",
+                UtilityWarning,
+                stacklevel=3,
+            )
 
     def _check_caller(self, *given: Any) -> None:
         """Refuse steps of the optimizer that do not come from `step`."""

@@ -251,7 +251,12 @@ def _towered(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
 def _with_influence(
     layout: NetworkLayout, bounded: Container[int], influence: float
 ) -> NetworkLayout:
-    """Return the layout with the influence on some groups bounded, by their norms."""
+    """Return the layout with the influence on some groups bounded, by their norms.
+
+    Unless there is nothing that could have any: a second pass would be the first.
+    """
+    if not layout.sensitive_features:
+        return layout
     groups = tuple(
         replace(group, influence_bound=influence * group.clip_norm)
         if index in bounded

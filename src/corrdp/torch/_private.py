@@ -47,6 +47,7 @@ class Progress:
 
     steps_charged: int = 0
     gradient_is_fresh: bool = False  # one that no step has used
+    steps_used: int = 0  # charged until the optimizer stepped, or dropped the gradient
     reference_is_known: bool = False  # released, or public
     is_stepping: bool = False  # the private optimizer
     checkpoint: str = ""  # the last one that was written or loaded
@@ -164,7 +165,8 @@ class PrivateModule(nn.Module):
         """Put the noisy mean gradient of a batch into the parameters' ``grad``.
 
         The loss is not returned: it was computed from private rows and is not paid
-        for.
+        for. A gradient that is there already is replaced and stays paid for: gradients
+        are not added up over calls, batches are (``max_physical_batch_size``).
 
         Parameters
         ----------
@@ -309,7 +311,7 @@ class PrivateModule(nn.Module):
         reference: Tensor | None,
     ) -> None:
         """Continue after `steps_charged` steps with noise that was not used yet."""
-        self.progress.steps_charged = steps_charged
+        self.progress.steps_charged = self.progress.steps_used = steps_charged
         self.progress.gradient_is_fresh = False
         if reference is not None:
             self.use_reference(reference)

@@ -15,6 +15,7 @@ from corrdp.torch._clipping import GroupClipper
 from corrdp.torch._layers import Layer, LossFunction, check_losses
 from corrdp.torch._layout import flat_layout
 from corrdp.torch._randomness import generator_states
+from corrdp.torch._rows import bounded_residuals
 
 _ROWS = 3
 _SPREADS = (1.0, 0.1, 3.0)  # of the other rows: one trial each
@@ -39,10 +40,12 @@ def probe_independence(
     loss: LossFunction,
     features: Tensor,
     labels: Tensor,
+    *,
+    residual_bound: float = math.inf,
 ) -> bool:
     """Raise unless an example's loss and gradient depend on that example alone.
 
-    Returns whether the module draws random numbers.
+    Returns whether the module draws random numbers. A `residual_bound` is tried, too.
 
     Shapes and types are those of the first rows of `features` and `labels`, values are
     random: no row is read. Tried in training mode, and in the mode the module is in.
@@ -65,7 +68,7 @@ def probe_independence(
                 part.training = training
             for trial, spread in enumerate(_SPREADS):
                 _move_parameters(layers, trial)
-                tried = _Trial(module, layers, loss, trial, devices)
+                tried = _Trial(module, layers, loss, trial, devices, residual_bound)
                 draws |= _tried(tried, features, labels, spread)
     return draws
 
@@ -74,6 +77,12 @@ def _tried(trial: "_Trial", features: Tensor, labels: Tensor, spread: float) -> 
     try:
         return trial.run(features, labels, spread)
     except RuntimeError as error:
+        if "does not require grad" in str(error):
+            raise GuaranteeVoidError(
+                "a layer with trained parameters is called where nothing is "
+                "differentiated, as under torch.no_grad. Call it outside, or set "
+                "requires_grad=False on its parameters."
+            ) from None
         if "use_reentrant" not in str(error):
             raise
         raise GuaranteeVoidError(
@@ -90,12 +99,15 @@ class _Trial(NamedTuple):
     loss: LossFunction
     seed: int
     devices: list[torch.device]
+    residual_bound: float
 
     def run(self, features: Tensor, labels: Tensor, spread: float) -> bool:
         generator = torch.Generator().manual_seed(self.seed)
         inputs = _random_rows(features, generator, spread, center=0.0)
         targets = _random_rows(labels, generator, 0.1, center=0.5)
         first = self._pass(inputs, targets)
+        if math.isfinite(self.residual_bound):
+            bounded_residuals(first.losses, first.outputs, self.residual_bound)
         self._check_gradients(first)
         check_example_gradients(self.layers, first.capture, first.losses)
         for row in range(_ROWS):

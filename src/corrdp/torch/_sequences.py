@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from corrdp.exceptions import CorrDPError
+
 
 class RecurrentCells(nn.Module):
     """All steps of a recurrent layer: one tensor in, states of every step out."""
@@ -191,7 +193,11 @@ class MultiheadAttention(nn.Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Return what is attended to, and the weights if they are wanted."""
-        del is_causal  # a hint: attn_mask says it, too
+        if is_causal and attn_mask is None:  # a hint that attn_mask says it
+            raise CorrDPError(
+                "is_causal=True is a hint about attn_mask, and there is none. Pass the "
+                "mask, as for torch.nn.MultiheadAttention."
+            )
         queries, keys, values = (
             layer(given).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
             for layer, given in (

@@ -11,7 +11,7 @@ from corrdp.exceptions import BudgetError, UnsupportedEventError
 from corrdp.torch._layers import trained_layers
 from corrdp.torch._layout import flat_layout
 from corrdp.torch._planning import plan_network
-from unit.torch.networks import facts_of, small_network, small_policy
+from unit.torch.networks import facts_of, rows, small_network, small_policy, train
 
 pytestmark = pytest.mark.torch
 
@@ -46,6 +46,20 @@ def test_little_to_gain_falls_back_to_plain_noise():
 def test_nothing_insensitive_leaves_plain_noise():
     facts = facts_of(small_network(), small_policy(n_sensitive=5, n_insensitive=0))
     assert plan_network(facts).method == "layered"
+
+
+@pytest.mark.parametrize("score", [0.3, 1.0])
+def test_without_sensitive_features_there_is_no_influence_and_no_reference(score):
+    """A sensitive label has no codes of which a mean could be released."""
+    policy = small_policy(n_sensitive=0, n_insensitive=5, score=score)
+    network, (features, labels) = small_network(), rows()
+    changes = {"code_scale": np.ones(5), "reference": np.zeros(5)}
+    module, _, loader = train(network, (features, labels), policy=policy, **changes)
+    assert module.plan.method == "corr"
+    assert not module.plan.layout.clips_influence
+    assert module.plan.reference is None
+    module.backward(*loader.draw())
+    module.certificate().verify(policy)
 
 
 def test_noise_by_layer_is_ordinary_differential_privacy():

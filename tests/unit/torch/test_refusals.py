@@ -13,6 +13,7 @@ from corrdp.exceptions import (
     GuaranteeVoidError,
     PolicyError,
 )
+from corrdp.torch import make_private
 from corrdp.torch._private import PrivateModule
 from unit.torch.networks import (
     rows,
@@ -279,8 +280,6 @@ def test_nothing_to_train_is_refused():
 
 
 def test_an_optimizer_of_other_parameters_is_refused():
-    from corrdp.torch import make_private
-
     other = nn.Linear(5, 1)
     with pytest.raises(CorrDPError, match="not the module's"):
         make_private(
@@ -330,3 +329,30 @@ def test_what_a_copy_would_have_repeated(monkeypatch):
     size = sum(p.numel() for p in training.module.parameters())
     nothing = torch.zeros(size).double()
     assert torch.equal(other.noisy_sum(nothing), training.module.noisy_sum(nothing))
+
+
+def test_a_trained_layer_that_is_not_differentiated_is_refused():
+    class Hidden(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(5, 3).double()
+            self.last = nn.Linear(3, 1).double()
+
+        def forward(self, features):
+            with torch.no_grad():
+                hidden = self.first(features)
+            return self.last(hidden)
+
+    with pytest.raises(GuaranteeVoidError, match=r"as under torch\.no_grad"):
+        train(Hidden(), rows())
+
+
+def test_an_optimizer_serves_one_training():
+    """The first one would refuse steps of the second, whose gradients are paid for."""
+    network = small_network()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    arguments = {"loss": squared, "policy": small_policy(), "epsilon": 1.0}
+    arguments |= {"delta": 1e-5, "epochs": 1}
+    make_private(network, optimizer, rows(), **arguments)
+    with pytest.raises(CorrDPError, match="belongs to another private training"):
+        make_private(network, optimizer, rows(), **arguments)

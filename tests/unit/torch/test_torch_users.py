@@ -207,6 +207,21 @@ def test_compiled_modules_are_refused():
         train(compiled, rows())
 
 
+def test_gradients_that_are_paid_for_and_not_stepped_on_are_told():
+    """Who adds gradients up over calls elsewhere would lose all but the last."""
+    module, optimizer, loader = train(small_network(), rows())
+    module.backward(*loader.draw())
+    optimizer.step()
+    for _ in range(3):
+        module.backward(*loader.draw())
+    with pytest.warns(UtilityWarning, match="2 gradients that were paid for"):
+        optimizer.step()
+    module.backward(*loader.draw())
+    optimizer.zero_grad()  # dropped by the caller
+    with pytest.raises(GuaranteeVoidError, match="no private gradient"):
+        optimizer.step()
+
+
 def test_lbfgs_is_refused():
     from corrdp.torch import make_private
 
@@ -271,6 +286,12 @@ def test_attention_is_that_of_torch(masked):
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+def test_a_causal_hint_without_a_mask_is_refused_as_by_torch():
+    inputs = torch.randn(3, 5, 6)
+    with pytest.raises(CorrDPError, match="there is none"):
+        MultiheadAttention(6, 2)(inputs, inputs, inputs, is_causal=True)
+
+
 def test_fix_module_says_what_it_did_and_leaves_the_module_alone():
     network = nn.Sequential(
         nn.Conv2d(2, 6, 3),
@@ -301,6 +322,7 @@ def test_fix_module_says_what_it_did_and_leaves_the_module_alone():
         nn.GRU(3, 2),
         nn.RNN(3, 2, batch_first=True),
         nn.MultiheadAttention(4, 2),
+        nn.MultiheadAttention(4, 2, batch_first=True, add_zero_attn=True),
     ],
 )
 def test_layers_without_a_replacement_are_named(layer):

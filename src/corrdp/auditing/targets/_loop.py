@@ -86,7 +86,7 @@ class TrainingLoop:
     def begin(self, table: Table) -> None:
         """Start the training anew on a table."""
         progress, loader = self.module.progress, self.loader
-        progress.steps_charged = loader.steps_taken = 0
+        progress.steps_charged = progress.steps_used = loader.steps_taken = 0
         progress.gradient_is_fresh = False
         progress.reference_is_known = self._reference is None
         loader.features, loader.labels = self.batch(*table)
