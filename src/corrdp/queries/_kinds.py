@@ -1,7 +1,9 @@
 """The queries: which moments each needs, and how it is computed from them."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import Policy
@@ -65,7 +67,7 @@ class Count(Query):
         needed = self.moments(policy)
         if not needed:
             return [((), Estimate.exactly(float(n_rows)).sampled(0.0))]
-        counts = [count_with_sampling(count, n_rows) for count in estimates[needed[0]]]
+        counts = [_with_sampling(count, n_rows) for count in estimates[needed[0]]]
         cells = needed[0].cells(policy)
         if self._one_group:
             cells = ((),)  # one group was asked for: its count is the answer
@@ -89,19 +91,50 @@ class ColumnQuery(Query):
         """Columns of the cells."""
         return as_columns(self.by)
 
+
+@dataclass(frozen=True)
+class _SumQuery(ColumnQuery):
+    """A question answered cell by cell from sums of powers of a number, and a count."""
+
+    largest_power: ClassVar[int] = 1
+
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return the centered sum, and the count where it is not public."""
+        """Return the centered sums, and the count where it is not public."""
         number_bounds(policy, self.column)
         total = _moment((self.column,), self)
         total.levels(policy)
+        sums = tuple(
+            replace(total, factors=(self.column,) * power)
+            for power in range(self.largest_power, 0, -1)
+        )
         present = self.column if may_be_missing(policy, self.column) else None
         if not total.by and present is None and total.where is None:
-            return (total,)
-        return total, replace(total, factors=(), present=present)
+            return sums
+        return *sums, replace(total, factors=(), present=present)
+
+    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
+        """Return the answer of every cell, inside what the bounds allow."""
+        needed = self.moments(policy)
+        cells = needed[0].cells(policy)
+        counts = [Estimate.exactly(float(n_rows))] * len(cells)
+        if len(needed) > self.largest_power:
+            counts = [count.clipped(0.0, n_rows) for count in estimates[needed[-1]]]
+        sums = [estimates[moment] for moment in needed[: self.largest_power]]
+        bounds = number_bounds(policy, self.column)
+        return [
+            (cell, self._of_cell(*bounds, count, *own))
+            for cell, count, *own in zip(cells, counts, *sums, strict=True)
+        ]
+
+    @abstractmethod
+    def _of_cell(
+        self, lower: float, upper: float, count: Estimate, *sums: Estimate
+    ) -> Estimate:
+        """Compute the answer of a cell; sums of the largest power come first."""
 
 
 @dataclass(frozen=True)
-class Total(ColumnQuery):
+class Total(_SumQuery):
     """Sum of a number over rows in which it is not missing.
 
     Parameters
@@ -112,23 +145,17 @@ class Total(ColumnQuery):
         As in `Count`.
     """
 
-    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
-        """Return lower bound and center put back."""
-        lower, upper = number_bounds(policy, self.column)
-        moment, *rest = self.moments(policy)
-        counts = _counts(rest, moment, policy, n_rows, estimates)
+    def _of_cell(
+        self, lower: float, upper: float, count: Estimate, *sums: Estimate
+    ) -> Estimate:
+        (total,) = sums
+        back = total.scaled(upper - lower) + count.scaled(lower / 2 + upper / 2)
         largest = max(abs(lower), abs(upper))
-        totals = [
-            (total.scaled(upper - lower) + count.scaled(lower / 2 + upper / 2)).sampled(
-                SAMPLING_QUANTILE * largest * math.sqrt(count.value)
-            )
-            for total, count in zip(estimates[moment], counts, strict=True)
-        ]
-        return list(zip(moment.cells(policy), totals, strict=True))
+        return back.sampled(SAMPLING_QUANTILE * largest * math.sqrt(count.value))
 
 
 @dataclass(frozen=True)
-class Mean(ColumnQuery):
+class Mean(_SumQuery):
     """Mean of a number over rows in which it is not missing.
 
     Parameters
@@ -139,24 +166,20 @@ class Mean(ColumnQuery):
         As in `Count`.
     """
 
-    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
-        """Return means inside the declared bounds."""
-        lower, upper = number_bounds(policy, self.column)
-        moment, *rest = self.moments(policy)
-        counts = _counts(rest, moment, policy, n_rows, estimates)
-        means = []
-        for total, count in zip(estimates[moment], counts, strict=True):
-            share = (total / count).clipped(-0.5, 0.5)
-            mean = share.scaled(upper - lower).shifted(lower / 2 + upper / 2)
-            # Bhatia and Davis 2000: the variance of numbers with this mean
-            variance = (upper - mean.value) * (mean.value - lower)
-            error = sampling_error(variance, count.value, upper - lower)
-            means.append(mean.clipped(lower, upper).sampled(error))
-        return list(zip(moment.cells(policy), means, strict=True))
+    def _of_cell(
+        self, lower: float, upper: float, count: Estimate, *sums: Estimate
+    ) -> Estimate:
+        (total,) = sums
+        share = (total / count).clipped(-0.5, 0.5)
+        mean = share.scaled(upper - lower).shifted(lower / 2 + upper / 2)
+        # Bhatia and Davis 2000: the variance of numbers with this mean
+        variance = (upper - mean.value) * (mean.value - lower)
+        error = sampling_error(variance, count.value, upper - lower)
+        return mean.clipped(lower, upper).sampled(error)
 
 
 @dataclass(frozen=True)
-class Variance(ColumnQuery):
+class Variance(_SumQuery):
     """Population variance of a number over rows in which it is not missing.
 
     Parameters
@@ -167,26 +190,18 @@ class Variance(ColumnQuery):
         As in `Count`.
     """
 
-    def moments(self, policy: Policy) -> tuple[Moment, ...]:
-        """Return sum, sum of squares, and the count where it is not public."""
-        return (_moment((self.column, self.column), self), *super().moments(policy))
+    largest_power = 2
 
-    def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
-        """Return the variance, at most a quarter of the squared width."""
-        lower, upper = number_bounds(policy, self.column)
+    def _of_cell(
+        self, lower: float, upper: float, count: Estimate, *sums: Estimate
+    ) -> Estimate:
+        squares, total = sums
         width = (upper - lower) ** 2
-        square, total, *rest = self.moments(policy)
-        counts = _counts(rest, total, policy, n_rows, estimates)
-        variances = []
-        for squares, sums, count in zip(
-            estimates[square], estimates[total], counts, strict=True
-        ):
-            share = (squares / count - (sums / count).squared()).clipped(0.0, 0.25)
-            # Squared deviations lie between 0 and the squared width.
-            spread = share.value * (1.0 - share.value)
-            error = sampling_error(spread, count.value, 0.25) * width
-            variances.append(share.scaled(width).sampled(error))
-        return list(zip(square.cells(policy), variances, strict=True))
+        share = (squares / count - (total / count).squared()).clipped(0.0, 0.25)
+        # Squared deviations lie between 0 and the squared width.
+        spread = share.value * (1.0 - share.value)
+        error = sampling_error(spread, count.value, 0.25) * width
+        return share.scaled(width).sampled(error)
 
 
 @dataclass(frozen=True)
@@ -252,7 +267,7 @@ class Correlation(_PairQuery):
         return [((), (centered / deviations).clipped(-1.0, 1.0))]
 
 
-def count_with_sampling(count: Estimate, n_rows: int) -> Estimate:
+def _with_sampling(count: Estimate, n_rows: int) -> Estimate:
     """Return a count within 0 and the rows, and the spread of a binomial count."""
     clipped = count.clipped(0.0, n_rows)
     share = clipped.value / n_rows
@@ -272,18 +287,6 @@ def sampling_error(variance: float, count: float, largest: float) -> float:
 
 def _moment(factors: tuple[str, ...], query: Count | ColumnQuery) -> Moment:
     return Moment(factors, as_columns(query.by), query.groups, None, query.where)  # type: ignore[arg-type]
-
-
-def _counts(
-    rest: list[Moment],
-    like: Moment,
-    policy: Policy,
-    n_rows: int,
-    estimates: Estimates,
-) -> list[Estimate]:
-    if not rest:
-        return [Estimate.exactly(float(n_rows))] * len(like.cells(policy))
-    return [count.clipped(0.0, n_rows) for count in estimates[rest[0]]]
 
 
 def _covariance(

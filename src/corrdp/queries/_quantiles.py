@@ -12,12 +12,7 @@ from corrdp.policy import Policy
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._columns import bin_edges, distinct_texts, number_bounds
 from corrdp.queries._estimates import Estimate
-from corrdp.queries._kinds import (
-    SAMPLING_QUANTILE,
-    ColumnQuery,
-    Count,
-    count_with_sampling,
-)
+from corrdp.queries._kinds import SAMPLING_QUANTILE, ColumnQuery, Count
 from corrdp.queries._moments import Moment
 from corrdp.queries._query import (
     By,
@@ -55,15 +50,17 @@ class Histogram(ColumnQuery):
         """Columns to split by, then the column itself."""
         return (*as_columns(self.by), self.column)
 
+    @property
+    def _count(self) -> Count:
+        return Count(self.key_columns, self.groups, self.where)
+
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
         """Return one count per group, in every cell."""
-        return Count(self.key_columns, self.groups, self.where).moments(policy)
+        return self._count.moments(policy)
 
     def answer(self, policy: Policy, n_rows: int, estimates: Estimates) -> Labeled:
         """Return the counts, between 0 and the number of rows."""
-        (moment,) = self.moments(policy)
-        counts = [count_with_sampling(count, n_rows) for count in estimates[moment]]
-        return list(zip(moment.cells(policy), counts, strict=True))
+        return self._count.answer(policy, n_rows, estimates)
 
 
 @dataclass(frozen=True)

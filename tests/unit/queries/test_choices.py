@@ -92,7 +92,8 @@ def test_scores_are_computed_for_one_cell_at_a_time():
     empty, full = found = [*moment.scores(POLICY, table, GRID)]
     assert iter(scores := moment.scores(POLICY, table, GRID)) is scores
     assert [one.shape for one in found] == [(len(GRID),)] * 2
-    assert empty.max() == -1 and full.max() == 0  # nobody has the rank in the first
+    assert empty.max() == -1  # nobody has the rank in the first
+    assert full.max() == 0
 
 
 def test_quantiles_of_close_probabilities_have_names_of_their_own():
