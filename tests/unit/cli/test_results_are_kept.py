@@ -167,6 +167,15 @@ def test_a_strange_field_can_be_confirmed(folder, tmp_path):
     assert json.loads(result.stdout)["values"] == {"target.bounds": None}
 
 
+def test_what_a_link_leads_to_is_confirmed(folder, tmp_path):
+    text = (folder / "policy.toml").read_text()
+    (tmp_path / "shared.toml").write_text('unconfirmed = ["label.type"]\n' + text)
+    (tmp_path / "policy.toml").symlink_to("shared.toml")
+    assert run("confirm", tmp_path / "policy.toml", "--all").code == 0
+    assert (tmp_path / "policy.toml").is_symlink()
+    assert "unconfirmed" not in (tmp_path / "shared.toml").read_text()
+
+
 def test_models_know_what_a_run_writes(folder):
     written = {path.name for path in (folder / "model").iterdir()}
     fixed = {_models.SUMMARY_FILE, _models.REPORT_FILE, "model.json"}
