@@ -112,15 +112,8 @@ def csv_text(
 ) -> str:
     """Return lines of comma-separated values, the one form of all CSV files here.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The first line.
-    rows : iterable of sequences
-        The other lines.
-    spreadsheet_safe : bool
-        Texts that a spreadsheet would run as formulas get an apostrophe in front;
-        otherwise they are refused.
+    If it is to be `spreadsheet_safe`, texts that a spreadsheet would run as formulas
+    get an apostrophe in front; otherwise they are refused.
     """
     guarded = _quoted if spreadsheet_safe else _refused
     lines: list[str] = []
