@@ -156,6 +156,7 @@ def test_the_demo_clears_only_what_is_its_own(tmp_path):
     assert "Choose another --out" in result.stderr
     assert paid.read_text() == "paid for"
     assert (tmp_path / "policy.toml").read_text() == "mine"
+    assert run("demo", "--out", tmp_path / "policy.toml").code == 3
 
 
 def test_a_strange_field_can_be_confirmed(folder, tmp_path):
