@@ -14,18 +14,9 @@ def html_card(
     headers: Sequence[str] = (),
     rows: Iterable[Sequence[Any]] = (),
 ) -> str:
-    """Return a heading, notes, and a table of at most `MOST_ROWS` rows as HTML.
+    """Return a heading, notes of a line each, and at most `MOST_ROWS` rows as HTML.
 
-    Parameters
-    ----------
-    title : str
-        Heading.
-    notes : iterable of str
-        One line each.
-    headers : sequence of str
-        Column heads; none means no table.
-    rows : iterable of sequences
-        Cells; numbers are shown with four digits, None as a dash.
+    Without headers there is no table. Numbers have four digits, None is a dash.
     """
     parts = [f"<strong>{escape(title)}</strong>"]
     parts += [f"<div>{escape(note)}</div>" for note in notes]

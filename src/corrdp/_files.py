@@ -38,8 +38,9 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
     Raises
     ------
     CorrDPError
-        If it cannot be written.
+        If it cannot be written, or is a device or a pipe.
     """
+    _refuse_special(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         name = path.parent / f".{path.name}.{secrets.token_hex(8)}"
@@ -58,6 +59,21 @@ def write_text(path: Path, text: str, *, private: bool = False) -> None:
             raise
     except OSError as error:
         raise cannot_write(path, error) from None
+
+
+def _refuse_special(path: Path) -> None:
+    """Raise if a path names no ordinary file.
+
+    The file that is written takes its name: run by root, ``--out /dev/null`` would
+    leave an ordinary file in the place of the device, for all programs.
+    """
+    is_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")
+    is_special = path.exists() and not (path.is_file() or path.is_dir())
+    if is_stream or is_special:
+        raise CorrDPError(
+            f"{str(path)!r} is a device or a pipe, which a file would replace. Choose "
+            "another --out."
+        )
 
 
 def require_room(path: Path) -> None:
@@ -96,15 +112,8 @@ def csv_text(
 ) -> str:
     """Return lines of comma-separated values, the one form of all CSV files here.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The first line.
-    rows : iterable of sequences
-        The other lines.
-    spreadsheet_safe : bool
-        Texts that a spreadsheet would run as formulas get an apostrophe in front;
-        otherwise they are refused.
+    If it is to be `spreadsheet_safe`, texts that a spreadsheet would run as formulas
+    get an apostrophe in front; otherwise they are refused.
     """
     guarded = _quoted if spreadsheet_safe else _refused
     lines: list[str] = []

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import stat
 
 import pytest
 
@@ -93,3 +94,19 @@ def test_other_values_are_written_as_they_are(value, spreadsheet_safe):
     written = csv_text(["a"], [[value]], spreadsheet_safe=spreadsheet_safe)
     expected = "" if value is None else str(value)
     assert list(csv.DictReader(io.StringIO(written)))[0:1] == [{"a": expected}]
+
+
+def test_no_device_and_no_pipe_is_replaced(tmp_path):
+    """Run by root, ``--out /dev/null`` would take the device from all programs."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    stream = tmp_path / "stdout"
+    stream.symlink_to("/proc/self/fd/1")  # as /dev/stdout is
+    for path in (pipe, link, stream):
+        with pytest.raises(CorrDPError, match="a device or a pipe"):
+            write_text(path, "x")
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert link.is_symlink()
+    assert stream.is_symlink()
+    assert len(list(tmp_path.iterdir())) == 3

@@ -1,5 +1,6 @@
 """``corrdp check``: whether a table fits the policy, and the policy is ready."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,19 +62,32 @@ def check(
         )
 
 
-def table_problems(policy: "Policy", table: Any) -> dict[str, str]:
-    """Return what is wrong with each column that does not fit, without its values."""
+def require_fit(policy: "Policy", table: Any, names: Collection[str]) -> None:
+    """Raise if a column does not fit, before a ledger pays for what reads it."""
+    for problem in table_problems(policy, table, names).values():
+        raise PolicyError(problem)
+
+
+def table_problems(
+    policy: "Policy", table: Any, names: Collection[str] | None = None
+) -> dict[str, str]:
+    """Return what is wrong with each column that does not fit, without its values.
+
+    Of all columns, or only of those that are named.
+    """
     from corrdp.policy import ColumnRole, Policy, PolicyEncoder
 
     problems = {}
     for feature in policy.features:
+        if names is not None and feature.name not in names:
+            continue
         alone = replace(feature, role=ColumnRole.SENSITIVE, leakage=None, score=0.0)
         try:
             PolicyEncoder(Policy((alone,))).transform(table)
         except CorrDPError as error:
             problems[feature.name] = str(error)
     label = policy.label
-    if label is not None:
+    if label is not None and (names is None or label.name in names):
         try:
             if label.name not in table.column_names:
                 raise PolicyError(

@@ -61,7 +61,8 @@ def confirm(
         document["unconfirmed"] = waiting.multiline(True)
     elif "unconfirmed" in document:
         del document["unconfirmed"]
-    write_text(policy, tomlkit.dumps(document))
+    # What a link leads to is confirmed, and the link stays.
+    write_text(policy.resolve(), tomlkit.dumps(document))
     lines = []
     if wanted:
         lines.append("you state that these values are known without the table:")

@@ -58,7 +58,8 @@ def _clear(out: Path, policy: str) -> None:
     """
     written = out / "policy.toml"
     is_demo = written.is_file() and written.read_bytes() == policy.encode()
-    if out.exists() and not is_demo and any(out.iterdir()):
+    is_empty = not (any(out.iterdir()) if out.is_dir() else out.exists())
+    if not (is_demo or is_empty):
         raise CorrDPError(
             f"{str(out)!r} holds files that are not of the demo. Choose another --out, "
             "so that nothing is lost."

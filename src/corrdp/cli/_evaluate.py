@@ -42,6 +42,7 @@ def evaluate(
 
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
+    from corrdp.cli._check import require_fit
     from corrdp.cli._models import load_estimator, read_leakage
     from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.estimators import plan_evaluation, require_paid_leakage
@@ -63,7 +64,7 @@ def evaluate(
         leakage=known,
     )
     with working("Evaluating"):
-        rows = read_declared(data, model.policy_)
+        rows = read_declared(data, read)
         plan = plan_evaluation(
             model,
             metrics=metric,
@@ -72,6 +73,7 @@ def evaluate(
             budget=Budget(epsilon=epsilon, delta=delta),
             leakage=known,
         )
+        require_fit(read, rows, [column.name for column in read.columns])
         if choice is not None and known is None:
             require_paid_leakage(None, plan, None)
         model.require_readable(rows)  # a cell that is refused costs nothing

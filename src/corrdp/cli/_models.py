@@ -96,14 +96,8 @@ def require_place(out: Path, *more: str) -> None:
     """Raise, before anything is paid for, if a run could not leave all of its results.
 
     A directory that holds a model would get one that costs a second time; a policy, or
-    a page of answers that were paid for, would be replaced by a file of the same name.
-
-    Parameters
-    ----------
-    out : Path
-        Directory of the run.
-    *more : str
-        Files that this command writes besides those of every run.
+    a page of answers that were paid for, would be replaced by a file of the same name,
+    one of every run or of `more`.
     """
     if not all(map(find_spec, ("jinja2", "vl_convert"))):
         raise CorrDPError(

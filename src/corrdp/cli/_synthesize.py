@@ -72,6 +72,7 @@ def synthesize(
     Example: corrdp synthesize data.csv --policy policy.toml --epsilon 1 --delta 1e-6
     --out synthetic
     """
+    from corrdp.cli._check import require_fit
     from corrdp.cli._paying import account_for, ledger_choice
     from corrdp.policy import Policy, read_declared
     from corrdp.report import summarize, with_ledger
@@ -107,6 +108,7 @@ def synthesize(
         with working("Reading the table"):
             table = read_declared(data, declared)
         plan = maker.plan(table.num_rows)
+        require_fit(declared, table, [column.name for column in declared.columns])
         account = account_for(
             choice, plan.policy, plan.leakage.distances, plan.charged_events()
         )

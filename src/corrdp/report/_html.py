@@ -16,7 +16,7 @@ from corrdp.certificate import grouped_by, listed, percent, rounded_up
 from corrdp.exceptions import CorrDPError
 from corrdp.report._charts import VEGA_LITE, charts
 
-WHOLE_RECORD = "whole record"
+SENSITIVE, WHOLE_RECORD = "sensitive", "whole record"
 MOST_SENTENCES = 8
 BINNED = (
     " enters the model binned, or values inside one of its bins tell the same about "
@@ -53,11 +53,18 @@ def assumptions(promise: JSONObject) -> list[str]:
 
 def _verdict(promise: JSONObject) -> JSONObject:
     classes = {row["name"]: row for row in promise["classes"]}
-    first = promise["classes"][0]
+    # A policy without sensitive features shows what it promises least of.
+    least = max(
+        (row for row in promise["classes"] if row["promised"]),
+        key=lambda row: decode_number(row["proved"]),
+    )
+    first = classes.get(SENSITIVE, least)
+    is_sensitive = first["name"] == SENSITIVE
     whole = classes.get(WHOLE_RECORD)
     even = first.get("risk", {}).get("even_odds")
     return {
         "headline": promise["headline"],
+        "what": "Sensitive features" if is_sensitive else f"Change of {first['name']}",
         "sensitive": first["proved"],
         "whole": None if whole is None else whole["proved"],
         "delta": promise["delta"],

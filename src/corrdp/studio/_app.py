@@ -369,7 +369,13 @@ def serve(session: Session, *, port: int, tell: Callable[[str], None]) -> None:
     keys = Keys()
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((LOOPBACK, port))
+        try:
+            listener.bind((LOOPBACK, port))
+        except (OSError, OverflowError):
+            raise CorrDPError(
+                f"port {port} cannot be taken on this machine. Choose another --port, "
+                "or 0 for any free one."
+            ) from None
         listener.listen()
         port = listener.getsockname()[1]
         app = make_app(session, keys, port=port)

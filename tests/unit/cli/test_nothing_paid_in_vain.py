@@ -4,7 +4,7 @@ import pytest
 
 from command_runner import hospital_folder, run
 from corrdp.cli import _synthesize
-from corrdp.datasets import hospital_policy_text
+from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.ledger import Ledger
 
 BUDGET = ("--epsilon", 0.5, "--delta", 1e-7, "--ledger", "budget.ledger")
@@ -52,6 +52,32 @@ def test_it_is_refused_before_it_is_paid(folder, words, told):
     assert (folder / "data.csv").read_bytes() == table
     assert not (folder / "x").exists()
     assert not (folder / "rows").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (*QUERY[:1], "odd.csv", *QUERY[2:], "--ask", "histogram(sex)"),
+        ("evaluate", "model", "odd.csv", "--metric", "accuracy"),
+        ("synthesize", "odd.csv", "--policy", "policy.toml", "--out", "rows"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_table_that_does_not_fit_costs_nothing(folder, words):
+    table = hospital_table(100)
+    table.loc[3, "sex"] = "a cell that nobody may see"
+    table.to_csv(folder / "odd.csv", index=False)
+    before = charged(folder)
+    new = ("--ledger", "new.ledger", "--ledger-epsilon", 5, "--ledger-delta", 1e-5)
+    for ledger in ((*BUDGET[4:], "--accept-new-data"), new):
+        result = run(*words, *BUDGET[:4], *ledger, cwd=folder)
+        assert result.code == 3
+        assert "Column 'sex'" in result.stderr
+        assert "nobody may see" not in result.stderr
+    assert charged(folder) == before
+    assert not (folder / "new.ledger").exists()
+    other = (*QUERY[:1], "odd.csv", *QUERY[2:], "--ask", "mean(age)", *BUDGET[:4])
+    assert run(*other, cwd=folder).code == 0  # the question reads another column
 
 
 def test_a_model_that_was_paid_for_outlives_its_rows(folder, monkeypatch):

@@ -156,6 +156,7 @@ def test_the_demo_clears_only_what_is_its_own(tmp_path):
     assert "Choose another --out" in result.stderr
     assert paid.read_text() == "paid for"
     assert (tmp_path / "policy.toml").read_text() == "mine"
+    assert run("demo", "--out", tmp_path / "policy.toml").code == 3
 
 
 def test_a_strange_field_can_be_confirmed(folder, tmp_path):
@@ -165,6 +166,15 @@ def test_a_strange_field_can_be_confirmed(folder, tmp_path):
     result = run("confirm", place, "--all", "--json")
     assert result.code == 0, result.stderr
     assert json.loads(result.stdout)["values"] == {"target.bounds": None}
+
+
+def test_what_a_link_leads_to_is_confirmed(folder, tmp_path):
+    text = (folder / "policy.toml").read_text()
+    (tmp_path / "shared.toml").write_text('unconfirmed = ["label.type"]\n' + text)
+    (tmp_path / "policy.toml").symlink_to("shared.toml")
+    assert run("confirm", tmp_path / "policy.toml", "--all").code == 0
+    assert (tmp_path / "policy.toml").is_symlink()
+    assert "unconfirmed" not in (tmp_path / "shared.toml").read_text()
 
 
 def test_models_know_what_a_run_writes(folder):

@@ -48,6 +48,19 @@ def test_both_epsilons_and_the_attack_come_first():
     assert "changes of the label" in verdict["not_covered"]
 
 
+def test_a_policy_without_sensitive_features_shows_its_weakest_promise():
+    summary = copy.deepcopy(full_summary())
+    rows = summary["promise"]["classes"]
+    del rows[0]
+    weakest = max((r for r in rows if r["promised"]), key=lambda row: row["proved"])
+    verdict = page_view(summary)["verdict"]
+    assert verdict["sensitive"] == weakest["proved"] > rows[0]["proved"]
+    assert verdict["what"] == f"Change of {weakest['name']}"
+    page = render_html(summary)
+    assert "<dt>Sensitive features</dt>" not in page
+    assert "<dt>Sensitive features</dt>" in render_html(full_summary())
+
+
 def test_usefulness_is_measured_or_expected_or_said_to_be_unknown():
     measured = page_view(full_summary())["useful"]
     assert measured == "accuracy 0.75, measured on a table declared public."

@@ -1,13 +1,15 @@
 """What the studio answers to requests out of order, out of range, or unforeseen."""
 
 import re
+import socket
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from asgi_client import Client
-from corrdp.studio import Session, make_app
+from corrdp.exceptions import CorrDPError
+from corrdp.studio import Session, make_app, serve
 from corrdp.studio._jobs import Job
 from corrdp.studio._security import FORM_FIELD, Keys
 
@@ -197,3 +199,15 @@ def test_a_public_table_that_cannot_be_named_is_refused(client, name):
     page = client.post("/leakage", {"source": "public", "table": name})
     assert page.status_code == 200
     assert "there is no file of that name" in page.text
+
+
+@pytest.mark.parametrize("port", ["taken", 70_000])
+def test_a_port_that_cannot_be_taken_is_told(session, port):
+    told = []
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        wanted = other.getsockname()[1] if port == "taken" else port
+        with pytest.raises(CorrDPError, match="cannot be taken"):
+            serve(session, port=wanted, tell=told.append)
+    assert told == []
