@@ -3,18 +3,23 @@
 import math
 
 import mpmath
+import numpy as np
 import pytest
 
 from corrdp.accounting import (
+    WHOLE_RECORD,
     ApproximateEvent,
     GaussianEvent,
+    Group,
     LaplaceEvent,
     SampledGaussianEvent,
     SelectedGaussianEvent,
+    SensitivityTable,
     attack_risk,
     compose_delta,
     compose_epsilon,
     gaussian_epsilon,
+    plan_noise,
     renyi_divergence,
     true_positive_rate,
 )
@@ -115,6 +120,16 @@ def test_rates_below_every_exponential_are_not_understated():
         for rate in rates
     ]
     assert found[:2] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("delta", [1e-284, 1e-285, 1e-295, 1e-300])
+def test_plans_at_deltas_smaller_than_every_tail_fit(delta):
+    names, bounds = ("sensitive", WHOLE_RECORD), np.array([[1.0], [1.0]])
+    table = SensitivityTable((Group("x", 1),), names, bounds, np.array([1.0]))
+    allowed = {"sensitive": 0.01, WHOLE_RECORD: math.inf}
+    plan = plan_noise(table, allowed_epsilon=allowed, delta=delta, n_steps=9, rate=0.01)
+    assert plan.fits
+    assert plan.epsilon("sensitive") > 1e-3
 
 
 def test_divergences_of_long_contributions_are_bounded_work():
