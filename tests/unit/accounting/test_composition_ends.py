@@ -19,11 +19,12 @@ from corrdp.accounting import (
     compose_delta,
     compose_epsilon,
     gaussian_epsilon,
+    gaussian_steps,
     plan_noise,
     renyi_divergence,
     true_positive_rate,
 )
-from corrdp.exceptions import CorrDPError
+from corrdp.exceptions import BudgetError, CorrDPError
 
 EXTREME = [
     SampledGaussianEvent(1e-9, 0.5, 1.0, 1_796_808),
@@ -140,3 +141,10 @@ def test_divergences_of_long_contributions_are_bounded_work():
 def test_more_runs_than_numbers_are_refused():
     with pytest.raises(CorrDPError, match="mean_runs"):
         SelectedGaussianEvent(0.3, 1e30)
+
+
+def test_what_is_larger_than_any_number_is_infinite_or_refused():
+    assert math.isinf(renyi_divergence(GaussianEvent(1e200), 2.0))
+    for step_mu in (1e-200, 5e-324):
+        with pytest.raises(BudgetError, match="counted"):
+            gaussian_steps(epsilon=1.0, delta=1e-5, step_mu=step_mu)
