@@ -89,6 +89,9 @@ def compose_epsilon(
         return alone(delta)
     if _total_variation(mu, profiles) <= delta:
         return 0.0
+    is_sampled = any(profile.unsampled_mu is not None for profile in profiles)
+    if is_sampled and _TRUNCATION * delta < _SMALLEST_TAIL:  # all tails are cut off
+        return _Unsampled.of(mu, profiles).epsilon(delta)
     answer, basic_delta = _basic_composition(mu, profiles)
     if basic_delta > delta:
         answer = math.inf

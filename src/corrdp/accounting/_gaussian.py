@@ -225,6 +225,11 @@ def gaussian_steps(*, epsilon: float, delta: float, step_mu: float) -> int:
             "Choose a budget, for example epsilon=1.0."
         )
     mu = gaussian_mu(epsilon=epsilon, delta=delta)
+    if mu / step_mu > _LARGEST_MU:
+        raise BudgetError(
+            f"step_mu must not be below mu / {_LARGEST_MU:g} of the budget, "
+            f"mu={mu!r}, got step_mu={step_mu!r}. So many steps cannot be counted."
+        )
     n_steps = math.floor((mu / step_mu) ** 2)
     while n_steps > 0 and step_mu * math.sqrt(n_steps) > mu:
         n_steps -= 1

@@ -123,10 +123,9 @@ class PrivacyLossDistribution:
         if epsilon < 0.0:
             return -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon)
         tilt = tilt_for_epsilon(self.factors, epsilon)
-        log_moment, _, _ = composed_cumulants(self.factors, tilt)
-        log_delta = log_moment - tilt * epsilon + log_delta_factor(tilt)
+        log_delta = self._log_delta_upper(tilt, epsilon)
         window = LossWindow.around(
-            self.factors, tilt, min(log_delta, 0.0), lowest=epsilon, whole=True
+            self.factors, tilt, log_delta, lowest=epsilon, whole=True
         )
         finite = window.weights @ -np.expm1(np.minimum(epsilon - window.losses, 0.0))
         finite += window.round_off(np.array([epsilon]))[0]
@@ -139,9 +138,7 @@ class PrivacyLossDistribution:
         if available <= 0.0:
             return math.inf
         log_delta = math.log(available)
-        tilt = tilt_for_delta(self.factors, log_delta)
-        log_moment, _, _ = composed_cumulants(self.factors, tilt)
-        chernoff = (log_moment + log_delta_factor(tilt) - log_delta) / tilt
+        tilt, chernoff = self._epsilon_upper(log_delta)
         # Any window gives a valid answer. It is clean above `lowest`; an answer below
         # may count wrapped mass, and the next window reaches further down.
         answer, lowest = math.inf, _SAFE_SHARE * chernoff
@@ -158,10 +155,7 @@ class PrivacyLossDistribution:
 
     def curve_end(self, delta: float) -> float:
         """Return an epsilon from which on the finite loss adds at most `delta`."""
-        log_delta = math.log(delta)
-        tilt = tilt_for_delta(self.factors, log_delta)
-        log_moment, _, _ = composed_cumulants(self.factors, tilt)
-        return max((log_moment + log_delta_factor(tilt) - log_delta) / tilt, 0.0)
+        return max(self._epsilon_upper(math.log(delta))[1], 0.0)
 
     def curve(self, reach: float) -> tuple[FloatArray, FloatArray]:
         """Return epsilons from 0 to about `reach`, and upper bounds on their deltas.
@@ -171,8 +165,7 @@ class PrivacyLossDistribution:
         """
         # Tilted for its middle: at 0 and at the end round-off is still far below 1e-9.
         tilt = tilt_for_epsilon(self.factors, 0.5 * reach)
-        log_moment, _, _ = composed_cumulants(self.factors, tilt)
-        log_delta = min(log_moment - tilt * reach + log_delta_factor(tilt), 0.0)
+        log_delta = self._log_delta_upper(tilt, reach)
         window = LossWindow.around(
             self.factors, tilt, log_delta, lowest=0.0, whole=True
         )
@@ -191,6 +184,17 @@ class PrivacyLossDistribution:
         lowest = _SAFE_SHARE * epsilon
         tilt = tilt_for_epsilon(self.factors, lowest)
         return clean_width(self.factors, tilt, math.log(delta), lowest)
+
+    def _epsilon_upper(self, log_delta: float) -> tuple[float, float]:
+        """Return the best tilt at a delta, and Chernoff's bound on epsilon there."""
+        tilt = tilt_for_delta(self.factors, log_delta)
+        log_moment, _, _ = composed_cumulants(self.factors, tilt)
+        return tilt, (log_moment + log_delta_factor(tilt) - log_delta) / tilt
+
+    def _log_delta_upper(self, tilt: float, epsilon: float) -> float:
+        """Return Chernoff's bound on the logarithm of delta, at a tilt."""
+        log_moment, _, _ = composed_cumulants(self.factors, tilt)
+        return min(log_moment - tilt * epsilon + log_delta_factor(tilt), 0.0)
 
     def _epsilon_within(self, window: LossWindow, available: float) -> float:
         """Return the epsilon at which a window leaves at most `available`."""

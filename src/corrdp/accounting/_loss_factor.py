@@ -19,7 +19,7 @@ _VALUE_ERROR = 1e-12  # profiles are trusted to this relative accuracy, and rais
 _CONVEXITY_ERROR = 1e-9
 _TILT_TOLERANCE = 1e-3  # of its logarithm
 _LARGEST_TILT = 30.0  # per cell; the top of the support then outweighs all the rest
-_LOG_FLATTEST = 5.0  # below where searches begin, a tilt hardly moves the loss
+_LOG_FLATTEST = 30.0  # below where a search begins, a tilt moves nothing
 
 
 class NoGridError(CorrDPError):

@@ -74,7 +74,10 @@ def renyi_divergence(event: PrivacyEvent, order: float) -> float:
         remedy="Fix a few orders, for example 2, 4, 8, 16, 32.",
     )
     single, count = single_release(event)
-    return count * _divergence(single, order)
+    try:
+        return count * _divergence(single, order)
+    except OverflowError:
+        return math.inf
 
 
 def renyi_epsilon(orders: ArrayLike, divergences: ArrayLike, delta: float) -> float:

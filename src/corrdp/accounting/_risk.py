@@ -175,10 +175,9 @@ def _found(events: tuple[PrivacyEvent, ...], rates: FloatArray) -> FloatArray:
     # Equation (2) of the note: every point of the curve gives two lines above 1 - f.
     found = np.ones_like(rates)
     for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
-        slope = math.exp(epsilon) if epsilon < _LARGEST_EXPONENT else math.inf
-        steep = delta + np.multiply(
-            slope, rates, where=rates > 0.0, out=np.zeros_like(rates)
-        )
+        steep = delta + rates * math.exp(min(epsilon, _LARGEST_EXPONENT))
+        if epsilon > _LARGEST_EXPONENT:  # a steeper line than numbers can tell
+            steep = np.where(rates > 0.0, 1.0, delta)
         flat = 1.0 - math.exp(-epsilon) * (1.0 - delta - rates)
         np.minimum(found, np.minimum(steep, flat), out=found)
     return found

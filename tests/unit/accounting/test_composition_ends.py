@@ -3,22 +3,28 @@
 import math
 
 import mpmath
+import numpy as np
 import pytest
 
 from corrdp.accounting import (
+    WHOLE_RECORD,
     ApproximateEvent,
     GaussianEvent,
+    Group,
     LaplaceEvent,
     SampledGaussianEvent,
     SelectedGaussianEvent,
+    SensitivityTable,
     attack_risk,
     compose_delta,
     compose_epsilon,
     gaussian_epsilon,
+    gaussian_steps,
+    plan_noise,
     renyi_divergence,
     true_positive_rate,
 )
-from corrdp.exceptions import CorrDPError
+from corrdp.exceptions import BudgetError, CorrDPError
 
 EXTREME = [
     SampledGaussianEvent(1e-9, 0.5, 1.0, 1_796_808),
@@ -117,6 +123,16 @@ def test_rates_below_every_exponential_are_not_understated():
     assert found[:2] == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("delta", [1e-284, 1e-285, 1e-295, 1e-300])
+def test_plans_at_deltas_smaller_than_every_tail_fit(delta):
+    names, bounds = ("sensitive", WHOLE_RECORD), np.array([[1.0], [1.0]])
+    table = SensitivityTable((Group("x", 1),), names, bounds, np.array([1.0]))
+    allowed = {"sensitive": 0.01, WHOLE_RECORD: math.inf}
+    plan = plan_noise(table, allowed_epsilon=allowed, delta=delta, n_steps=9, rate=0.01)
+    assert plan.fits
+    assert plan.epsilon("sensitive") > 1e-3
+
+
 def test_divergences_of_long_contributions_are_bounded_work():
     event = SampledGaussianEvent(0.5, 634.0, 634.0, 2)
     assert renyi_divergence(event, 1024.0) == 2 * 0.5 * 1024.0 * 634.0**2
@@ -125,3 +141,10 @@ def test_divergences_of_long_contributions_are_bounded_work():
 def test_more_runs_than_numbers_are_refused():
     with pytest.raises(CorrDPError, match="mean_runs"):
         SelectedGaussianEvent(0.3, 1e30)
+
+
+def test_what_is_larger_than_any_number_is_infinite_or_refused():
+    assert math.isinf(renyi_divergence(GaussianEvent(1e200), 2.0))
+    for step_mu in (1e-200, 5e-324):
+        with pytest.raises(BudgetError, match="counted"):
+            gaussian_steps(epsilon=1.0, delta=1e-5, step_mu=step_mu)
