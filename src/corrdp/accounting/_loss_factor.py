@@ -17,6 +17,7 @@ from corrdp.exceptions import CorrDPError
 _UNIT = 2.0**-52
 _VALUE_ERROR = 1e-12  # profiles are trusted to this relative accuracy, and raised by it
 _CONVEXITY_ERROR = 1e-9
+_MOST_CELLS = 2.0**23  # on each side of loss 0
 _TILT_TOLERANCE = 1e-3  # of its logarithm
 _LARGEST_TILT = 30.0  # per cell; the top of the support then outweighs all the rest
 _LOG_FLATTEST = 30.0  # below where a search begins, a tilt moves nothing
@@ -43,6 +44,11 @@ class LossFactor:
         loss_bound: float,
     ) -> Self:
         """Connect the dots of a convex profile; see `PrivacyLossDistribution`."""
+        if loss_bound > _MOST_CELLS * spacing:
+            raise NoGridError(
+                f"spacing must be larger here, got spacing={spacing!r} for losses up "
+                f"to {loss_bound:g}. Pass a coarser grid."
+            )
         n_cells = max(math.ceil(loss_bound / spacing), 1)
         losses = spacing * np.arange(n_cells + 1, dtype=np.float64)
         values = np.minimum(profile(losses) * (1.0 + _VALUE_ERROR), 1.0)

@@ -97,6 +97,7 @@ def test_losses_beyond_every_grid_are_priced_without_one():
     exact = gaussian_epsilon(mu=mu, delta=1e-5 - 1e-7) + 2.0
     assert exact <= found <= exact * (1 + 1e-8)
     assert compose_delta(events, epsilon=1.0) == 1.0
+    assert compose_delta([GaussianEvent(4e3), LaplaceEvent(1.0)], epsilon=0.0) == 1.0
     assert attack_risk(events).advantage == 1.0
     assert compose_delta([*events, LaplaceEvent(3.0)], epsilon=1e18) < 1e-300
 
