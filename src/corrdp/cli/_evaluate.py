@@ -42,7 +42,6 @@ def evaluate(
 
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
-    from corrdp.cli._check import require_fit
     from corrdp.cli._models import load_estimator, read_leakage
     from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.estimators import plan_evaluation, require_paid_leakage
@@ -73,7 +72,6 @@ def evaluate(
             budget=Budget(epsilon=epsilon, delta=delta),
             leakage=known,
         )
-        require_fit(read, rows, [column.name for column in read.columns])
         if choice is not None and known is None:
             require_paid_leakage(None, plan, None)
         model.require_readable(rows)  # a cell that is refused costs nothing

@@ -54,7 +54,9 @@ class PublicRows:
                 f"public_rows has {len(labels)} rows, fewer than {FEWEST_ROWS} tell "
                 "nothing. Leave public_rows out."
             )
-        return cls(table, np.asarray(labels, dtype=np.float64), policy)
+        rows = cls(table, np.asarray(labels, dtype=np.float64), policy)
+        rows.codes(without_knots(policy))  # cells are refused before anything is paid
+        return rows
 
     @property
     def assumption(self) -> str:

@@ -25,6 +25,8 @@ FITTED_SHAPE = {
 }
 """Of what `FittedTable.to_json` writes."""
 
+_KINDS = ("pandas", "polars", "pyarrow")
+
 
 @dataclass(frozen=True, eq=False)
 class FittedTable:
@@ -138,18 +140,33 @@ class FittedTable:
 
     def _frame(self, values: Mapping[str, list[Any]], output: str | None) -> Any:
         backend: Any = output or self.output
-        types = self.columns.schema(str(backend))
+        if backend not in _KINDS:
+            raise _unknown(backend)
+        types = self.columns.schema(backend)
         try:
-            return nw.from_dict(
+            made = nw.from_dict(
                 dict(values),
                 {name: types[name] for name in values},
                 backend=backend,
-            ).to_native()
-        except (ImportError, ValueError):
-            raise CorrDPError(
-                f"output must be pandas, polars or pyarrow, and installed, got "
-                f"output={backend!r}. Choose one."
-            ) from None
+            )
+            if backend == "pandas":  # before 3, it casts gaps among texts to "None"
+                made = made.with_columns(
+                    *(
+                        nw.new_series(name, column, backend=backend)
+                        for name, column in values.items()
+                        if types[name] is nw.String and None in column
+                    )
+                )
+        except ImportError:
+            raise _unknown(backend) from None
+        return made.to_native()
+
+
+def _unknown(output: Any) -> CorrDPError:
+    return CorrDPError(
+        f"output must be {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, and installed, got "
+        f"output={output!r}. Choose one."
+    )
 
 
 def kind_of_table(table: Any) -> str:

@@ -215,3 +215,22 @@ def test_the_command_reads_them_and_says_what_they_reach(tmp_path):
     )
     assert refused.code == 3
     assert "--public-rows" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        lambda frame: frame.assign(city=["nowhere", *frame.city[1:]]),
+        lambda frame: frame.assign(age=[None, *frame.age[1:]]),
+        lambda frame: frame.drop(columns="sex"),
+    ],
+    ids=["undeclared", "missing", "column"],
+)
+def test_rows_that_cannot_be_read_are_refused_before_a_fit_is_paid_for(spoiled):
+    charged = []
+    model = LogisticRegression(example_policy(), **BUDGET, n_steps=20)
+    with pytest.raises(CorrDPError):
+        model.fit(private(), public_rows=spoiled(public()), charge=charged.append)
+    assert charged == []
+    model.fit(private(), public_rows=public(), charge=charged.append)
+    assert charged
