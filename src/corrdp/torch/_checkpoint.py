@@ -29,10 +29,10 @@ def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
     (`docs/theory/networks.md`, section 4).
     """
     module, optimizer, loader = training
-    module.progress.checkpoint = secrets.token_hex(16)
+    token = secrets.token_hex(16)
     document = {
         "schema": SCHEMA,
-        "token": module.progress.checkpoint,
+        "token": token,
         "plan": digest(module.plan.to_json()),
         "steps_charged": module.steps_charged,
         "steps_drawn": loader.steps_taken,
@@ -45,6 +45,7 @@ def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
     draft = place.with_name(place.name + ".draft")
     torch.save(document, draft)
     draft.replace(place)
+    module.progress.checkpoint = token
 
 
 def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:

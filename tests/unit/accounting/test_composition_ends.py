@@ -134,9 +134,22 @@ def test_plans_at_deltas_smaller_than_every_tail_fit(delta):
     assert plan.epsilon("sensitive") > 1e-3
 
 
-def test_divergences_of_long_contributions_are_bounded_work():
-    event = SampledGaussianEvent(0.5, 634.0, 634.0, 2)
-    assert renyi_divergence(event, 1024.0) == 2 * 0.5 * 1024.0 * 634.0**2
+@pytest.mark.parametrize(
+    ("rate", "contribution", "change", "order"),
+    [(0.5, 634.0, 634.0, 1024.0), (1e-9, 2e4, 1.0, 2.0), (1e-3, 3e4, 1e-2, 8.0)],
+)
+def test_divergences_of_long_contributions_are_bounded_work(
+    rate, contribution, change, order
+):
+    """Who took part is plain there, so that coin and step are the whole release."""
+    event = SampledGaussianEvent(rate, contribution, change, 2)
+    with mpmath.workdps(60):
+        moment = mpmath.exp(
+            mpmath.mpf(order) * (order - 1) * mpmath.mpf(change) ** 2 / 2
+        )
+        exact = 2 * mpmath.log(1 - mpmath.mpf(rate) + rate * moment) / (order - 1)
+    found = renyi_divergence(event, order)
+    assert exact <= found <= exact * (1 + 3e-9)
 
 
 def test_more_runs_than_numbers_are_refused():

@@ -229,6 +229,17 @@ def test_steps_of_this_training_are_not_forgotten_for_those_of_another(
     assert fresh.module.steps_charged == 3
 
 
+def test_a_checkpoint_is_still_known_after_another_could_not_be_written(tmp_path):
+    path = tmp_path / "training.pt"
+    training = train(small_network(), rows(50), random_state=None)
+    run(training, n_steps=2)
+    save_checkpoint(training, path)
+    with pytest.raises(RuntimeError, match="directory"):
+        save_checkpoint(training, tmp_path / "nowhere" / "training.pt")
+    load_checkpoint(training, path)
+    assert training.module.steps_charged == 2
+
+
 def test_a_parameter_that_joined_the_optimizer_later_is_not_stepped_on():
     network = small_network()
     network[2].requires_grad_(False)
