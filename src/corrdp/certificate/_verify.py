@@ -67,10 +67,12 @@ def _check_classes(certificate: "Certificate") -> None:
     for name, claim in certificate.classes.items():
         if claim.promised == (name == WHOLE_RECORD):
             _refuse(name, "promised", claim.promised, not claim.promised)
-        if name in (WHOLE_RECORD, "sensitive"):
+        kind, _, feature = name.partition(":")
+        least = 0.0  # of a label: its score, which the policy knows
+        if kind in (WHOLE_RECORD, "sensitive"):
             least = 1.0
-        else:
-            least = leakage.get(name.partition(":")[2] or BLOCK, 0.0)
+        elif kind == "insensitive":
+            least = leakage.get(feature or BLOCK, 0.0)
         if claim.distance < least and not _same(claim.distance, least):
             _refuse(name, "distance", claim.distance, least)
 

@@ -75,15 +75,18 @@ def table_problems(
 
     Of all columns, or only of those that are named.
     """
-    from corrdp.policy import ColumnRole, Policy, PolicyEncoder
+    from corrdp.policy import ColumnRole, Policy, PolicyEncoder, without_knots
 
     problems = {}
     for feature in policy.features:
         if names is not None and feature.name not in names:
             continue
         alone = replace(feature, role=ColumnRole.SENSITIVE, leakage=None, score=0.0)
+        encoder = PolicyEncoder(without_knots(Policy((alone,))))
+        # One code per row: a matrix has a column for each of a thousand categories.
+        read = encoder.codes if encoder.n_codes else encoder.transform
         try:
-            PolicyEncoder(Policy((alone,))).transform(table)
+            read(table)
         except CorrDPError as error:
             problems[feature.name] = str(error)
     label = policy.label

@@ -39,9 +39,10 @@ def demo(
     from corrdp.datasets import hospital_columns, hospital_policy_text
 
     _clear(out, hospital_policy_text())
+    # The policy first: a demo that breaks off is known by it when it is run again.
+    write_text(out / "policy.toml", hospital_policy_text())
     write_text(out / "hospital.csv", _csv(hospital_columns(random_state=0)))
     write_text(out / "public.csv", _csv(hospital_columns(random_state=1)))
-    write_text(out / "policy.toml", hospital_policy_text())
     print(f"# An invented private table, a public one and a policy are in {out}.")
     with chdir(out):
         for line in STEPS:

@@ -133,8 +133,9 @@ def query(
             )
             if consistent:
                 plan.count_tables()  # refuses before anything is paid
-            asked = (moment.columns for moment in plan.moments)
-            require_fit(rules, rows, frozenset().union(*asked))
+            if choice is not None:
+                asked = (moment.columns for moment in plan.moments)
+                require_fit(rules, plan.used_rows(rows), frozenset().union(*asked))
             result = paid_answers(
                 rows,
                 plan,

@@ -6,11 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from glob import has_magic
-from itertools import takewhile
-from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -31,11 +27,11 @@ from corrdp.policy._coding import (
 )
 from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot
 from corrdp.policy._features import ColumnRole, Feature, Label, number_columns
+from corrdp.policy._order import refuse_order_by_cells
 from corrdp.policy._policy import Policy
 from corrdp.tables import (
     canonical_text,
     check_columns,
-    files_of,
     read_distinct,
     read_series,
     read_table,
@@ -406,11 +402,12 @@ def read_declared(
     ---------
     A cell of the table is a function of the same cell of the source
     (docs/theory/encoder.md). Nobody is told how many rows were read of a table with
-    units: how many a unit has is private. Folders do not order rows of units by cells
-    that are protected: which rows stay would depend on them (docs/theory/queries.md).
+    units: how many a unit has is private. Neither folders nor keys order rows of units
+    by cells that are protected: which rows stay would depend on them
+    (docs/theory/queries.md).
     """
     if policy.unit is not None:
-        _refuse_order_by_cells(source, policy)
+        refuse_order_by_cells(source, policy)
     declared = policy.columns if with_label else policy.features
     names = [column.name for column in declared]
     names += [] if policy.unit is None else [policy.unit]
@@ -421,42 +418,3 @@ def read_declared(
             None if with_others else names,
             number_columns=number_columns(declared),
         )
-
-
-def _refuse_order_by_cells(source: Any, policy: Policy) -> None:
-    """Raise if folders that a protected column names decide in which order rows come.
-
-    The first rows of a unit are used. A row that moved to another folder, because its
-    cell changed, would bring other rows, and all their cells, in and out.
-    """
-    folders = _folder_names(source)
-    for column in policy.columns:
-        if column.name in folders and column.name not in policy.unprotected:
-            raise PolicyError(
-                f"rows lie in folders by their {column.name!r}, which is protected and "
-                f"would decide which rows of one {policy.unit!r} come first and are "
-                "used. Write the rows to one file, in an order of their own."
-            )
-
-
-def _folder_names(source: Any) -> set[str]:
-    """Return the columns that the folders of a directory, glob or dataset name."""
-    if hasattr(source, "get_fragments"):
-        from pyarrow.dataset import get_partition_keys
-
-        try:
-            found = [part.partition_expression for part in source.get_fragments()]
-        except ValueError:  # filtered or projected: its files are not told
-            return set(source.partitioning.schema.names)
-        return {name for keys in found for name in get_partition_keys(keys)}
-    if not isinstance(source, str | Path):
-        return set()
-    root = Path(str(source).partition("::")[0])
-    if not root.exists():  # a pattern, of which the beginning is one folder
-        root = Path(*takewhile(lambda part: not has_magic(part), root.parts))
-    return {
-        unquote(part.partition("=")[0])
-        for path in files_of(source) or ()
-        for part in path.parts[len(root.parts) : -1]
-        if "=" in part
-    }

@@ -246,18 +246,19 @@ def _category(
     counted = cells.value_counts()
     values, counts = counted.field("values"), counted.field("counts")
     n_rows = pc.sum(counts).as_py()
+    is_text = pa.types.is_string(values.type)
+    if len(values) > most and is_text and _has_commas(values, counts):
+        return _left_out("its numbers have commas; write them with decimal points")
+    if len(values) > MOST_CATEGORIES and len(values) >= _MOSTLY * n_rows:
+        return _left_out("nearly every row has a value of its own: an identifier")
     if len(values) > most:
-        if pa.types.is_string(values.type) and _has_commas(values, counts):
-            return _left_out("its numbers have commas; write them with decimal points")
-        if len(values) >= _MOSTLY * n_rows:
-            return _left_out("nearly every row has a value of its own: an identifier")
         kept = "" if most > MOST_CATEGORIES else ", name it in --category to keep it"
         return _left_out(
             f"more than {most} different values; merge them{kept}, or leave it out"
         )
     if _NAMED_LIKE_IDENTIFIER.search(name) and len(values) >= _MOSTLY * n_rows:
         return _left_out("it looks like an identifier")
-    if pa.types.is_string(values.type) and _is_free_text(values):
+    if is_text and _is_free_text(values):
         return _left_out("it looks like free text")
     n_values = len(values)
     # Texts with control characters, which stand for lists and times too, cannot be

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from corrdp._typing import JSONObject
 from corrdp._validate import check_count
@@ -42,7 +42,12 @@ from corrdp.queries._query import (
     Questions,
     with_parts,
 )
-from corrdp.queries._units import n_places, of_filled_places, place_column
+from corrdp.queries._units import (
+    bounded_rows,
+    n_places,
+    of_filled_places,
+    place_column,
+)
 
 GRID_ASSUMPTION = (
     "numbers are rounded to 2**20 steps between their declared bounds; noise is "
@@ -109,6 +114,12 @@ class QueryPlan:
         if self.derived is None:
             return self.policy
         return self.derived.view(self.policy)
+
+    def used_rows(self, table: Any) -> Any:
+        """Return the rows that questions are about: of a unit, the first ones."""
+        if self.policy.unit is None:
+            return table
+        return bounded_rows(table, self.policy).table
 
     def count_tables(self) -> dict[Condition | None, dict[int, Moment]]:
         """Return the counts that `consistent_counts` fits together, by condition.

@@ -69,6 +69,8 @@ def canonical_text(value: Any) -> str | None:
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[us]").item()
     if isinstance(value, datetime.datetime):
+        if value != value:  # NaT of pandas, which calls itself one
+            return None
         at_midnight = value.time() == datetime.time() and value.tzinfo is None
         return str(value.date() if at_midnight else value)
     return value.isoformat() if isinstance(value, datetime.date) else None
@@ -193,9 +195,8 @@ def number_column(column: Any) -> Any:
             [_as_nulls(_floats_of_text(chunk)) for chunk in column.chunks],
             pa.float64(),
         )
-    if pa.types.is_decimal(
-        kind
-    ):  # Arrow scales it, off by a bit: 0.3 is 3 / 10 no more
+    if pa.types.is_decimal(kind):
+        # Arrow scales it, off by a bit: 0.3 is 3 / 10 no more.
         return number_column(pc.cast(column, pa.string()))
     exact = pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if exact or pa.types.is_boolean(kind):

@@ -31,7 +31,11 @@ from corrdp.exceptions import (
     UnsupportedEventError,
 )
 from corrdp.policy import (
+    BooleanDomain,
     Budget,
+    Feature,
+    Label,
+    NumberDomain,
     Policy,
     class_columns,
     class_epsilon,
@@ -329,6 +333,25 @@ def test_verification_without_a_policy_refuses_what_no_policy_promises(change):
     forged = Certificate.from_dict(reissued(document))
     with pytest.raises(GuaranteeVoidError, match="Do not rely on this certificate"):
         forged.verify()
+
+
+def test_a_label_may_be_nearer_than_the_block():
+    """Its distance is its score; what the block leaks says nothing of it."""
+    features = (
+        Feature("age", "sensitive", NumberDomain(0, 100)),
+        Feature("race", "insensitive", BooleanDomain()),
+    )
+    policy = Policy(
+        features,
+        Label("sick", BooleanDomain(), 0.25),
+        relation="all_insensitive",
+        block_leakage=0.5,
+    )
+    plan = plan_queries(policy, ["count() by race"], budget=BUDGET, n_rows=100)
+    certificate = plan.certificate()
+    assert certificate.classes["label"].distance == 0.25
+    assert certificate.verify()
+    assert certificate.verify(policy)
 
 
 def test_verification_says_what_it_did_not_check():

@@ -8,7 +8,7 @@ import pytest
 
 from command_runner import INIT, TRAIN, hospital_folder, run
 from corrdp import report
-from corrdp.cli import _models, _output
+from corrdp.cli import _demo, _models, _output
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
 
@@ -157,6 +157,20 @@ def test_the_demo_clears_only_what_is_its_own(tmp_path):
     assert paid.read_text() == "paid for"
     assert (tmp_path / "policy.toml").read_text() == "mine"
     assert run("demo", "--out", tmp_path / "policy.toml").code == 3
+
+
+def test_a_demo_that_broke_off_is_run_again(tmp_path, monkeypatch):
+    kept = _demo.write_text
+
+    def write(path, text):
+        if path.name == "public.csv":
+            raise KeyboardInterrupt
+        kept(path, text)
+
+    monkeypatch.setattr(_demo, "write_text", write)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            _demo.demo(tmp_path / "demo")
 
 
 def test_a_strange_field_can_be_confirmed(folder, tmp_path):

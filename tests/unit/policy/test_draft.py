@@ -19,6 +19,7 @@ from corrdp.policy import (
     Replace,
     Slot,
     draft_policy,
+    guess_domain,
 )
 from corrdp.policy._guess import (
     FEWEST_ROWS,
@@ -509,3 +510,12 @@ def test_a_wide_table_is_not_listed_whole():
     with pytest.raises(PolicyError, match="and 772 more") as caught:
         drafted(wide, sensitive=("nobody",))
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("is_label", [False, True])
+def test_a_value_of_its_own_in_every_row_is_no_category_that_can_be_named(is_label):
+    """A label lists what single rows hold: none of it may name them all."""
+    names = pa.chunked_array([[f"person {row}" for row in range(100)]])
+    guess = guess_domain("label", names, as_category=True, is_label=is_label)
+    assert guess.domain == {}
+    assert "an identifier" in guess.reason

@@ -198,6 +198,24 @@ def test_folders_of_a_protected_column_do_not_order_the_rows_of_a_unit(
             assert answer_queries(data, replace(FOLDERS, features=features), **asked)
 
 
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_parts_of_a_filtered_dataset_are_looked_into(in_folder, tmp_path):
+    """Of tables in memory and unions, a filter hides what they are made of."""
+    ward = pa.array([1], pa.int32())  # as names of folders are read
+    rows = pa.table({"who": ["p"], "ill": [1.0], "ward": ward})
+    parts = [ds.dataset(rows)]
+    if in_folder:
+        parts.append(ds.dataset(in_folders(tmp_path, "2"), partitioning="hive"))
+    kept = ds.field("ill") < 2
+    found = [ds.dataset(parts).filter(kept), parts[-1].filter(kept)]
+    for data in found:
+        if in_folder:
+            with pytest.raises(PolicyError, match="folders by their 'ward'"):
+                read_declared(data, FOLDERS)
+        else:
+            assert read_declared(data, FOLDERS).num_rows == 1
+
+
 def test_an_index_does_not_order_the_rows_of_a_unit(tmp_path):
     kept = []
     for ward in ("0", "2"):
@@ -211,6 +229,38 @@ def test_an_index_does_not_order_the_rows_of_a_unit(tmp_path):
         table = read_declared(f"{path}::t", FOLDERS)
         kept.append(bounded_rows(table, FOLDERS).table["ill"].to_pylist())
     assert kept == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_ordered"),
+    [
+        ("who text, ward text, ill real, primary key (who, ward)", False),
+        ("who text, ward text primary key, ill real", False),
+        ("who text, ward text, ill real, n integer primary key", False),
+        ("who text, ward integer primary key desc, ill real", False),
+        ("who text, ward integer primary key, ill real", True),
+        ("who text, ward text, ill real, primary key (who, ward)) without rowid", True),
+        ("who text, ward text, ill real, n int primary key) without rowid", False),
+    ],
+)
+def test_a_key_does_not_order_the_rows_of_a_unit(columns, is_ordered, tmp_path):
+    path = tmp_path / "rows.db"
+    with sqlite3.connect(path) as connection:
+        end = "" if columns.endswith("without rowid") else ")"
+        connection.execute(f"create table 'of wards' ({columns}{end}")
+        row = {"who": "p", "ward": "2", "ill": 0.0} | (
+            {"n": 1} if "n int" in columns else {}
+        )
+        names, cells = ", ".join(row), tuple(row.values())
+        marks = ", ".join("?" * len(row))
+        connection.execute(f"insert into 'of wards' ({names}) values ({marks})", cells)
+    connection.close()
+    if is_ordered:
+        with pytest.raises(PolicyError, match="lie in a table by their 'ward'"):
+            read_declared(f"{path}::of wards", FOLDERS)
+    else:
+        assert read_declared(f"{path}::of wards", FOLDERS).num_rows == 1
+    assert read_declared(f"{path}::of wards", Policy(FOLDERS.features)).num_rows == 1
 
 
 def test_an_empty_place_counts_for_nothing():
@@ -376,6 +426,28 @@ def test_the_command_line_reads_units(tmp_path):
     assert result.code == 0, result.stderr
     (answer,) = json.loads(result.stdout)["answers"]
     assert abs(answer["value"] - 15 * (1 + 2 + 2 + 2)) <= answer["radius"]
+
+
+def test_the_command_line_reads_no_cell_of_rows_that_are_not_used(tmp_path):
+    """Neither to answer nor to see, before it pays, that all of them can be read."""
+    kept = ["1,1,a,true", "1,2,b,true", "2,1,a,false"]
+    POLICY.to_file(tmp_path / "policy.toml")
+    asked = (
+        "query",
+        "visits.csv",
+        "--policy",
+        "policy.toml",
+        "--ask",
+        "count() by ward",
+    )
+    pays = ("--epsilon", 1, "--ledger", "l", "--ledger-epsilon", 3)
+    for row, code in (("1,3,nowhere,true", 0), ("3,1,nowhere,true", 3)):
+        lines = ["patient,dose,ward,night", *kept, row]
+        (tmp_path / "visits.csv").write_text("\n".join(lines) + "\n")
+        result = run(*asked, *pays, "--accept-new-data", cwd=tmp_path)
+        assert result.code == code, result.stderr
+        charged = Ledger.open(tmp_path / "l").entries()
+        assert sum(entry["kind"] == "charge" for entry in charged) == 1
 
 
 def test_what_cannot_be_asked_of_units_says_so():

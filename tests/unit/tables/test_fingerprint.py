@@ -168,3 +168,10 @@ def test_days_and_bytes_are_the_same_from_a_file_and_from_frames(tmp_path):
     of_file = table_fingerprint(tmp_path / "t.parquet", key=KEY)
     for held in (table, table.to_pandas(), pl.from_arrow(table)):
         assert table_fingerprint(held, key=KEY) == of_file
+
+
+def test_a_missing_day_among_objects_is_a_cell_like_others():
+    """NaT calls itself a time, and has no hour."""
+    days = [datetime.datetime(2020, 1, 31), pd.NaT]
+    table = pd.DataFrame({"day": pd.Series(days, dtype=object)})
+    assert table_fingerprint(table, key=KEY)
