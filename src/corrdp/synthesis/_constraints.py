@@ -1,6 +1,7 @@
 """Declared knowledge: combinations that never occur, columns that others determine."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ def _matches(columns: TableColumns, name: str, value: Any) -> np.ndarray:
 
 def _bins_inside(name: str, domain: NumberDomain, value: Any) -> np.ndarray:
     is_interval = isinstance(value, list | tuple) and len(value) == 2
-    if not is_interval or not all(isinstance(v, int | float) for v in value):
+    if not is_interval or not all(isinstance(v, Real) for v in value):
         raise PolicyError(
             f"{name!r} is a number: declare the interval of its impossible values as "
             f"[low, high], got {value!r}."

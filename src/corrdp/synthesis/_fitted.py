@@ -154,7 +154,9 @@ class FittedTable:
                     *(
                         nw.new_series(name, column, backend=backend)
                         for name, column in values.items()
-                        if types[name] is nw.String and None in column
+                        if types[name] is nw.String
+                        and None in column
+                        and made[name].null_count() == 0
                     )
                 )
         except ImportError:

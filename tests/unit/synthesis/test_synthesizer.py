@@ -618,3 +618,19 @@ def test_given_categories_of_a_fixed_list_come_back():
     given = pl.DataFrame({"country": pl.Series(["F", "D"], dtype=pl.Enum(["D", "F"]))})
     rows = maker().fit(patients(200)).sample(given=given, output="polars")
     assert rows["country"].to_list() == ["F", "D"]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float32])
+def test_an_interval_may_be_of_numbers_of_numpy(kind):
+    rule = {"age": [kind(80), kind(100)], "town": "P"}
+    rows = maker(impossible=[rule]).fit(patients(200)).sample(500, random_state=0)
+    assert not ((rows["town"] == "P") & (rows["age"] >= 80)).any()
+
+
+def test_texts_are_of_one_type_whether_or_not_all_of_them_are_gaps():
+    policy = Policy((Feature("town", "sensitive", TOWNS),))
+    table = pd.DataFrame({"town": ["Rome", None] * 30})
+    made = maker(policy=policy).fit(table)
+    drawn = [made.sample(1, random_state=seed)["town"] for seed in range(12)]
+    assert {column.isna().all() for column in drawn} == {True, False}
+    assert len({str(column.dtype) for column in drawn}) == 1
