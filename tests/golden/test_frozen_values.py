@@ -56,6 +56,9 @@ ROWS = 1_200
 # Fields that tell the time, the place or the key of a run.
 VOLATILE = {"created", "data", "seconds", "software", "wanted_seconds", "when", "who"}
 ELSEWHERE = 1e-4
+# Rounds of synthesis choose tables by a model that scipy's optimizer ends: with another
+# version another point of nearly the same height, and from there other tables.
+OPTIMIZED = "/synthetic/model.json/content/fitted"
 
 DATA = ("data.csv", "--policy", "policy.toml")
 BUDGET = ("--epsilon", 2, "--delta", 1e-6)
@@ -240,7 +243,10 @@ def differences(old: object, new: object, *, exact: bool = True) -> list[str]:
     return [
         f"{path}: {before.get(path)!r} -> {after.get(path)!r}"
         for path in sorted(before.keys() | after.keys())
-        if not is_same(before.get(path, missing), after.get(path, missing), exact=exact)
+        if (exact or not path.startswith(OPTIMIZED))
+        and not is_same(
+            before.get(path, missing), after.get(path, missing), exact=exact
+        )
     ]
 
 
@@ -284,6 +290,18 @@ def test_one_bit_is_a_difference():
     ):
         assert differences(old, changed, exact=False)
     assert differences(old, {"a": [1.0, {"b": "y"}], "c": 2})
+
+
+def test_what_an_optimizer_ends_is_compared_to_the_bit_here_and_left_out_elsewhere():
+    def document(potential, n_rows):
+        fitted = {"potentials": [potential]}
+        content = {"fitted": fitted, "n_rows": n_rows}
+        return {"synthetic/model.json": {"content": content}}
+
+    old, optimized, other = document(1.0, 5), document(2.0, 5), document(1.0, 6)
+    assert differences(old, optimized)
+    assert differences(old, optimized, exact=False) == []
+    assert differences(old, other, exact=False)
 
 
 if __name__ == "__main__":
