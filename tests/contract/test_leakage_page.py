@@ -41,6 +41,24 @@ def test_auto_is_never_worse_than_not_buying():
             assert gain.mean() >= -2 * error, (name, epsilon)
 
 
+def test_a_purchase_besides_the_budget_does_not_close_half_of_the_gap():
+    """docs/leakage.md: not even with twice the budget, by more than three errors."""
+    tools = import_module("bench_leakage_models")
+    runs = saved()
+    for name in tools.ASKED:
+        nothing, exact, *bought = (
+            np.array([v["score"] for v in tools.found(runs, name, 1.0, method)])
+            for method in (
+                *(tools.NOTHING, tools.EXACT),
+                *("1 besides, apart", "1 besides, joined"),
+            )
+        )
+        for scores in bought:
+            beyond_half = scores - (nothing + exact) / 2
+            error = beyond_half.std(ddof=1) / np.sqrt(len(beyond_half))
+            assert beyond_half.mean() < -3 * error < 0, name
+
+
 def figures(name):
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
