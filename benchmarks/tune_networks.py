@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from corrdp.reproduction._networks_clipping import NetworkShape, Rows
+from corrdp.reproduction._networks_ensemble import Schedule, train_together
 
 from corrdp.estimators import scaled_codes
 from corrdp.exceptions import CorrDPError
@@ -35,8 +37,6 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
-from corrdp.reproduction._networks_clipping import NetworkShape, Rows
-from corrdp.reproduction._networks_ensemble import Schedule, train_together
 from corrdp.torch._plan_inputs import INFLUENCE, NetworkPlan, NetworkPlanInputs
 from corrdp.torch._planning import plan_network
 from corrdp.torch.mlp import (
