@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from corrdp.reproduction._theorem import paper_plan, ridge_sums
 from corrdp.training import sums_by_theorem
 

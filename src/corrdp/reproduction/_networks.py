@@ -1,7 +1,6 @@
 """The paper's two networks: Sepsis and Medical Cost, by its noise and by proof."""
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -15,7 +14,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.certificate import Calibration, LeakageClaim
 from corrdp.estimators import MLPClassifier, MLPRegressor, scaled_codes
-from corrdp.exceptions import UtilityWarning
 from corrdp.policy import (
     Budget,
     Method,

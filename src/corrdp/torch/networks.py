@@ -16,6 +16,7 @@ from corrdp.torch._optimizer import PrivateOptimizer
 from corrdp.torch._plan_inputs import NetworkPlan, NetworkPlanInputs, ReleaseTerms
 from corrdp.torch._planning import plan_network
 from corrdp.torch._private import PrivateModule
+from corrdp.torch._reference import ReferencePlan
 from corrdp.torch._theorem import experiment_plan
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "NetworkLayout",
     "NetworkPlan",
     "NetworkPlanInputs",
+    "ReferencePlan",
     "ReleaseTerms",
     "experiment_plan",
     "plan_network",

@@ -32,7 +32,7 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._means import means_noise
+from corrdp.training._means import CodeTotals, means_noise, release_means
 from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
@@ -90,6 +90,7 @@ __all__ = [
     "SQUARED_LOSS",
     "SVRG_EPOCH_STEPS",
     "BudgetSplit",
+    "CodeTotals",
     "ColumnSteps",
     "Descent",
     "GradientGroup",
@@ -150,6 +151,7 @@ __all__ = [
     "plan_spending",
     "prepare_rows",
     "record_gradients",
+    "release_means",
     "spent_square",
     "standard_plan",
     "standardizing_scale",

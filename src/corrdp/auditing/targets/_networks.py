@@ -9,6 +9,7 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, claims_of
+from corrdp.auditing.targets._besides_steps import reference_challenges
 from corrdp.auditing.targets._descent import both_claims, runs_to_refute
 from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._steps import (
@@ -172,9 +173,16 @@ def network_challenges(
         weights = random_weights(parameters, repeat(spread), seeded(seeds))
         return NetworkSteps(training, blocks, labels, weights)
 
-    return step_challenges(
+    classes = network_classes(estimator, policy)
+    reference = training.module.plan.reference
+    first: tuple[Challenge[FloatArray], ...] = ()
+    if reference is not None:
+        first = reference_challenges(
+            reference, classes, n_rows, random_state=random_state
+        )
+    return first + step_challenges(
         [steps(spread) for spread in _SPREADS for _ in range(_STARTS)],
-        network_classes(estimator, policy),
+        classes,
         stated,
         name="network steps, white box",
         n_rows=n_rows,
