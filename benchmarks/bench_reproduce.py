@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from corrdp.reproduction import EXPERIMENTS, Calibration, Cell, reproduce
+from corrdp.reproduction._data import paper_rows
 from corrdp.reproduction._theorem import paper_plan, ridge_sums
 from corrdp.training import sums_by_theorem
 
@@ -43,7 +45,7 @@ def entry(name, value, unit, target="", note=""):
 
 
 def together_against_alone(name):
-    """A step of many models, and of one; synthetic data: rows against moments, too."""
+    """Compare a step of many models with one; on synthetic data rows with moments."""
     experiment = EXPERIMENTS[name]
     rows = paper_rows(experiment)
     plan = paper_plan(Cell(experiment, Calibration.THEOREM, "corr", 1.0, 1))
