@@ -158,19 +158,26 @@ def estimator_challenges(
     bought = _of_leakage(estimator)
     if plan.noise == CONSTANT:
         return bought + counts + constant_challenges(plan, delta=delta)
-    common = {"delta": delta, "random_state": random_state}
+    seed = random_state
     return (
         bought
         + counts
-        + mean_challenges(plan, **common, deadline=deadline.share(0.1))
-        + count_challenges(plan, **common, deadline=deadline.share(0.1))
-        + descent_challenges(plan, **common, deadline=deadline.share(0.7))
+        + mean_challenges(
+            plan, delta=delta, random_state=seed, deadline=deadline.share(0.1)
+        )
+        + count_challenges(
+            plan, delta=delta, random_state=seed, deadline=deadline.share(0.1)
+        )
+        + descent_challenges(
+            plan, delta=delta, random_state=seed, deadline=deadline.share(0.7)
+        )
         + model_challenges(
             plan,
-            **common,
+            delta=delta,
             claims=None if certificate is None else claims_of(certificate),
             n_steps=2,
             n_runs=200,
+            random_state=seed,
             deadline=deadline,
         )
     )

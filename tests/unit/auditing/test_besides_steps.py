@@ -12,12 +12,13 @@ from corrdp.auditing._challenge import Deadline
 from corrdp.auditing.targets import (
     constant_challenges,
     count_challenges,
+    descent_challenges,
     mean_challenges,
 )
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.leakage import estimate_leakage, release
 from corrdp.policy import CategoryDomain, Feature, Label, Policy
-from corrdp.training import _gradient_descent, _means
+from corrdp.training import Descent, _gradient_descent, _means
 from corrdp.training._step_sizes import Steps
 
 DELTA = 1e-5
@@ -42,6 +43,24 @@ def counts():
 def constants(kind=LogisticRegression, label="category"):
     policy = audited_policy(label=label, score=1.0)
     return estimator_challenges(kind(policy, epsilon=0.01, delta=DELTA), n_rows=40)
+
+
+class OnlyFirstStep(Descent):
+    """Training whose later steps have no noise."""
+
+    def noisy_gradient(self, gradient):
+        noisy, scale = super().noisy_gradient(gradient)
+        return (gradient if self.n_done else noisy), scale
+
+
+def steps(descent=Descent):
+    plan = training_plan(audited_policy(), epsilon=4.0)
+    return descent_challenges(plan, delta=DELTA, descent=descent)
+
+
+def test_noise_that_ends_after_the_first_step_is_found():
+    assert broken(steps()) == []
+    assert len(broken(steps(OnlyFirstStep))) == 4
 
 
 def scaled(draw, factor):
@@ -156,3 +175,18 @@ def test_the_reference_of_a_network_is_attacked(monkeypatch):
 
     monkeypatch.setattr(ReferencePlan, "release_total", less)
     assert broken(challenges) == ["sensitive", "whole_record"]
+
+
+@pytest.mark.torch
+def test_an_audit_of_a_network_is_replayable():
+    from corrdp.estimators import MLPClassifier
+
+    model = MLPClassifier(audited_policy(), epsilon=4.0, delta=DELTA, fall_back=False)
+    outputs = []
+    for seed in (3, 3, 4):
+        one = estimator_challenges(
+            model, n_rows=200, random_state=seed, deadline=Deadline(0.0)
+        )[-1]
+        outputs.append(one.sample(one.first, 5, np.random.default_rng(0)))
+    assert (outputs[0] == outputs[1]).all()
+    assert (outputs[0] != outputs[2]).any()

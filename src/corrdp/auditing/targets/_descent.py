@@ -150,8 +150,8 @@ class DescentSteps(NoisySteps):
         is put back on the path.
         """
         model = self._model
-        model.n_done = 0
-        for coef, gradient in zip(self._path, gradients, strict=True):
+        for step, coef in enumerate(self._path):
+            gradient, model.n_done = gradients[step], step
             model.coef, model.residual_bound = coef, self._first_bound
             yield gradient, model.noisy_gradient
             if self.plan.solver.epoch_steps > 1:

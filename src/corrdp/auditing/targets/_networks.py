@@ -156,8 +156,12 @@ def network_challenges(
     Neighbors of the class they are named for, at parameters of the adversary's choice,
     which training is certified for (`docs/theory/audit.md`).
     """
+    # Of the estimator's own seed noise would be the same in every audit.
+    seeded_copy = type(estimator)(
+        **estimator.get_params(deep=False) | {"random_state": random_state}
+    )
     refuse_samples(estimator)
-    training, policy = network_training(estimator, n_rows, n_steps=n_steps)
+    training, policy = network_training(seeded_copy, n_rows, n_steps=n_steps)
     claims = claims_of(training.module.certificate())
 
     def stated(class_name: str) -> Mapping[str, Claim]:

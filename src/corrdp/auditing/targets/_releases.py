@@ -223,7 +223,7 @@ def leakage_challenges(
         # Of wide tables the cells that two records share would fill the memory.
         shown = np.flatnonzero(centers[0] != centers[1])
         shown = shown if shown.size else np.arange(1)
-        score = gaussian_score(*(one[shown] for one in centers), noise_scale[shown])
+        score = gaussian_score(centers[0][shown], centers[1][shown], noise_scale[shown])
         challenges.append(
             Challenge(
                 target="leakage",
