@@ -18,8 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 from saved_tables import RESULTS, markdown_table, save_table
+from sklearn.metrics import r2_score
 
-from corrdp.policy import Method
+from corrdp.estimators import scaled_codes
+from corrdp.policy import PolicyEncoder
+from corrdp.reproduction._data import load_table
 from corrdp.reproduction._experiments import (
     EXPERIMENTS,
     Calibration,
@@ -28,13 +31,9 @@ from corrdp.reproduction._experiments import (
     Experiment,
     Model,
 )
-from corrdp.reproduction._networks import (
-    _Data,
-    _plan_inputs,
-    plan_cell,
-    train_network_cells,
-)
-from corrdp.torch._planning import plan_network
+from corrdp.reproduction._networks import certified_model, train_network_cell
+from corrdp.torch.mlp import private_network, train_network
+from corrdp.training import standardizing_scale
 
 SAVED = RESULTS / "networks_utility.json"
 REPRODUCED = RESULTS / "reproduction" / "results.json"
@@ -136,8 +135,9 @@ def measure(n_seeds: int, only: str | None) -> None:
             for method in methods
         ]
         plain = Cell(experiment, calibration, "nonprivate", math.inf, n_seeds)
-        results = train_network_cells(cells, first_seed=FIRST_SEED)
-        results += train_network_cells([plain], first_seed=FIRST_SEED)
+        results = [
+            train_network_cell(cell, first_seed=FIRST_SEED) for cell in [*cells, plain]
+        ]
         rows = [_row(*pair) for pair in zip([*cells, plain], results, strict=True)]
         if is_synthetic:
             rows += [_flat_row(experiment, epsilon, n_seeds) for epsilon in epsilons]
@@ -152,27 +152,48 @@ def measure(n_seeds: int, only: str | None) -> None:
 
 def _flat_row(experiment: Experiment, epsilon: float, n_seeds: int) -> dict[str, Any]:
     """Return ordinary differential privacy as Opacus does it, with the same rule."""
-    certified = Calibration.CERTIFIED
-    facts = _plan_inputs(experiment, certified, Method.STANDARD, epsilon)
-    plan = plan_network(facts, method="standard")
     scores = []
     for seed in range(FIRST_SEED, FIRST_SEED + n_seeds):
-        data = _Data(experiment, seed)
-        scores += data.scores(data.train([plan], certified))
-    cell = Cell(experiment, certified, "standard", epsilon, n_seeds)
-    result = CellResult(tuple(scores), provable_epsilon=plan.epsilon("sensitive"))
-    return _row(cell, result) | {"method": FLAT, "noise": plan.method}
+        table = load_table(experiment, seed)
+        encoder = PolicyEncoder(table.policy).fit(table.frame)
+        codes = scaled_codes(encoder, table.frame)
+        labels = encoder.encode_label(table.frame[table.policy.label.name])
+        training = private_network(
+            codes,
+            labels,
+            hidden_units=(experiment.hidden_units,),
+            n_outputs=1,
+            clip_norm=None,
+            random_state=seed,
+            policy=table.policy,
+            epsilon=epsilon,
+            delta=experiment.delta,
+            epochs=experiment.n_steps,
+            method="standard",
+            reference=np.zeros(codes.shape[1]),
+            code_scale=standardizing_scale(encoder.blocks_),
+        )
+        (first, last) = train_network(training, n_outputs=1)
+        hidden = np.logaddexp(0.0, codes @ first[0].T + first[1])
+        said = (hidden @ last[0].T + last[1])[:, 0]
+        scores.append(float(r2_score(labels, said)))
+    cell = Cell(experiment, Calibration.CERTIFIED, "standard", epsilon, n_seeds)
+    proved = training.module.plan.epsilon("sensitive")
+    result = CellResult(tuple(scores), provable_epsilon=proved)
+    return _row(cell, result) | {"method": FLAT, "noise": "standard"}
 
 
 def _row(cell: Cell, result: CellResult) -> dict[str, Any]:
-    plan = plan_cell(cell)
-    proved = result.provable_epsilon
+    noise, proved = "none", result.provable_epsilon
+    if cell.is_private:
+        planned = certified_model(cell, 0).planned_training(cell.experiment.n_rows)
+        noise = planned.module.plan.method
     return {
         "data": cell.experiment.name,
         "calibration": cell.calibration.value,
         "epsilon": cell.epsilon if cell.is_private else None,
         "method": cell.method,
-        "noise": "none" if plan is None else plan.method,
+        "noise": noise,
         "proved_epsilon": proved if math.isfinite(proved) else None,
         "score": float(np.mean(result.scores)),
         "deviation": float(np.std(result.scores, ddof=1)),

@@ -12,7 +12,7 @@ import json
 import math
 import multiprocessing
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from corrdp.certificate import LeakageClaim
 from corrdp.estimators import scaled_codes
-from corrdp.exceptions import CorrDPError
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -35,8 +35,6 @@ from corrdp.policy import (
     neighbor_classes,
     policy_blocks,
 )
-from corrdp.reproduction._networks_clipping import NetworkShape, Rows
-from corrdp.reproduction._networks_ensemble import Schedule, train_together
 from corrdp.torch._plan_inputs import INFLUENCE, NetworkPlan, NetworkPlanInputs
 from corrdp.torch._planning import plan_network
 from corrdp.torch.mlp import (
@@ -44,8 +42,15 @@ from corrdp.torch.mlp import (
     LARGEST_STEP,
     MOMENTUM,
     TOLERATED_WALK,
+    as_tensors,
+    build_network,
+    cross_entropy,
     noise_walk,
+    run_training,
+    shrink_first_layer,
+    squared_error,
 )
+from corrdp.torch.networks import ReleaseTerms, trained_layers, training_by_plan
 from corrdp.training._layout import standardizing_scale
 
 SAVED = Path(__file__).parents[1] / "docs" / "results" / "networks_tuning.json"
@@ -234,12 +239,11 @@ class Trial:
         is_number = isinstance(self.policy.label.domain, NumberDomain)
         self.kind = "regression" if is_number else "classification"
         labels = labels.astype(np.float64 if is_number else np.int64)
-        self.shape = NetworkShape(
-            codes.shape[1], problem.hidden_units, 1 if is_number else 2
-        )
+        self._shape = codes.shape[1], (problem.hidden_units,), 1 if is_number else 2
         self.n_rows = problem.n_rows
-        self._rows = Rows.of(codes[: self.n_rows], labels[: self.n_rows])
-        self._test = torch.tensor(codes[self.n_rows :], dtype=torch.float32)
+        rows = codes[: self.n_rows], labels[: self.n_rows]
+        self._rows = as_tensors(*rows, self._shape[2])
+        self._test = codes[self.n_rows :]
         self._truth = labels[self.n_rows :]
 
     def plan(
@@ -248,7 +252,7 @@ class Trial:
         """Return the plan of one method, without falling back."""
         blocks = policy_blocks(self.policy)
         facts = NetworkPlanInputs(
-            layers=self.shape.layers(),
+            layers=trained_layers(build_network(*self._shape, 0)),
             blocks=blocks,
             reference=np.zeros(blocks[-1].stop),
             code_scale=standardizing_scale(blocks),
@@ -263,33 +267,29 @@ class Trial:
         )
         return plan_network(facts, method=method, fall_back=False)
 
-    def scores(self, plan: NetworkPlan, rates: list[float]) -> list[float]:
-        """Return the error of every step size; infinite if training diverged."""
-        plans = [replace(plan) for _ in rates]
-        size = dict(zip(plans, rates, strict=True))
-        try:
-            return self._errors(plans, size)
-        except CorrDPError:
-            if len(rates) == 1:
-                return [math.inf]
-            return [self.scores(plan, [rate])[0] for rate in rates]
-
-    def _errors(
-        self, plans: list[NetworkPlan], size: dict[NetworkPlan, float]
-    ) -> list[float]:
-        def step_size(plan: NetworkPlan, step: int) -> float:
-            return size[plan] * (1.0 - step / N_STEPS) * (1.0 - MOMENTUM)
-
-        trained = train_together(
+    def score(self, plan: NetworkPlan, rate: float) -> float:
+        """Return the error at a step size; infinite if training diverged."""
+        network = build_network(*self._shape, self._seed)
+        shrink_first_layer(network)
+        training = training_by_plan(
+            network,
+            torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM),
             self._rows,
-            self.shape.start(self._seed, calm=True),
-            plans,
-            shape=self.shape,
-            schedule=Schedule(step_size, momentum=MOMENTUM, averages=True),
+            plan,
+            loss=squared_error if self.kind == "regression" else cross_entropy,
+            terms=ReleaseTerms(
+                self.policy,
+                Budget(epsilon=1.0, delta=DELTA),
+                LeakageClaim.declared(self.policy),
+            ),
             random_state=self._seed,
         )
-        outputs = self.shape.outputs(trained, self._test).numpy()
-        return [self._error(one) for one in outputs]
+        values = self._test
+        for index, (weight, bias) in enumerate(run_training(training, rate)):
+            if index > 0:
+                values = np.logaddexp(0.0, values)
+            values = values @ weight.T + bias
+        return self._error(values.T) if np.isfinite(values).all() else math.inf
 
     def _error(self, outputs: np.ndarray) -> float:
         """Return the share of variance, or of one bit per label, that is left."""
@@ -312,7 +312,7 @@ def measured(name: str) -> list[dict[str, Any]]:
         for epsilon, clip_norm, influence in grid:
             method = "layered" if influence is None else "corr"
             plan = trial.plan(method, epsilon, clip_norm, influence or INFLUENCE)
-            errors = trial.scores(plan, [step / clip_norm for step in STEPS])
+            errors = [trial.score(plan, step / clip_norm) for step in STEPS]
             rows.append(
                 {
                     "problem": name,

@@ -8,8 +8,12 @@ from typing import Any
 from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, claims_of
 from corrdp.auditing.targets import (
+    constant_challenges,
+    count_challenges,
     descent_challenges,
+    leakage_challenges,
     loop_challenges,
+    mean_challenges,
     model_challenges,
     network_challenges,
     network_training,
@@ -141,29 +145,57 @@ def estimator_challenges(
             random_state=random_state,
             deadline=deadline,
         )
-    steps = descent_challenges(
-        plan, delta=delta, random_state=random_state, deadline=deadline.share(0.7)
+    counts: tuple[Challenge[Any], ...] = ()
+    if counted is not None:
+        costs = counted.cost.items()
+        counts = number_count_challenges(
+            planned.coded_policy(n_rows),
+            counted.noise_scale,
+            counted.n_bins,
+            {name: Claim.gaussian(mu, delta=delta) for name, mu in costs},
+            plan.spending.classes,
+        )
+    bought = _of_leakage(estimator)
+    if plan.noise == CONSTANT:
+        return bought + counts + constant_challenges(plan, delta=delta)
+    seed = random_state
+    return (
+        bought
+        + counts
+        + mean_challenges(
+            plan, delta=delta, random_state=seed, deadline=deadline.share(0.1)
+        )
+        + count_challenges(
+            plan, delta=delta, random_state=seed, deadline=deadline.share(0.1)
+        )
+        + descent_challenges(
+            plan, delta=delta, random_state=seed, deadline=deadline.share(0.7)
+        )
+        + model_challenges(
+            plan,
+            delta=delta,
+            claims=None if certificate is None else claims_of(certificate),
+            n_steps=2,
+            n_runs=200,
+            random_state=seed,
+            deadline=deadline,
+        )
     )
-    whole = model_challenges(
-        plan,
-        delta=delta,
-        claims=None if certificate is None else claims_of(certificate),
-        n_steps=2,
-        n_runs=200,
-        random_state=random_state,
-        deadline=deadline,
+
+
+def _of_leakage(estimator: Any) -> tuple[Challenge[Any], ...]:
+    """Challenge the release of the distances that a fitted estimator paid for."""
+    certificate = getattr(estimator, "certificate_", None)
+    if certificate is None:
+        return ()
+    policy = estimator.policy_
+    classes = neighbor_classes(policy, certificate.leakage.distances(policy))
+    return tuple(
+        challenge
+        for part in certificate.components
+        if part.name == "leakage" and part.plan is not None
+        for challenge in leakage_challenges(policy, part.plan, classes)
     )
-    if counted is None:
-        return steps + whole
-    costs = counted.cost.items()
-    counts = number_count_challenges(
-        planned.coded_policy(n_rows),
-        counted.noise_scale,
-        counted.n_bins,
-        {name: Claim.gaussian(mu, delta=delta) for name, mu in costs},
-        plan.spending.classes,
-    )
-    return counts + steps + whole
 
 
 def _is_training(subject: Any) -> bool:

@@ -51,6 +51,7 @@ from corrdp.training import (
     default_plan,
     free_deviation,
     labels_are_free,
+    layout_by_feature,
     or_constant,
     plan_spending,
     standard_plan,
@@ -326,7 +327,7 @@ class PlansTraining(PrivateEstimator):
         if policy.relation is NeighborRelation.ALL_INSENSITIVE and BLOCK in known:
             known = dict.fromkeys(policy.insensitive, known[BLOCK])
         return theorem_plan(
-            PolicyEncoder(policy).blocks_,
+            layout_by_feature(PolicyEncoder(policy).blocks_),
             neighbor_classes(policy, leakage.distances),
             known,
             budget=budget,

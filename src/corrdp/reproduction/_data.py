@@ -1,13 +1,12 @@
 """Tables of the experiments, scaled as the paper scales them."""
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
@@ -22,63 +21,50 @@ from corrdp.datasets import (
     synthetic_covariance,
 )
 from corrdp.exceptions import CorrDPError
-from corrdp.policy import BlockKind, ColumnRole, NumberDomain, PolicyEncoder
+from corrdp.policy import BlockKind, NumberDomain, Policy, PolicyEncoder
 from corrdp.reproduction._experiments import Experiment, Model
-from corrdp.training import GradientGroup, GradientLayout
+from corrdp.training import GradientLayout, layout_by_feature
 
 N_BALANCED = 10_000
 _QUICK_SOURCE = 20_000  # admissions that a small balanced table starts from
+_N_SYNTHETIC = 100  # columns of the synthetic data
 AGE, SEX, EPISODE = range(3)
 
 
 @dataclass(frozen=True, eq=False)
 class PaperRows:
-    """Rows in the paper's units, distinct ones with the number of their copies.
+    """Rows in the paper's units.
 
     The layout has one group per raw feature, and no intercept, as the paper's formulas
     have none.
     """
 
-    features: FloatArray  # shape (n_distinct, n_columns), in the order of the layout
-    labels: FloatArray  # shape (n_distinct,): 0 or 1, or a number
-    counts: FloatArray  # shape (n_distinct,): how many rows are equal
+    codes: FloatArray  # shape (n_rows, n_columns)
+    labels: FloatArray  # shape (n_rows,): 0 or 1, or a number
+    policy: Policy
     layout: GradientLayout
-    leakage: FloatArray  # shape (n_groups,): the paper's TV(i), 1 on sensitive ones
-    sensitive: NDArray[np.bool_]  # shape (n_groups,)
+    leakage: dict[str, float]  # the paper's TV(i) of insensitive features
     label_bounds: tuple[float, float]  # declared, in the paper's units
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, copies included."""
-        return round(float(self.counts.sum()))
+        """Number of rows."""
+        return len(self.codes)
 
-    @property
-    def sensitive_columns(self) -> NDArray[np.bool_]:
-        """Mask of the columns of sensitive features."""
-        return np.asarray(self.sensitive[self.layout.column_groups])
+    @cached_property
+    def features(self) -> FloatArray:
+        """Codes as the layout scales them."""
+        return np.asarray(self.layout.features(self.codes))
 
-    @property
-    def number_columns(self) -> NDArray[np.bool_]:
-        """Mask of the columns that are numbers, not parts of one-hot codes."""
-        mask = np.zeros(self.layout.n_columns, dtype=bool)
-        for block in self.layout.blocks:
-            mask[block.columns] = block.kind is BlockKind.NUMBER
-        return mask
-
-    def scores(self, coefs: FloatArray, *, model: Model) -> FloatArray:
-        """Return the accuracy of logistic models, or R squared of linear ones.
-
-        One per column of `coefs`, shape (n_columns, n_models).
-        """
-        weights = self.counts / self.counts.sum()
-        predicted = self.features @ coefs
-        if model is Model.LOGISTIC:
-            right = (predicted > 0) == (self.labels[:, None] > 0.5)
-            return np.asarray(weights @ right)
-        mean = float(weights @ self.labels)
-        variance = float(weights @ (self.labels - mean) ** 2)
-        error = weights @ (predicted - self.labels[:, None]) ** 2
-        return np.asarray(1.0 - error / variance)
+    def without_sensitive(self) -> "PaperRows":
+        """Return the rows with zeros for all that sensitive features say."""
+        kept = ~self.layout.sensitive_columns
+        layout = replace(
+            self.layout,
+            column_scale=self.layout.column_scale * kept,
+            column_offset=self.layout.column_offset * kept,
+        )
+        return replace(self, layout=layout)
 
 
 @lru_cache(maxsize=4)
@@ -138,36 +124,31 @@ def paper_rows(experiment: Experiment) -> PaperRows:
         label_bounds = _bounds(policy.label.domain, as_drawn)
         low, high = label_bounds
         labels = (low + high) / 2 + (high - low) * labels
-    names = tuple(dict.fromkeys(block.feature for block in encoder.blocks_))
-    layout = GradientLayout(
-        encoder.blocks_, tuple(GradientGroup(n, (n,)) for n in names), scale, offset
-    )
-    declared = [policy.feature(name) for name in names]
-    sensitive = np.array([f.role is ColumnRole.SENSITIVE for f in declared])
     leaks = _printed_leakage(experiment) if as_drawn else None
-    leakage = np.array([leaks or f.leakage or 1.0 for f in declared])
-    leakage[sensitive] = 1.0
-    rows = np.column_stack([layout.features(codes), labels])
-    distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    insensitive = [policy.feature(name) for name in policy.insensitive]
     return PaperRows(
-        features=np.ascontiguousarray(distinct[:, :-1]),
-        labels=np.ascontiguousarray(distinct[:, -1]),
-        counts=counts.astype(float),
-        layout=layout,
-        leakage=leakage,
-        sensitive=sensitive,
+        codes=codes,
+        labels=labels,
+        policy=policy,
+        layout=layout_by_feature(
+            encoder.blocks_,
+            intercept=False,
+            column_scale=scale,
+            column_offset=offset,
+        ),
+        leakage={f.name: leaks or f.leakage or 1.0 for f in insensitive},
         label_bounds=label_bounds,
     )
 
 
-def typical_gradient_norm(experiment: Experiment, rows: PaperRows) -> float:
+def typical_gradient_norm(experiment: Experiment) -> float:
     """Return the gradient bound L that least squares is calibrated to.
 
     Synthetic data: nothing bounds a gradient of unclipped least squares, so this is
     its root mean square at the true parameters, 2 * 5 * sqrt(E |x|^2), from the
     distribution that the paper states. It is enforced nowhere.
     """
-    n_insensitive = rows.features.shape[1] - experiment.n_sensitive
+    n_insensitive = _N_SYNTHETIC - experiment.n_sensitive
     mean_square = 2.0 * experiment.n_sensitive + 3.0 * n_insensitive
     return 2.0 * 5.0 * math.sqrt(mean_square)
 
@@ -178,11 +159,12 @@ def _printed_leakage(experiment: Experiment) -> float:
     All insensitive columns are alike; each is taken to lie within
     2 sqrt(log(2 m_s / delta)) of its mean.
     """
-    n_sensitive, n_columns = experiment.n_sensitive, 100
+    n_sensitive = experiment.n_sensitive
     half_width = 2.0 * math.sqrt(math.log(2.0 * n_sensitive / experiment.delta))
-    covariance = synthetic_covariance(n_columns, n_sensitive)
-    last = n_columns - 1
-    return gaussian_column_leakage(covariance, n_sensitive, last, half_width)
+    covariance = synthetic_covariance(_N_SYNTHETIC, n_sensitive)
+    return gaussian_column_leakage(
+        covariance, n_sensitive, _N_SYNTHETIC - 1, half_width
+    )
 
 
 def _bounds(domain: Any, as_drawn: bool) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
 
 # Raise when the same settings would train other models: saved cells are then redone.
-ALGORITHM = 1
+ALGORITHM = 2
 EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0, 10.0)
 _FEW_EPSILONS = (0.1, 0.3, 1.0, 10.0)  # where training takes long
 PRIVATE_METHODS = ("corr", "semi", "standard")

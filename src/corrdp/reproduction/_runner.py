@@ -33,7 +33,7 @@ _ANY_EPSILON = 1.0  # methods without noise do not look at it
 
 
 def train(cells: Sequence[Cell]) -> list[CellResult]:
-    """Train cells of one experiment and calibration; results in their order.
+    """Train cells that go `together`; results in their order.
 
     Guarantee
     ---------
@@ -41,21 +41,21 @@ def train(cells: Sequence[Cell]) -> list[CellResult]:
     """
     first = cells[0]
     if first.experiment.model is Model.NETWORK:
-        return _train_networks(cells)
+        return [_train_network(cell) for cell in cells]
     if first.calibration is Calibration.CERTIFIED:
         return [train_certified(cell) for cell in cells]
     return train_by_theorem(cells)
 
 
-def _train_networks(cells: Sequence[Cell]) -> list[CellResult]:
+def _train_network(cell: Cell) -> CellResult:
     import torch
 
-    from corrdp.reproduction._networks import train_network_cells
+    from corrdp.reproduction._networks import train_network_cell
 
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small matrices: threads would only wait for each other
     try:
-        return train_network_cells(cells)
+        return train_network_cell(cell)
     finally:
         torch.set_num_threads(n_threads)
 
@@ -63,18 +63,15 @@ def _train_networks(cells: Sequence[Cell]) -> list[CellResult]:
 def together(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
     """Group cells so that one pass over the rows serves many models.
 
-    Cells of one method under the paper's noise share a pass; the certified ones are
-    planned one by one. A group is lost if a run is interrupted, so it stays small.
+    Linear models of one method under the paper's noise share a pass; all others are
+    trained cell by cell. A group is lost if a run is interrupted, so it stays small.
     """
-    groups: dict[tuple[str, ...], list[Cell]] = {}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        key: tuple[str, ...] = (
-            cell.experiment.name,
-            cell.calibration.value,
-            cell.method,
-        )
-        if cell.calibration is Calibration.CERTIFIED:
-            key = (*key, str(cell.epsilon))
+        by_theorem = cell.calibration is Calibration.THEOREM
+        shares = by_theorem and cell.experiment.model is not Model.NETWORK
+        alone = None if shares else cell.epsilon
+        key = (cell.experiment.name, cell.calibration, cell.method, alone)
         groups.setdefault(key, []).append(cell)
     return [tuple(group) for group in groups.values()]
 

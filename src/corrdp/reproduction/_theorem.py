@@ -1,86 +1,105 @@
-"""The paper's noise for linear models, what it proves, and the models trained by it."""
+"""Linear models with the paper's noise, and what that noise proves."""
 
 import math
+from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
+from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
-from corrdp.accounting import NoisePlan, experiment_leakage, experiment_noise_variance
-from corrdp.policy import neighbor_classes
-from corrdp.reproduction._data import (
-    PaperRows,
-    load_table,
-    paper_rows,
-    typical_gradient_norm,
-)
-from corrdp.reproduction._descent import GramMoments, MeanGradient, RowBlocks, descend
+from corrdp.exceptions import CorrDPError
+from corrdp.policy import Budget, neighbor_classes
+from corrdp.reproduction._data import PaperRows, paper_rows, typical_gradient_norm
 from corrdp.reproduction._experiments import Cell, CellResult, Experiment, Model
-from corrdp.training import GradientSensitivity, LogisticLoss, Loss, SquaredLoss
+from corrdp.training import (
+    LARGEST_PARAMETER,
+    GradientSums,
+    LogisticLoss,
+    SquaredLoss,
+    TheoremPlan,
+    iterates_by_theorem,
+    sums_by_theorem,
+    theorem_plan,
+)
 
 _RESIDUAL_BOUND = 1.0  # of Medical Cost: the range of its label
+_ANY_EPSILON = 1.0  # plans of methods without noise do not keep it
 
 
-def paper_noise(cell: Cell) -> tuple[FloatArray, CellResult]:
-    """Return the noise of section 5 with C = L^2 T / n^2, and a result without scores.
-
-    Noise is the deviation on the mean gradient, one per column.
+def paper_plan(cell: Cell) -> TheoremPlan:
+    """Return the noise of section 5 with C = L^2 T / n^2, and the paper's steps.
 
     Logistic regression: L is the largest norm of a row of the declared domain, which
     the encoder enforces. Medical Cost: residuals are clipped to the label's range,
     and L is twice that times the largest norm. Synthetic data: gradients are not
-    bounded at all and L is `typical_gradient_norm`, so that nothing is proved.
+    bounded at all and L is `typical_gradient_norm`.
+
+    The library's squared loss is half of the paper's: its gradients and L are half as
+    large, and its steps twice.
 
     Guarantee
     ---------
-    ``provable`` alone, for all parameters that training may visit: the moves of
-    `GradientSensitivity` priced by `NoisePlan`; infinite where a group that moves has
-    no noise, or moves without bound (`docs/theory/paper_noise.md`).
+    What ``noise`` of the plan proves for all parameters that training may visit, but
+    of synthetic data, whose gradients it does not bound (`docs/theory/paper_noise.md`).
     """
     experiment = cell.experiment
     rows = paper_rows(experiment)
-    bounded = experiment.data != "synthetic"
-    per_unit = 2.0 if experiment.model is Model.LINEAR else 1.0  # of the residual
-    loss: Loss = (
-        LogisticLoss()
-        if experiment.model is Model.LOGISTIC
-        else SquaredLoss(_RESIDUAL_BOUND)
-    )
-    classes = neighbor_classes(load_table(experiment).policy)
-    if bounded:
-        sensitivity = GradientSensitivity(
-            loss, rows.layout, classes, label_bounds=rows.label_bounds
-        )
-        lipschitz = per_unit * float(np.linalg.norm(sensitivity.contribution()))
-    else:
-        lipschitz = typical_gradient_norm(experiment, rows)
-    constant = lipschitz**2 * experiment.n_steps / rows.n_rows**2
-    variance = experiment_noise_variance(
-        experiment_leakage(
-            rows.leakage,
-            sensitive=rows.sensitive,
-            method=cell.method,  # type: ignore[arg-type]
+    by_half = _by_half(experiment)
+    unbounded = experiment.data == "synthetic"
+    plan = theorem_plan(
+        rows.layout,
+        neighbor_classes(rows.policy),
+        rows.leakage,
+        budget=Budget(
+            epsilon=cell.epsilon if cell.is_private else _ANY_EPSILON,
+            delta=experiment.delta,
         ),
-        epsilon=cell.epsilon,
-        delta=experiment.delta,
-        constant=constant,
+        epsilon_cap=rows.policy.epsilon_cap,
+        n_rows=rows.n_rows,
+        loss=(
+            LogisticLoss()
+            if experiment.model is Model.LOGISTIC
+            else SquaredLoss(_RESIDUAL_BOUND)
+        ),
+        method=cell.method if cell.is_private else "standard",
+        n_steps=experiment.n_steps,
+        floor=False,
+        lipschitz=typical_gradient_norm(experiment) / by_half if unbounded else None,
+        label_bounds=rows.label_bounds,
+        step_size=by_half * experiment.step_size,
     )
-    promised = [c for c in classes if c.promised]
-    provable = dict.fromkeys((c.name for c in promised), math.inf)
-    if bounded:
-        plan = NoisePlan(
-            sensitivity.table(),
-            rows.n_rows * np.sqrt(variance) / per_unit,
-            dict.fromkeys((c.name for c in classes), math.inf),
-            experiment.delta,
-            experiment.n_steps,
-        )
-        provable = {c.name: plan.epsilon(c.name) for c in promised}
-    implied = max(c.distance * provable[c.name] for c in promised)
-    scale = np.sqrt(variance)[rows.layout.column_groups]
-    return scale, CellResult((), provable, implied, lipschitz, constant)
+    return plan if cell.is_private else plan.without_noise()
+
+
+def proved(cell: Cell, plan: TheoremPlan) -> CellResult:
+    """Return what the plan of a cell proves, as a result without scores.
+
+    Guarantee
+    ---------
+    ``provable`` alone; infinite where a group that moves has no noise, or moves without
+    bound (`docs/theory/paper_noise.md`).
+    """
+    if not cell.is_private:
+        return CellResult(())
+    experiment = cell.experiment
+    rows = paper_rows(experiment)
+    promised = [c for c in neighbor_classes(rows.policy) if c.promised]
+    provable = {
+        c.name: math.inf
+        if experiment.data == "synthetic"
+        else plan.noise.epsilon(c.name)
+        for c in promised
+    }
+    lipschitz = _by_half(experiment) * plan.lipschitz
+    return CellResult(
+        (),
+        provable,
+        max(c.distance * provable[c.name] for c in promised),
+        lipschitz,
+        constant=lipschitz**2 * experiment.n_steps / rows.n_rows**2,
+    )
 
 
 def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
@@ -93,45 +112,57 @@ def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
     """
     experiment = cells[0].experiment
     rows = paper_rows(experiment)
-    still = np.zeros(rows.layout.n_columns), CellResult(())
-    plans = [paper_noise(cell) if cell.is_private else still for cell in cells]
+    plans = [paper_plan(cell) for cell in cells]
+    if cells[0].method == "partial":  # `together` keeps it apart
+        rows = rows.without_sensitive()
+        plans = [replace(plan, layout=rows.layout) for plan in plans]
     n_models = [cell.n_seeds if cell.is_private else 1 for cell in cells]
-    scales = [
-        np.repeat(scale[:, None], count, axis=1)
-        for (scale, _), count in zip(plans, n_models, strict=True)
-    ]
-    seeds = [seed for count in n_models for seed in range(count)]
-    without = [cell.method == "partial" for cell in cells]
-    assert all(without) or not any(without)  # `together` keeps them apart
-    coefs = descend(
-        _gradients(experiment, rows, insensitive_only=without[0]),
-        np.hstack(scales),
-        step_size=experiment.step_size,
-        n_steps=experiment.n_steps,
-        seeds=seeds,
+    iterates = iterates_by_theorem(
+        _sums(experiment, rows, plans[0]),
+        [plan for plan, n in zip(plans, n_models, strict=True) for _ in range(n)],
+        [
+            noise_generator(seed, purpose="reproduction")
+            for n in n_models
+            for seed in range(n)
+        ],
     )
-    scores = rows.scores(coefs, model=experiment.model)
-    by_cell = np.split(scores, np.cumsum(n_models)[:-1])
+    (coefs,) = deque(iterates, maxlen=1)
+    if np.abs(coefs).max() >= LARGEST_PARAMETER:
+        raise CorrDPError(
+            f"gradient descent with step_size={experiment.step_size!r} left the "
+            f"parameters below {LARGEST_PARAMETER:g}. Lower the step size."
+        )
+    scores = [plans[0].loss.quality(rows.features @ c, rows.labels) for c in coefs]
+    ends = np.cumsum(n_models)
     return [
-        replace(proved, scores=tuple(own.tolist()))
-        for (_, proved), own in zip(plans, by_cell, strict=True)
+        replace(proved(cell, plan), scores=tuple(scores[end - n : end]))
+        for cell, plan, n, end in zip(cells, plans, n_models, ends, strict=True)
     ]
 
 
-def _gradients(
-    experiment: Experiment, rows: PaperRows, *, insensitive_only: bool
-) -> MeanGradient:
-    """Return the rows in the form that is fastest for the model."""
-    features = rows.features
-    if insensitive_only:
-        features = np.where(rows.sensitive_columns, 0.0, features)
-    table = features, rows.labels, rows.counts
-    if experiment.data == "synthetic":
-        return GramMoments(*table, ridge=1.0 / rows.n_rows)
-    if experiment.model is Model.LINEAR:
-        return RowBlocks(*table, residual_bound=_RESIDUAL_BOUND)
-    with suppress(ImportError):  # numba comes with the extra "fast"
-        from corrdp.reproduction._logistic_kernel import LogisticRows
+def _by_half(experiment: Experiment) -> float:
+    """Return the paper's loss in units of the library's."""
+    return 2.0 if experiment.model is Model.LINEAR else 1.0
 
-        return LogisticRows.of(*table, rows.number_columns)
-    return RowBlocks(*table, residual_bound=None)
+
+def _sums(experiment: Experiment, rows: PaperRows, plan: TheoremPlan) -> GradientSums:
+    if experiment.data == "synthetic":
+        return ridge_sums(rows.features, rows.labels, ridge=1.0)
+    return sums_by_theorem(rows.codes, rows.labels, plan)
+
+
+def ridge_sums(
+    features: FloatArray, labels: FloatArray, *, ridge: float
+) -> GradientSums:
+    """Return gradients of unclipped least squares, for which rows are their moments.
+
+    Of half the squared errors plus half of ``ridge |coef|^2``; a step costs the square
+    of the number of columns, whatever the rows.
+
+    Guarantee
+    ---------
+    None: sums before noise, which nothing bounds (`docs/theory/paper_noise.md`).
+    """
+    curvature = features.T @ features + ridge * np.eye(features.shape[1])
+    pull = features.T @ labels
+    return lambda coefs: np.asarray(coefs @ curvature - pull)

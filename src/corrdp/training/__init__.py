@@ -32,7 +32,7 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._means import means_noise
+from corrdp.training._means import CodeTotals, means_noise, release_means
 from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
@@ -47,6 +47,7 @@ from corrdp.training._sampled_descent import (
     plan_sampling,
 )
 from corrdp.training._solver import (
+    LARGEST_PARAMETER,
     SVRG_EPOCH_STEPS,
     Output,
     Schedule,
@@ -55,7 +56,15 @@ from corrdp.training._solver import (
     Update,
 )
 from corrdp.training._step_sizes import ColumnSteps, noise_gains
-from corrdp.training._theorem import TheoremPlan, descend_by_theorem, theorem_plan
+from corrdp.training._theorem import (
+    GradientSums,
+    TheoremPlan,
+    descend_by_theorem,
+    iterates_by_theorem,
+    layout_by_feature,
+    sums_by_theorem,
+    theorem_plan,
+)
 from corrdp.training._tiling import TiledTable, open_tiles, tiled_in_memory, write_tiles
 from corrdp.training._typical_sizes import (
     LABEL_DEVIATION,
@@ -76,15 +85,18 @@ __all__ = [
     "CONSTANT",
     "KNOT_CHOICES",
     "LABEL_DEVIATION",
+    "LARGEST_PARAMETER",
     "LEAST_DEVIATION",
     "SQUARED_LOSS",
     "SVRG_EPOCH_STEPS",
     "BudgetSplit",
+    "CodeTotals",
     "ColumnSteps",
     "Descent",
     "GradientGroup",
     "GradientLayout",
     "GradientSensitivity",
+    "GradientSums",
     "Hindsight",
     "HostedTable",
     "HuberLoss",
@@ -126,7 +138,9 @@ __all__ = [
     "free_deviation",
     "initial_coef",
     "is_plain",
+    "iterates_by_theorem",
     "labels_are_free",
+    "layout_by_feature",
     "means_noise",
     "minimize_risk",
     "noise_gains",
@@ -137,9 +151,11 @@ __all__ = [
     "plan_spending",
     "prepare_rows",
     "record_gradients",
+    "release_means",
     "spent_square",
     "standard_plan",
     "standardizing_scale",
+    "sums_by_theorem",
     "theorem_plan",
     "tiled_in_memory",
     "tiled_part",

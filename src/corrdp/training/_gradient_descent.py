@@ -183,7 +183,7 @@ class Descent:
                 f"all {self._plan.n_steps} planned gradients were released; another "
                 "one is not paid for. Plan more steps."
             )
-        plan, rng = self._plan, self._rng
+        plan = self._plan
         released, noise_scale = self.noisy_gradient(gradient)
         mean = centered(released) / plan.n_rows
         every = self._every(noise_scale)
@@ -204,7 +204,7 @@ class Descent:
         self.coef = plan.solver.projected(moved)
         self._iterates.add(self.n_done, self.coef)
         if self._bound is not None and self.anchor is None:  # one for a whole epoch
-            count = n_inside + self._steps.count_noise * rng.standard_normal()
+            count = float(self.noisy_count(np.array(float(n_inside))))
             progress = self.n_done / plan.n_steps
             self.residual_bound = self._bound.adapted(count / plan.n_rows, progress)
         self.noise_scale = noise_scale
@@ -259,6 +259,19 @@ class Descent:
         noise = self._rng.standard_normal(gradient.shape)
         noise *= per_column(noise_scale[self.layout.column_groups], self.coef)
         return gradient + noise, noise_scale
+
+    def noisy_count(self, n_inside: FloatArray) -> FloatArray:
+        """Return numbers of small residuals with the noise of a step.
+
+        Audits call it, as they call `noisy_gradient`.
+
+        Guarantee
+        ---------
+        One fraction's part of ``plan.spending`` per number
+        (`docs/theory/solvers.md`, section 3).
+        """
+        noise = self._rng.standard_normal(n_inside.shape)
+        return np.asarray(n_inside + self._steps.count_noise * noise)
 
     def result(self) -> TrainedModel:
         """Return the model, in encoded columns."""

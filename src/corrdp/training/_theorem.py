@@ -1,9 +1,9 @@
 """Training as the paper prints it: noise in closed form, priced by the accountant."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,14 @@ from corrdp.accounting import (
 )
 from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, allowed_epsilons
 from corrdp.training._layout import GradientGroup, GradientLayout
-from corrdp.training._prepared_rows import prepare_rows
+from corrdp.training._prepared_rows import gradient_sums, prepare_rows
 from corrdp.training._solver import inside_box
 from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
+
+GradientSums: TypeAlias = Callable[[FloatArray], FloatArray]
+"""Maps parameters of models, shape (n_models, n_columns), to their exact sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +82,36 @@ class TheoremPlan:
         noisy: FloatArray = gradient + rng.standard_normal(gradient.shape) * noise_scale
         return noisy
 
+    def without_noise(self) -> "TheoremPlan":
+        """Return the plan of the same steps on exact gradients, which proves nothing.
+
+        Guarantee
+        ---------
+        None, and ``noise`` says so (`docs/theory/paper_noise.md`).
+        """
+        still = np.zeros_like(self.noise.noise_scale)
+        return replace(self, noise=replace(self.noise, noise_scale=still))
+
     def to_text(self) -> str:
         """Return the plan of the noise as plain tables."""
         return self.noise.to_text()
 
 
+def layout_by_feature(
+    blocks: tuple[Block, ...], *, intercept: bool = True, **columns: FloatArray
+) -> GradientLayout:
+    """Return the layout of the paper's noise, a group per raw feature.
+
+    `columns` are ``column_scale`` and ``column_offset`` of `GradientLayout`.
+    """
+    names = [*dict.fromkeys(block.feature for block in blocks)]
+    names += [INTERCEPT] if intercept else []
+    groups = tuple(GradientGroup(name, (name,)) for name in names)
+    return GradientLayout(blocks, groups, **columns)
+
+
 def theorem_plan(
-    blocks: tuple[Block, ...],
+    layout: GradientLayout,
     classes: tuple[NeighborClass, ...],
     leakage: Mapping[str, float],
     *,
@@ -96,14 +122,17 @@ def theorem_plan(
     method: str,
     n_steps: int,
     constant: float | None = None,
+    floor: bool = True,
+    lipschitz: float | None = None,
+    label_bounds: tuple[float, float] = (-0.5, 0.5),
     step_size: float | None = None,
 ) -> TheoremPlan:
     """Plan training with the noise of Eq. (4), or of the experiments.
 
     Parameters
     ----------
-    blocks : tuple of Block
-        Blocks of the encoder.
+    layout : GradientLayout
+        That of `layout_by_feature`.
     classes : tuple of NeighborClass
         Classes that the accountant prices.
     leakage : mapping of str to float
@@ -120,6 +149,13 @@ def theorem_plan(
         Whose noise.
     constant : float, optional
         The experiments' "some constant C", which drops the floor; None for Eq. (4).
+    floor : bool
+        False to drop the floor of Eq. (4) alone: the experiments' noise with the
+        constant C = L^2 T / n^2.
+    lipschitz : float, optional
+        The paper's L, where it is not what bounds a record's gradient.
+    label_bounds : pair of float
+        Domain of the label, for losses of numbers.
     step_size : float, optional
         Constant step size; None for the paper's rule.
 
@@ -129,13 +165,10 @@ def theorem_plan(
     epsilon that is proved for the same noise, infinite where a group that moves has
     none. See `docs/theory/paper_noise.md`.
     """
-    features = tuple(dict.fromkeys(block.feature for block in blocks))
-    layout = GradientLayout(
-        blocks, tuple(GradientGroup(f, (f,)) for f in (*features, INTERCEPT))
-    )
-    sensitivity = GradientSensitivity(loss, layout, classes)
-    lipschitz = float(np.linalg.norm(sensitivity.contribution()))
-    role = {block.feature: block.role for block in blocks}
+    sensitivity = GradientSensitivity(loss, layout, classes, label_bounds=label_bounds)
+    if lipschitz is None:
+        lipschitz = float(np.linalg.norm(sensitivity.contribution()))
+    role = {block.feature: block.role for block in layout.blocks}
     sensitive = np.array(
         [role.get(g.name) in (None, ColumnRole.SENSITIVE) for g in layout.groups]
     )
@@ -155,7 +188,7 @@ def theorem_plan(
             n_steps=n_steps,
             n_rows=n_rows,
             n_sensitive=int(np.repeat(sensitive, sizes).sum()),
-            floor=method != "semi",
+            floor=floor and method != "semi",
         )
     else:
         variance = experiment_noise_variance(
@@ -176,6 +209,53 @@ def theorem_plan(
     )
 
 
+def iterates_by_theorem(
+    sums: GradientSums,
+    plans: Sequence[TheoremPlan],
+    generators: Sequence[np.random.Generator],
+) -> Iterator[FloatArray]:
+    """Yield the parameters of models after every step, shape (n_models, n_columns).
+
+    Models have the same rows, columns and number of steps, and start at 0; those of
+    equal generators see the same standard normal noise.
+
+    Guarantee
+    ---------
+    For each model what ``plan.noise`` proves if `sums` are those that it bounds, which
+    may be nothing (`docs/theory/paper_noise.md`).
+    """
+    coefs = np.zeros((len(plans), plans[0].layout.n_columns))
+    for step in range(1, plans[0].n_steps + 1):
+        noisy = [
+            plan.size(step) * plan.noisy(gradient, rng) / plan.n_rows
+            for plan, gradient, rng in zip(plans, sums(coefs), generators, strict=True)
+        ]
+        coefs = inside_box(coefs - np.array(noisy))
+        yield coefs
+
+
+def sums_by_theorem(
+    codes: FloatArray, y: NDArray[Any], plan: TheoremPlan
+) -> GradientSums:
+    """Return the gradients of models on rows, in one pass over them for all models.
+
+    Of `plan` layout and loss are read, which those of all models share.
+
+    Guarantee
+    ---------
+    None: sums before noise (`docs/theory/solvers.md`, section 1).
+    """
+    rows = prepare_rows(codes, y, plan.layout).grouped(plan.layout)
+    bound = plan.loss.clips_residuals_at
+
+    def sums(coefs: FloatArray) -> FloatArray:
+        n_models = len(coefs)
+        found = gradient_sums([rows] * n_models, coefs, [bound] * n_models)
+        return np.array([gradient for gradient, _ in found])
+
+    return sums
+
+
 def descend_by_theorem(
     codes: FloatArray,
     y: NDArray[Any],
@@ -188,14 +268,9 @@ def descend_by_theorem(
     ---------
     What ``plan.noise`` proves, which may be nothing (`docs/theory/paper_noise.md`).
     """
-    rows = prepare_rows(codes, y, plan.layout).grouped(plan.layout)
-    bound = plan.loss.clips_residuals_at
-    coef = np.zeros(plan.layout.n_columns)
-    average = np.zeros_like(coef)
-    for step in range(1, plan.n_steps + 1):
-        gradient, _ = rows.gradient_sum(coef, residual_bound=bound)
-        moved = coef - plan.size(step) * plan.noisy(gradient, rng) / plan.n_rows
-        coef = inside_box(moved)
+    average = np.zeros(plan.layout.n_columns)
+    sums = sums_by_theorem(codes, y, plan)
+    for step, (coef,) in enumerate(iterates_by_theorem(sums, [plan], [rng]), start=1):
         if step > plan.n_steps // 2:
             average += coef
     average /= plan.n_steps - plan.n_steps // 2

@@ -74,6 +74,7 @@ def test_run_is_audited_white_box_and_black_box(fit, method, stepping_clock):
     assert result.exit_code == 0, result.output
     targets = {row["target"] for row in json.loads(result.stdout)["results"]}
     assert targets == {
+        "column means",
         "counts of numbers",
         "training steps, white box",
         "training, black box",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from corrdp.accounting import GaussianEvent, LaplaceEvent, gaussian_delta, gaussian_mu
-from corrdp.auditing import Claim, LinearAttack
+from corrdp.auditing import Challenge, Claim, LinearAttack, audit
 from corrdp.auditing.statistics import EventBounds, clopper_pearson, event_bounds
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.exceptions import CorrDPError
@@ -143,3 +143,13 @@ def test_gaussian_score_is_the_log_likelihood_ratio():
     expected = norm.logpdf(output, second, scale) - norm.logpdf(output, first, scale)
     score = gaussian_score(first, second, scale)
     assert score(output)[0] == pytest.approx(expected.sum())
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-5, 1.0, 1e200, 1e308])
+def test_outputs_of_any_size_can_give_a_record_away(size):
+    def release(data, n_runs, rng):
+        return size * (data + 0.01 * rng.standard_normal((n_runs, 2)))
+
+    claim = Claim.gaussian(1.0, delta=1e-5)
+    challenge = Challenge("size", "sensitive", claim, 0.0, 0.9, release, n_runs=400)
+    assert not audit([challenge], random_state=0).passed

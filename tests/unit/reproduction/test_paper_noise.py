@@ -16,8 +16,8 @@ from corrdp.policy import (
     NumberDomain,
     Policy,
 )
-from corrdp.reproduction import EXPERIMENTS, Calibration, Cell, _data, _theorem
-from corrdp.reproduction._theorem import paper_noise, train_by_theorem
+from corrdp.reproduction import EXPERIMENTS, Calibration, Cell, _data
+from corrdp.reproduction._theorem import paper_plan, proved, train_by_theorem
 
 DELTA = 1e-5
 N_ROWS = 400
@@ -40,8 +40,7 @@ def experiment(monkeypatch):
     frame = pd.DataFrame({"s": rng.random(N_ROWS), "u": rng.random(N_ROWS)})
     frame["y"] = (frame["s"] > frame["u"]).astype(int)
     table = PaperTable(frame, policy)
-    for module in (_data, _theorem):
-        monkeypatch.setattr(module, "load_table", lambda experiment: table)
+    monkeypatch.setattr(_data, "load_table", lambda experiment: table)
     _data.paper_rows.cache_clear()
     yield replace(EXPERIMENTS["adult"], name="small", n_steps=50, partial=False)
     _data.paper_rows.cache_clear()
@@ -51,15 +50,21 @@ def cell(experiment, method, epsilon=1.0, n_seeds=2):
     return Cell(experiment, Calibration.THEOREM, method, epsilon, n_seeds)
 
 
+def paper_noise(one):
+    """Return the noise on the mean gradient, and what it proves."""
+    plan = paper_plan(one)
+    return plan.noise.noise_scale / plan.n_rows, proved(one, plan)
+
+
 def test_the_noise_is_the_printed_formula(experiment):
     epsilon = 0.7
     constant = 2.0 * experiment.n_steps / N_ROWS**2  # L^2 = 1 + 1 on the unit square
     full = constant * (math.log(1 / DELTA) + 1) / epsilon**2
     expected = {"standard": [1, 1], "corr": [1, LEAKAGE], "semi": [1, 0]}
     for method, multiplier in expected.items():
-        noise_scale, proved = paper_noise(cell(experiment, method, epsilon))
-        assert proved.lipschitz == pytest.approx(math.sqrt(2))
-        assert proved.constant == pytest.approx(constant)
+        noise_scale, result = paper_noise(cell(experiment, method, epsilon))
+        assert result.lipschitz == pytest.approx(math.sqrt(2))
+        assert result.constant == pytest.approx(constant)
         assert noise_scale**2 == pytest.approx(full * np.array(multiplier))
 
 
@@ -93,27 +98,27 @@ def searched_change(noise_scale, n_steps, moves):
 def test_what_is_proved_covers_every_neighbor_that_can_be_found(
     experiment, method, name, moves
 ):
-    noise_scale, proved = paper_noise(cell(experiment, method))
+    noise_scale, result = paper_noise(cell(experiment, method))
     mu = searched_change(noise_scale, experiment.n_steps, np.array(moves))
     found = gaussian_epsilon(mu=mu, delta=DELTA)
-    assert found <= proved.provable[name]
+    assert found <= result.provable[name]
     # planted: the nominal claim, epsilon / distance, does not cover corr's neighbors
     if method == "corr" and name == "sensitive":
         assert found > 1.0
 
 
 def test_semi_proves_nothing_although_it_covers_what_does_not_change(experiment):
-    _, proved = paper_noise(cell(experiment, "semi"))
-    assert math.isinf(proved.provable["sensitive"])
-    assert math.isinf(proved.provable_epsilon)
+    _, result = paper_noise(cell(experiment, "semi"))
+    assert math.isinf(result.provable["sensitive"])
+    assert math.isinf(result.provable_epsilon)
 
 
 def test_unclipped_least_squares_proves_nothing_for_any_method():
     synthetic = replace(EXPERIMENTS["synthetic"].quick(), n_rows=50)
     for method in ("corr", "semi", "standard"):
-        _, proved = paper_noise(cell(synthetic, method))
-        assert all(math.isinf(value) for value in proved.provable.values())
-        assert proved.lipschitz == pytest.approx(10 * math.sqrt(10 * 2 + 90 * 3))
+        _, result = paper_noise(cell(synthetic, method))
+        assert all(math.isinf(value) for value in result.provable.values())
+        assert result.lipschitz == pytest.approx(10 * math.sqrt(10 * 2 + 90 * 3))
 
 
 def test_more_noise_proves_more(experiment):

@@ -144,6 +144,8 @@ def test_cells_that_share_a_pass_go_together():
     assert sizes["certified", "corr"] == 1
     assert all(effort(group) > 0 for group in groups)
     assert sum(len(group) for group in groups) == 64
+    alone = together(EXPERIMENTS["sepsis"].cells(20))
+    assert {len(group) for group in alone} == {1}
 
 
 def test_names_of_the_command_line():

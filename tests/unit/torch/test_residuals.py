@@ -1,7 +1,6 @@
 """Clipping in units of the residual weighs no record by its label."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +12,7 @@ from torch import nn
 from corrdp import MLPClassifier
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
-from corrdp.reproduction._networks_clipping import Clipper, NetworkShape, Rows
 from corrdp.torch import mlp as _mlp
-from corrdp.torch._layers import trained_layers
-from corrdp.torch._planning import grouped
 from corrdp.torch.mlp import CLIP_NORM
 from unit.torch.networks import (
     facts_of,
@@ -221,31 +217,6 @@ def test_plans_say_in_which_units_they_clip():
     assert "norms per residual of 1.414" in plan.to_text()
     assert plan.to_json()["residual_bound"] == ROOT
     assert "residual_bound" not in train(small_network(), rows()).module.plan.to_json()
-
-
-@pytest.mark.parametrize("method", ["layered", "corr"])
-def test_models_trained_together_are_clipped_alike(method):
-    shape = NetworkShape(5, 4, 2, centered=True)
-    network = shape.build(1).double()
-    features, labels = rows(60)
-    data = features, (labels > 0).long()
-    training = train(
-        network, data, loss=cross_entropy, method=method, residual_bound=ROOT
-    )
-    layout = training.module.plan.layout
-    flat = torch.cat([p.detach().flatten() for p in network.parameters()])
-    clipper = Clipper([layout], shape, flat)
-    clipper.read(Rows(*data))
-    found = clipper.clipped_sum(flat[None])[0]
-    sums = training.module.clipped_sum(*data)
-    wanted = torch.cat([sums[name].flatten() for name, _ in network.named_parameters()])
-    assert torch.allclose(found, wanted, rtol=1e-10, atol=1e-12)
-    plain = replace(layout, residual_bound=math.inf)
-    clipper = Clipper([plain], shape, flat)
-    clipper.read(Rows(*data))
-    assert not torch.allclose(clipper.clipped_sum(flat[None])[0], wanted, rtol=0.01)
-    assert grouped(facts_of(network, small_policy()), 0.2).residual_bound == math.inf
-    assert len(trained_layers(network)) == 2
 
 
 def test_centered_units_are_read_as_plain_ones():

@@ -11,6 +11,7 @@ from corrdp.exceptions import CorrDPError
 
 FittedScore: TypeAlias = Callable[[FloatArray], FloatArray]
 
+_LEAST = 1e-100  # of numbers whose squares are far from what floats can hold
 _RIDGE = 1e-10  # of a standardized coordinate: finds noise that is missing altogether
 
 
@@ -37,6 +38,8 @@ class LinearAttack:
 
     def fit(self, first: FloatArray, second: FloatArray) -> FittedScore:
         """Return the projection on the discriminant direction."""
+        unit = _unit(first, second)
+        first, second = first / unit, second / unit
         center = (first.mean(axis=0) + second.mean(axis=0)) / 2.0
         spread = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 2.0)
         scale = np.where(spread > 0.0, spread, 1.0)
@@ -48,7 +51,17 @@ class LinearAttack:
         covariance = residuals.T @ residuals / residuals.shape[0]
         covariance[np.diag_indices_from(covariance)] += _RIDGE
         direction = np.linalg.solve(covariance, shift) / scale
-        return lambda outputs: np.asarray((outputs - center) @ direction)
+        return lambda outputs: np.asarray((outputs / unit - center) @ direction)
+
+
+def _unit(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return by what columns are divided whose squares are not numbers any more.
+
+    Without it outputs of 1e200, or of 1e-200, would pass for ones that tell nothing.
+    """
+    largest = np.maximum(np.abs(first), np.abs(second)).max(axis=0)
+    usual = (largest == 0.0) | ((largest > _LEAST) & (largest < 1.0 / _LEAST))
+    return np.where(usual, 1.0, largest)
 
 
 @dataclass(frozen=True)

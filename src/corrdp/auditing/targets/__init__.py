@@ -1,5 +1,10 @@
 """Mechanisms of the library as challenges: neighbors crafted, claims attached."""
 
+from corrdp.auditing.targets._besides_steps import (
+    constant_challenges,
+    count_challenges,
+    mean_challenges,
+)
 from corrdp.auditing.targets._descent import descent_challenges, theorem_challenges
 from corrdp.auditing.targets._loop import loop_challenges
 from corrdp.auditing.targets._models import model_challenges
@@ -23,10 +28,13 @@ __all__ = [
     "SampledSum",
     "audit_whole_network",
     "column_sum_challenges",
+    "constant_challenges",
+    "count_challenges",
     "craft_pair",
     "descent_challenges",
     "leakage_challenges",
     "loop_challenges",
+    "mean_challenges",
     "model_challenges",
     "network_challenges",
     "network_training",

@@ -9,6 +9,7 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim
+from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._releases import plan_claim
 from corrdp.auditing.targets._steps import NoisySteps, central_rows, step_challenges
 from corrdp.certificate import Component
@@ -64,12 +65,12 @@ class DescentSteps(NoisySteps):
                 f"this audit attacks whole epochs of {plan.solver.epoch_steps} steps, "
                 f"got a path of {len(path)}. Pass parameters for all steps."
             )
-        self._plan, self._path = replace(plan, n_steps=len(path)), path
+        self.plan, self._path = replace(plan, n_steps=len(path)), path
         self._contributions = contributions
         codes = central_rows(plan.layout.blocks, plan.n_rows)
         labels = np.zeros(plan.n_rows, int)
         rows = self._prepared(codes, labels)
-        self._model = descent(codes, rows, self._plan, rng, labels)
+        self._model = descent(codes, rows, self.plan, rng, labels)
         self._first_bound = self._model.residual_bound
         self.blocks: tuple[Block, ...] = plan.layout.blocks
         self.labels = label_values(plan.loss)
@@ -77,7 +78,7 @@ class DescentSteps(NoisySteps):
 
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds, by the definition of the gradient."""
-        plan, layout = self._plan, self._model.layout
+        plan, layout = self.plan, self._model.layout
         y = as_labels(y, plan.loss)
         planted = self._contributions
         each = [
@@ -92,7 +93,7 @@ class DescentSteps(NoisySteps):
         """Return the gradients of a table, by the kernels of training."""
         if self._contributions is not None:
             return np.asarray(self.parts(codes, y).sum(axis=0))
-        rows = self._prepared(codes, as_labels(y, self._plan.loss))
+        rows = self._prepared(codes, as_labels(y, self.plan.loss))
         grouped = rows.grouped(self._model.layout)
         sums = [
             grouped.gradient_sum(coef, residual_bound=self._first_bound, anchor=anchor)
@@ -111,6 +112,30 @@ class DescentSteps(NoisySteps):
             seen.append(release(repeated)[0].reshape(n_runs, -1))
         return np.hstack(seen)
 
+    def fitting(self, pair: RecordPair, apart: float) -> FloatArray:
+        """Return parameters that fit the first record; the other's score is far."""
+        one, other = self._model.layout.features(np.stack([pair.first, pair.second]))
+        slope = other - one
+        size = float(slope @ slope)
+        coef = np.asarray(slope * (apart / size if size else 0.0))
+        coef[-1] = pair.first_label - one[:-1] @ coef[:-1]
+        return coef
+
+    def count_at(self, coef: FloatArray, codes: FloatArray, y: FloatArray) -> float:
+        """Return how many residuals of a table are small, by the kernels of training.
+
+        Guarantee
+        ---------
+        None: the count before noise (`docs/theory/audit.md`).
+        """
+        rows = self._prepared(codes, as_labels(y, self.plan.loss))
+        grouped = rows.grouped(self._model.layout)
+        return float(grouped.gradient_sum(coef, residual_bound=self._first_bound)[1])
+
+    def noisy_counts(self, counts: FloatArray) -> FloatArray:
+        """Return counts of small residuals with the noise of `Descent.noisy_count`."""
+        return self._model.noisy_count(counts)
+
     def _noise_scale(self) -> FloatArray:
         scales = [
             noise_of_coefficients(release(gradient)[1], self._model.layout, gradient)
@@ -125,22 +150,22 @@ class DescentSteps(NoisySteps):
         is put back on the path.
         """
         model = self._model
-        model.n_done = 0
-        for coef, gradient in zip(self._path, gradients, strict=True):
+        for step, coef in enumerate(self._path):
+            gradient, model.n_done = gradients[step], step
             model.coef, model.residual_bound = coef, self._first_bound
             yield gradient, model.noisy_gradient
-            if self._plan.solver.epoch_steps > 1:
+            if self.plan.solver.epoch_steps > 1:
                 model.advance(gradient, 0)
 
     def _asked(self) -> Iterator[tuple[FloatArray, FloatArray | None]]:
         """Return the parameters of every step, and the anchor of a difference."""
-        length = self._plan.solver.epoch_steps
+        length = self.plan.solver.epoch_steps
         for step, coef in enumerate(self._path):
             begins = step % length == 0
             yield coef, None if begins else self._path[step - step % length]
 
     def _prepared(self, codes: FloatArray, y: FloatArray) -> PreparedRows:
-        plan = self._plan
+        plan = self.plan
         plain = is_plain(plan.loss, plan.solver)
         return prepare_rows(codes, y, plan.layout, compiled=plain)
 

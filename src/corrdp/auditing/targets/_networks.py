@@ -9,6 +9,7 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, claims_of
+from corrdp.auditing.targets._besides_steps import reference_challenges
 from corrdp.auditing.targets._descent import both_claims, runs_to_refute
 from corrdp.auditing.targets._neighbors import RecordPair
 from corrdp.auditing.targets._steps import (
@@ -155,8 +156,12 @@ def network_challenges(
     Neighbors of the class they are named for, at parameters of the adversary's choice,
     which training is certified for (`docs/theory/audit.md`).
     """
+    # Of the estimator's own seed noise would be the same in every audit.
+    seeded_copy = type(estimator)(
+        **estimator.get_params(deep=False) | {"random_state": random_state}
+    )
     refuse_samples(estimator)
-    training, policy = network_training(estimator, n_rows, n_steps=n_steps)
+    training, policy = network_training(seeded_copy, n_rows, n_steps=n_steps)
     claims = claims_of(training.module.certificate())
 
     def stated(class_name: str) -> Mapping[str, Claim]:
@@ -172,9 +177,16 @@ def network_challenges(
         weights = random_weights(parameters, repeat(spread), seeded(seeds))
         return NetworkSteps(training, blocks, labels, weights)
 
-    return step_challenges(
+    classes = network_classes(estimator, policy)
+    reference = training.module.plan.reference
+    first: tuple[Challenge[FloatArray], ...] = ()
+    if reference is not None:
+        first = reference_challenges(
+            reference, classes, n_rows, random_state=random_state
+        )
+    return first + step_challenges(
         [steps(spread) for spread in _SPREADS for _ in range(_STARTS)],
-        network_classes(estimator, policy),
+        classes,
         stated,
         name="network steps, white box",
         n_rows=n_rows,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -61,9 +62,15 @@ def synthesizer_challenges(
     shape = planned.shape(n_rows)
     number = {name: i for i, name in enumerate(plan.columns.names)}
     base = np.zeros((n_rows, len(shape.sizes)), dtype=np.int64)
-    released = _Released(plan, shape, base, np.random.default_rng(random_state))
+    rng = np.random.default_rng(random_state)
+    kinds = {"synthetic table": _Released(plan, shape, base, rng)}
+    if plan.streams:  # of which a run takes long: what is measured first, by itself
+        first = replace(plan, streams=())
+        kinds = {"first tables": _Released(first, shape, None, rng)} | kinds
     challenges = []
-    for name, own in class_columns(plan.policy).items():
+    for (target, released), (name, own) in product(
+        kinds.items(), class_columns(plan.policy).items()
+    ):
         changed = np.zeros(len(shape.sizes), dtype=np.int64)
         for column in own:
             changed[number[column]] = min(1, shape.sizes[number[column]] - 1)
@@ -75,7 +82,7 @@ def synthesizer_challenges(
         )
         challenges.append(
             Challenge(
-                "synthetic table",
+                target,
                 name,
                 claim,
                 base,
@@ -83,26 +90,29 @@ def synthesizer_challenges(
                 _sampler(released, changed),
                 n_runs=released.n_runs,
                 batch=released.batch,
-                is_slow=bool(plan.streams),
+                is_slow=released.is_slow,
             )
         )
     return tuple(challenges)
 
 
 class _Released:
-    """The tables of one plan, measured as often as wanted."""
+    """The tables of one plan, measured as often as wanted.
+
+    With `codes`, tables that are chosen from noisy ones are chosen once, on those rows.
+    """
 
     def __init__(
         self,
         plan: SynthesisPlan,
         shape: TableShape,
-        codes: IntArray,
+        codes: IntArray | None,
         generator: np.random.Generator,
     ) -> None:
         self._shape = shape
         self._stages = [plan.singles, plan.pairs]
         self._streams = [replace(stream, n_rounds=1) for stream in plan.streams]
-        if not plan.streams:
+        if not plan.streams and codes is not None:
             release = release_tables(
                 codes, plan, shape, noise=generator, choices=generator
             )
@@ -121,6 +131,11 @@ class _Released:
             if scale
         )
         return min(max(_DRAWS // max(cells, 1), _LEAST_RUNS), _MOST_RUNS)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether every run fits a model."""
+        return bool(self._streams)
 
     @property
     def batch(self) -> int:

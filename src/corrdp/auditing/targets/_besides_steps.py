@@ -1,0 +1,238 @@
+"""What training releases besides gradients, through the functions that release it.
+
+Means of encoded columns, the mean that networks put in the place of sensitive codes,
+counts of small residuals, and the constant of a model that learns labels alone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from corrdp._typing import FloatArray
+from corrdp.auditing._challenge import Challenge, Deadline
+from corrdp.auditing.statistics import Attack, Claim, LikelihoodAttack, LinearAttack
+from corrdp.auditing.statistics._attacks import gaussian_score
+from corrdp.auditing.targets._descent import DescentSteps, as_labels, label_values
+from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
+from corrdp.auditing.targets._releases import plan_claim
+from corrdp.auditing.targets._steps import central_rows, central_table, table_with
+from corrdp.certificate import Component
+from corrdp.policy import Block, NeighborClass
+from corrdp.training import (
+    CodeTotals,
+    Descent,
+    TrainingPlan,
+    constant_model,
+    initial_coef,
+    means_noise,
+    release_means,
+)
+
+if TYPE_CHECKING:
+    from corrdp.torch.networks import ReferencePlan
+
+_N_RUNS = 4000
+_APART = 50.0  # scores of two records, one of which is fitted: more than any bound
+_N_COUNTS = 4
+
+
+def mean_challenges(
+    plan: TrainingPlan,
+    *,
+    delta: float,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge the column means that training releases first, if it does.
+
+    Parameters as in `descent_challenges`.
+
+    Guarantee
+    ---------
+    Central tables that differ in one record, as the class allows; sums are released by
+    `corrdp.training.release_means` (`docs/theory/audit.md`).
+    """
+    blocks, spending, n_rows = plan.layout.blocks, plan.spending, plan.n_rows
+    noise_scale, cost = means_noise(blocks, spending)
+    if not any(cost.values()):
+        return ()
+
+    def sample(total: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
+        totals = CodeTotals(total, n_rows)
+        means = [release_means(totals, blocks, spending, rng)[0] for _ in range(n_runs)]
+        return n_rows * np.stack(means)
+
+    scale = np.repeat(noise_scale, [block.stop - block.start for block in blocks])
+    around = central_rows(blocks, n_rows)[1:].sum(axis=0)
+    challenges = []
+    for neighbor, pair in _pairs(blocks, plan, random_state, deadline):
+        first, second = around + pair.first, around + pair.second
+        likelihood = LikelihoodAttack(gaussian_score(first, second, scale))
+        challenges.append(
+            _challenge(
+                "column means",
+                neighbor.name,
+                Claim.gaussian(cost[neighbor.name], delta=delta),
+                (first, second),
+                sample,
+                (likelihood, LinearAttack()),
+            )
+        )
+    return tuple(challenges)
+
+
+def reference_challenges(
+    plan: "ReferencePlan",
+    classes: Sequence[NeighborClass],
+    n_rows: int,
+    *,
+    random_state: int | None = 0,
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge the mean of sensitive codes that a network releases first.
+
+    Guarantee
+    ---------
+    As `mean_challenges`; sums are released by `ReferencePlan.release_total`
+    (`docs/theory/audit.md`).
+    """
+
+    def sample(total: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
+        released = [plan.release_total(total, n_rows, rng) for _ in range(n_runs)]
+        return np.stack(released)[:, plan.columns]
+
+    rng = np.random.default_rng(random_state)
+    around = central_rows(plan.blocks, n_rows)[1:].sum(axis=0)
+    challenges = []
+    for neighbor in classes:
+        pair = craft_pair(plan.blocks, neighbor, _distance, rng=rng)
+        first, second = (
+            (around + record)[plan.columns] for record in (pair.first, pair.second)
+        )
+        claim = plan_claim(plan.noise, neighbor.name)
+        challenges.append(
+            _challenge("reference", neighbor.name, claim, (first, second), sample)
+        )
+    return tuple(challenges)
+
+
+def count_challenges(
+    plan: TrainingPlan,
+    *,
+    delta: float,
+    descent: type[Descent] = Descent,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge the counts of small residuals by which a bound is adapted, if any.
+
+    Parameters as in `descent_challenges`.
+
+    Guarantee
+    ---------
+    Records are counted by the kernels of training, at parameters that fit one of the
+    two and not the other; noise is that of `Descent.noisy_count`
+    (`docs/theory/audit.md`).
+    """
+    length = _N_COUNTS * plan.solver.epoch_steps
+    path = np.zeros((length, *initial_coef(plan).shape))
+    steps = DescentSteps(plan, path, np.random.default_rng(random_state), descent)
+    parts = [
+        part for part in steps.plan.components({}) if part.name == "residual fractions"
+    ]
+    if not parts:
+        return ()
+
+    def sample(count: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
+        del rng  # the descent has its own
+        return steps.noisy_counts(np.broadcast_to(count, (n_runs, _N_COUNTS)))
+
+    challenges = []
+    for neighbor, pair in _pairs(plan.layout.blocks, plan, random_state, deadline):
+        coef = steps.fitting(pair, _APART)
+        first, second = (
+            np.array([steps.count_at(coef, *table)])
+            for table in (
+                table_with(*record, steps.blocks, steps.labels, plan.n_rows)
+                for record in pair.records
+            )
+        )
+        claim = Claim(Component.joint_events(parts, neighbor.name), delta)
+        challenges.append(
+            _challenge("small residuals", neighbor.name, claim, (first, second), sample)
+        )
+    return tuple(challenges)
+
+
+def constant_challenges(
+    plan: TrainingPlan, *, delta: float
+) -> tuple[Challenge[FloatArray], ...]:
+    """Challenge the constant of a plan that learns labels alone.
+
+    Guarantee
+    ---------
+    Tables that differ in one label where the class may change it; the model is that of
+    `corrdp.training.constant_model` (`docs/theory/audit.md`).
+    """
+    labels, parts = label_values(plan.loss), plan.components({})
+    _, y = central_table(plan.layout.blocks, labels, plan.n_rows)
+
+    def sample(y: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
+        own = as_labels(y, plan.loss)
+        found = [constant_model(own, plan, rng).intercept for _ in range(n_runs)]
+        return np.array(found).reshape(n_runs, -1)
+
+    challenges = []
+    for neighbor in plan.spending.classes:
+        other = y.copy()
+        if neighbor.label_changes:
+            other[0] = labels[-1] if y[0] == labels[0] else labels[0]
+        claim = Claim(Component.joint_events(parts, neighbor.name), delta)
+        challenges.append(
+            _challenge("constant model", neighbor.name, claim, (y, other), sample)
+        )
+    return tuple(challenges)
+
+
+Sampler = Callable[[FloatArray, int, np.random.Generator], FloatArray]
+
+
+def _challenge(
+    target: str,
+    class_name: str,
+    claim: Claim,
+    pair: tuple[FloatArray, FloatArray],
+    sample: Sampler,
+    attacks: tuple[Attack, ...] = (LinearAttack(),),
+) -> Challenge[FloatArray]:
+    return Challenge(
+        target, class_name, claim, *pair, sample, attacks, n_runs=_N_RUNS, batch=500
+    )
+
+
+def _pairs(
+    blocks: Sequence[Block],
+    plan: TrainingPlan,
+    random_state: int | None,
+    deadline: Deadline | None,
+) -> list[tuple[NeighborClass, RecordPair]]:
+    """Return records that are far apart, for every class."""
+    rng = np.random.default_rng(random_state)
+    labels = label_values(plan.loss)
+    return [
+        (
+            neighbor,
+            craft_pair(
+                blocks, neighbor, _distance, labels=labels, rng=rng, deadline=deadline
+            ),
+        )
+        for neighbor in plan.spending.classes
+    ]
+
+
+def _distance(
+    first: FloatArray, first_y: FloatArray, second: FloatArray, second_y: FloatArray
+) -> FloatArray:
+    """Return how far records are apart in codes, and as little in labels as may be."""
+    apart = np.linalg.norm(first - second, axis=1)
+    return np.asarray(apart + 1e-3 * np.abs(first_y - second_y))
