@@ -108,9 +108,13 @@ class PlansTraining(PrivateEstimator):
         As `plan` (`docs/theory/default_rule.md`, Proposition 5).
         """
         deviation = checked_deviation(label_deviation)
-        plan, counted = self._planned_for(n_rows, deviation)
+
+        def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, NarrowingPlan | None]:
+            return at._planned_for(n_rows, deviation)
+
+        plan, counted = planned(self, n_rows)
         self._budget().warn_if_large_delta(n_rows)
-        return self._advised(plan, lambda at, n: at._planned_for(n, deviation)), counted
+        return self._advised(plan, planned), counted
 
     def _planned_for(
         self, n_rows: int, deviation: float

@@ -26,6 +26,7 @@ _FEATURE_BITS = 21
 _RESIDUAL_BITS = 20
 _SCORE_BITS = 31  # of a row of parameters, together
 _LOW_BITS = 26  # totals are kept in two halves, for any number of tiles
+_SMALLEST_EXPONENT = -900  # of a limit, so that no step is 0
 _SMALLEST_NORM = 1e-30  # a record without features in a group has nothing to clip
 
 
@@ -152,7 +153,7 @@ def _grid(
 
 def _step(limit: float, n_bits: int) -> float:
     """Return the power of two of which numbers up to `limit` are 2**n_bits at most."""
-    return math.ldexp(1.0, math.frexp(limit)[1] - n_bits)
+    return math.ldexp(1.0, max(math.frexp(limit)[1], _SMALLEST_EXPONENT) - n_bits)
 
 
 class _Weights:
