@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -15,16 +14,6 @@ from corrdp._validate import check_real
 from corrdp.accounting import Group
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.policy import Block, BlockKind, ColumnRole
-
-
-class GroupRole(StrEnum):
-    """What the features of a group have in common."""
-
-    SENSITIVE = "sensitive"
-    INSENSITIVE = "insensitive"
-    PUBLIC = "public"
-    INTERCEPT = "intercept"
-    MIXED = "mixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,18 +237,6 @@ class GradientLayout:
         for block in self.blocks:
             mask[block.columns] = block.role is ColumnRole.SENSITIVE
         return mask
-
-    @property
-    def roles(self) -> tuple[GroupRole, ...]:
-        """Role of every group."""
-        roles = []
-        for group in self.groups:
-            own = self._roles(group)
-            if len(own) != 1 or (own and INTERCEPT in group.features):
-                roles.append(GroupRole.MIXED if own else GroupRole.INTERCEPT)
-            else:
-                roles.append(GroupRole(own.pop().value))
-        return tuple(roles)
 
     def table_groups(self, n_outputs: int = 1) -> tuple[Group, ...]:
         """Return the groups as columns of a sensitivity table."""

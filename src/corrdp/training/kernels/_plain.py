@@ -113,10 +113,6 @@ def counted_gradient(
     """Return the gradient, and the number of small residuals, that counts stand for.
 
     Of `rows` the declared ends of columns are read and nothing else.
-
-    Notes
-    -----
-    The sum before noise, not to be released (`docs/theory/solvers.md`, section 6).
     """
     grid = _grid(rows, coef, offset, residual_bound, anchor)
     high, low, n_inside = total
