@@ -353,20 +353,9 @@ def descend(
     *,
     compiled: bool = True,
 ) -> TrainedModel:
-    """Train one model by noisy gradient descent as planned.
+    """Train one model by noisy gradient descent as planned, on encoded rows and labels.
 
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
-    y : array of float, shape (n_rows,)
-        Labels as encoded.
-    plan : TrainingPlan
-        Everything that decides noise and steps.
-    rng : numpy Generator
-        Source of the noise.
-    compiled : bool
-        False to use numpy even where numba is installed.
+    With `compiled` false by numpy, even where numba is installed.
 
     Guarantee
     ---------
@@ -388,17 +377,8 @@ def descend_tiled(
 ) -> TrainedModel:
     """Train one model on a table of tiles, wherever its segments are kept.
 
-    Parameters
-    ----------
-    table : TiledTable or HostedTable
-        Rows in segments, here or with others.
-    plan : TrainingPlan
-        Everything that decides noise and steps.
-    rng : numpy Generator
-        Source of the noise, which is drawn here: once per step, after all segments
-        have answered.
-    host : SegmentHost, optional
-        Who asks the segments; this process by default.
+    A `host` asks the segments, by default this process; noise is drawn here, once per
+    step, after all segments have answered.
 
     Guarantee
     ---------

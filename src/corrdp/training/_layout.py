@@ -124,7 +124,6 @@ class GradientLayout:
         joint_sensitive: bool = True,
         joint_insensitive: bool = False,
         joint_public: bool = True,
-        intercept: bool = True,
         clip_norms: Mapping[str, float] | None = None,
         influence_bounds: Mapping[str, float] | None = None,
         feature_radii: Mapping[str, float] | None = None,
@@ -142,20 +141,19 @@ class GradientLayout:
         for block in blocks:
             by_role[block.role][block.part] = None
         members: dict[str, tuple[str, ...]] = {}
-        separate = {
-            ColumnRole.SENSITIVE: not joint_sensitive,
-            ColumnRole.INSENSITIVE: not joint_insensitive,
-            ColumnRole.PUBLIC: not joint_public,
+        is_joint = {
+            ColumnRole.SENSITIVE: joint_sensitive,
+            ColumnRole.INSENSITIVE: joint_insensitive,
+            ColumnRole.PUBLIC: joint_public,
         }
         for role, names in by_role.items():
             own: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
-            if not separate[role]:
+            if is_joint[role]:
                 own = {role.value: tuple(names)} if names else {}
             for name in own.keys() & members.keys():
                 raise _taken(name, "a group of features")
             members |= own
-        if intercept:
-            members[INTERCEPT] = (INTERCEPT,)
+        members[INTERCEPT] = (INTERCEPT,)
         groups = tuple(
             GradientGroup(
                 name,
@@ -175,7 +173,6 @@ class GradientLayout:
         blocks: Sequence[Block],
         *,
         clip_norm: float,
-        intercept: bool = True,
         feature_radius: float = math.inf,
         column_scale: FloatArray | Sequence[float] = (),
         column_offset: FloatArray | Sequence[float] = (),
@@ -184,7 +181,7 @@ class GradientLayout:
         features = tuple(dict.fromkeys(block.part for block in blocks))
         group = GradientGroup(
             "all",
-            (*features, INTERCEPT) if intercept else features,
+            (*features, INTERCEPT),
             clip_norm=clip_norm,
             feature_radius=feature_radius,
         )

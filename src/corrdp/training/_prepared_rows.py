@@ -263,14 +263,7 @@ def gradient_sums(
 ) -> list[tuple[FloatArray, int]]:
     """Return what `gradient_sum` gives for each model, in one pass over shared rows.
 
-    Parameters
-    ----------
-    models : sequence of GroupedRows
-        All of the same `PreparedRows`.
-    coefs : array of float, shape (n_models, n_columns[, n_outputs])
-        Parameters of each model.
-    residual_bounds : sequence of float or None
-        As for the kernel.
+    All models are of the same `PreparedRows`; `coefs` has one row for each.
 
     Notes
     -----

@@ -150,11 +150,11 @@ def test_groups_by_role():
     ]  # fmt: skip
     assert [group.size for group in layout.table_groups()] == [4, 1, 2, 2, 1, 1]
     assert [group.size for group in layout.table_groups(3)] == [12, 3, 6, 6, 3, 3]
-    joint = by_role(joint_insensitive=True, intercept=False)
+    joint = by_role(joint_insensitive=True)
     assert [group.name for group in joint.groups] == [
-        "sensitive", "insensitive", "public",
+        "sensitive", "insensitive", "public", "intercept",
     ]  # fmt: skip
-    assert joint.n_columns == N_CODES
+    assert joint.n_columns == N_CODES + 1
 
 
 def test_scale_and_reference_of_the_default_rule():

@@ -360,18 +360,7 @@ def gradient_sums(
     *,
     residual_bounds: Sequence[float | None],
 ) -> tuple[FloatArray, IntArray]:
-    """Return gradients of many models in one pass over the tiles.
-
-    Parameters
-    ----------
-    rows : RowTiles
-        Scaled features, the intercept's column of ones among them, and labels.
-    coefs, offsets : array of float, shape (n_models, n_columns)
-        One row per model.
-    rules : sequence of GroupRules
-        One per model.
-    residual_bounds : sequence of float or None
-        One per model; None for logistic residuals.
+    """Return gradients of many models in one pass over the tiles, one row for each.
 
     Notes
     -----
