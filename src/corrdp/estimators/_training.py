@@ -393,7 +393,8 @@ class TrainsLinearModel(PlansTraining):
     ) -> TrainingPlan:
         """Return the plan; somebody hears of it if it will learn little."""
         rows.budget.warn_if_large_delta(rows.n_rows)
-        if not plan.prediction.learns_little or self._public or self._planned_blind:
+        is_silent = self._public is not None or self._planned_blind
+        if is_silent or not plan.prediction.learns_little:
             return plan
         plan = self._advised(plan, planned)
         assert plan.needed is not None  # it learns little

@@ -121,12 +121,12 @@ class Prediction:
 
     @property
     def missing_factor(self) -> float:
-        """By how much rows times budget must grow until training is worth it.
+        """By which factor rows times budget miss what makes training worth it.
 
         About: a plan for more rows has other norms and steps (`TrainingPlan.advised`).
         """
         wanted = self._told * self._worth_training / (1.0 - self._worth_training)
-        return max(1.0, self.walking / wanted) if math.isfinite(wanted) else 1.0
+        return self.walking / wanted if math.isfinite(wanted) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +339,7 @@ class TrainingPlan:
     def rows_needed(self) -> int:
         """Return about how many rows would make training worth its budget."""
         if self.needed is None:
-            return math.ceil(self.n_rows * self.prediction.missing_factor)
+            return math.ceil(self.n_rows * max(1.0, self.prediction.missing_factor))
         return int(self.needed.rows)
 
     def _repr_html_(self) -> str:
@@ -404,29 +404,27 @@ class TrainingPlan:
 def _least_that_learns(
     plan_at: Callable[[float], TrainingPlan], beyond: float, factor: float, most: float
 ) -> float | None:
-    """Return the least number of two digits at which a plan learns more than little.
+    """Return about the least number at which a plan learns more than little.
 
-    It is `beyond` the number at which little is learned, by about a `factor`; None if
-    it is above `most`.
+    It has two digits and is `beyond` the number at which little is learned, by about a
+    `factor`; None if it is above `most`. Every plan on the way says where it would
+    look: a plan of a wide table takes seconds, so that few are asked.
     """
-
-    def learns(place: int) -> bool:
-        return not plan_at(_of_two_digits(place)).prediction.learns_little
-
-    low = _place(beyond)
-    high, stride = max(_place(beyond * factor), low + 1), 1
-    while not learns(high):
-        low, high, stride = high, high + stride, 2 * stride
-        if _of_two_digits(high) > most:
+    low, found, stride = _place(beyond), None, 1
+    place = max(_place(beyond * factor), low) + 1
+    while found is None or low < place < found:
+        number = _of_two_digits(place)
+        if number > most:
             return None
-    stride = 1
-    while high - low > 1:
-        middle = max(high - stride, (low + high) // 2)
-        if learns(middle):
-            high, stride = middle, 2 * stride
+        prediction = plan_at(number).prediction
+        wanted = _place(number * prediction.missing_factor) + 1
+        if prediction.learns_little:
+            low, place, stride = place, max(wanted, place + stride), 2 * stride
+            if found is not None:
+                place = min(place, (low + found) // 2)
         else:
-            low = middle
-    return _of_two_digits(high)
+            found, place = place, max(wanted, low + 1)
+    return _of_two_digits(found)
 
 
 def _of_two_digits(place: int) -> float:
