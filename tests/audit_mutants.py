@@ -256,8 +256,9 @@ def understated_leakage(n_rows=4000, seed=0):
 
 
 def _insensitive_groups(layout):
-    roles = [role.value for role in layout.roles]
-    return np.flatnonzero(np.array(roles) == "insensitive")
+    own = {block.feature for block in layout.blocks if block.role == "insensitive"}
+    inside = [own.issuperset(group.features) for group in layout.groups]
+    return np.flatnonzero(inside)
 
 
 def _only(challenges, class_name):

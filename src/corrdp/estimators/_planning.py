@@ -1,9 +1,10 @@
 """What linear estimators plan before a row is read: noise, steps, codes of rows."""
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -107,16 +108,54 @@ class PlansTraining(PrivateEstimator):
         ---------
         As `plan` (`docs/theory/default_rule.md`, Proposition 5).
         """
+        deviation = checked_deviation(label_deviation)
+
+        def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, NarrowingPlan | None]:
+            return at._planned_for(n_rows, deviation)
+
+        plan, counted = planned(self, n_rows)
+        self._budget().warn_if_large_delta(n_rows)
+        return self._advised(plan, planned), counted
+
+    def _planned_for(
+        self, n_rows: int, deviation: float
+    ) -> tuple[TrainingPlan, NarrowingPlan | None]:
         policy, leakage = self._known(n_rows)
         if leakage is None:
             raise CorrDPError(
                 f"method={self.method!r} protects nothing, so no noise can be planned. "
                 "Choose method='corr', or fit without a plan."
             )
-        deviation = checked_deviation(label_deviation)
         if self._narrows():
             return self._plan_with_counts(policy, n_rows, leakage, deviation)
         return self._plan(policy, n_rows, self._budget(), leakage, deviation), None
+
+    def _advised(
+        self,
+        plan: TrainingPlan,
+        planned: Callable[[Self, int], tuple[TrainingPlan, Any]],
+    ) -> TrainingPlan:
+        """Return the plan; where it learns little, with what would do.
+
+        Parameters
+        ----------
+        plan : TrainingPlan
+            As chosen.
+        planned : callable
+            How it was chosen, by this estimator or one of another epsilon, for a
+            number of rows.
+        """
+
+        def at_epsilon(epsilon: float) -> TrainingPlan:
+            other = copy(self)
+            other.epsilon = epsilon
+            return planned(other, plan.n_rows)[0]
+
+        return plan.advised(
+            lambda n_rows: planned(self, n_rows)[0],
+            at_epsilon,
+            epsilon=self._family_budget().epsilon,
+        )
 
     def ordinary_plan(
         self, policy: Policy, n_rows: int, *, label_deviation: float | None = None
@@ -162,6 +201,7 @@ class PlansTraining(PrivateEstimator):
         declared = self._policy_for("plan_leakage")
         rows = check_count("n_rows", n_rows)
         budget = self._budget()
+        budget.warn_if_large_delta(rows)
         kept = protected_policy(declared, self._method())
         policy = without_knots(self._shared(kept))
         return plan_purchase(
@@ -348,7 +388,6 @@ class PlansTraining(PrivateEstimator):
         leakage: LeakageInput,
         label_deviation: float = LABEL_DEVIATION,
     ) -> TrainingPlan:
-        budget.warn_if_large_delta(n_rows)
         facts = self._plan_inputs(policy, n_rows, budget, leakage, label_deviation)
         plan = self._planned(facts, self._method())
         plan = or_constant(plan).with_solver(self._solver())

@@ -1,7 +1,7 @@
 """The fit of a linear model, from the table to what it releases: one walk."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -314,12 +314,15 @@ class TrainsLinearModel(PlansTraining):
 
     def _narrowed(self, X: Any, rows: Rows) -> Rows:
         """Plan; return rows to be read between released bounds, or as they were."""
-        plan, counted = self._plan_with_counts(
-            rows.policy, rows.n_rows, rows.leakage, self._deviation_for(rows)
-        )
+        deviation = self._deviation_for(rows)
+
+        def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, Any]:
+            return at._plan_with_counts(rows.policy, n_rows, rows.leakage, deviation)
+
+        plan, counted = planned(self, rows.n_rows)
         if counted is not None and not self._is_read_again(X, rows.policy):
             return rows
-        rows = replace(rows, plan=self._chosen(plan, rows))
+        rows = replace(rows, plan=self._chosen(plan, rows, planned))
         return rows if counted is None else narrowed_rows(X, rows, counted)
 
     def _is_read_again(self, X: Any, policy: Policy) -> bool:
@@ -369,10 +372,12 @@ class TrainsLinearModel(PlansTraining):
     def _chosen_plan(self, rows: Rows) -> TrainingPlan:
         """Return the plan of a fit between the bounds that rows are read by."""
         deviation = self._deviation_for(rows)
-        plan = self._plan(
-            rows.policy, rows.n_rows, rows.budget, rows.leakage, deviation
-        )
-        return self._chosen(plan, rows)
+
+        def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, None]:
+            known = rows.policy, n_rows, at._budget(), rows.leakage, deviation
+            return at._plan(*known), None
+
+        return self._chosen(planned(self, rows.n_rows)[0], rows, planned)
 
     def _deviation_for(self, rows: Rows) -> float:
         """Return the deviation of labels that a fit on these rows is planned with."""
@@ -380,22 +385,29 @@ class TrainsLinearModel(PlansTraining):
             return LABEL_DEVIATION
         return self._deviation_of(rows.label_totals, rows.policy, rows.leakage)
 
-    def _chosen(self, plan: TrainingPlan, rows: Rows) -> TrainingPlan:
+    def _chosen(
+        self,
+        plan: TrainingPlan,
+        rows: Rows,
+        planned: Callable[[Self, int], tuple[TrainingPlan, Any]],
+    ) -> TrainingPlan:
         """Return the plan; somebody hears of it if it will learn little."""
-        if plan.prediction.learns_little and self._public is None:
-            constant = plan.noise == CONSTANT
-            epsilon, delta = rows.budget.epsilon, rows.budget.delta
-            needed = plan.epsilon_needed(epsilon=epsilon, delta=delta)
-            warnings.warn(
-                f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
-                f"risk that a model can save at all (n_rows={rows.n_rows}, epsilon="
-                f"{epsilon:g}). "
-                + ("Labels alone are learned. " if constant else "Expect little. ")
-                + f"About {plan.rows_needed()} rows, or epsilon={needed:.2g}, would "
-                "do.",
-                UtilityWarning,
-                stacklevel=7,
-            )
+        rows.budget.warn_if_large_delta(rows.n_rows)
+        is_silent = self._public is not None or self._planned_blind
+        if is_silent or not plan.prediction.learns_little:
+            return plan
+        plan = self._advised(plan, planned)
+        assert plan.needed is not None  # it learns little
+        constant = plan.noise == CONSTANT
+        warnings.warn(
+            f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
+            f"risk that a model can save at all (n_rows={rows.n_rows}, epsilon="
+            f"{self.epsilon:g}). "
+            + ("Labels alone are learned. " if constant else "Expect little. ")
+            + plan.needed.text,
+            UtilityWarning,
+            stacklevel=7,
+        )
         return plan
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:

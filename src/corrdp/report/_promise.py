@@ -164,10 +164,10 @@ def plan_verdict(
             "columns and categories."
         )
     if plan.prediction.learns_little:
+        needed = "" if plan.needed is None else plan.needed.text
         return (
-            f"{plan.n_rows:,} rows are too few for epsilon {epsilon:g}: most of what a "
-            f"model can gain would be lost. It takes about {plan.rows_needed():,} "
-            f"rows, or epsilon {plan.epsilon_needed(epsilon=epsilon, delta=delta):.3g}."
+            f"{plan.n_rows:,} rows are too few for epsilon {epsilon:g}, delta "
+            f"{delta:g}: most of what a model can gain would be lost. {needed}"
         )
     if plan.noise == "standard":
         return (

@@ -7,7 +7,7 @@ model behind them, in `docs/theory/default_rule.md`.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -139,41 +139,28 @@ def _least_error(candidates: Sequence["_Candidate"]) -> TrainingPlan:
     bounds on its error do not: what bounding influence costs without any noise, and
     the least noise that multipliers prove. A candidate whose bound is above the best
     error so far cannot be the best and is left out: the answer is that of evaluating
-    all. Layouts with few groups come first.
+    all. Layouts with few groups come first, and of these the most promising.
     """
-    search = _Search()
-    few = [len(c.layout.groups) <= FEW_GROUPS for c in candidates]
-    search.look(
-        c for c, is_small in zip(enumerate(candidates), few, strict=True) if is_small
-    )
-    search.look(
-        (place, candidate)
-        for place, candidate in enumerate(candidates)
-        if not few[place] and not search.leaves_out(candidate.noiseless_error)
-    )
-    assert search.plan is not None  # there are candidates
-    return search.plan
+    best: TrainingPlan | None = None
+    best_rank = (math.inf, 0)
 
+    def may_be_best(bound: float) -> bool:
+        return bound * (1.0 - BOUND_ROUNDING) <= best_rank[0]
 
-class _Search:
-    """The best plan so far, and what cannot be better."""
-
-    def __init__(self) -> None:
-        self.plan: TrainingPlan | None = None
-        self._rank = (math.inf, 0)
-
-    def leaves_out(self, bound: float) -> bool:
-        """Return whether an error of at least `bound` is above the best one."""
-        return bound * (1.0 - BOUND_ROUNDING) > self._rank[0]
-
-    def look(self, candidates: Iterable[tuple[int, "_Candidate"]]) -> None:
-        """Evaluate candidates, named by their places, the most promising first."""
-        for place, candidate in sorted(candidates, key=lambda c: c[1].least_error):
-            if not self.leaves_out(candidate.least_error):
-                plan = candidate.plan
-                rank = (plan.prediction.compared, place)
-                if self.plan is None or rank < self._rank:
-                    self._rank, self.plan = rank, plan
+    for is_small in (True, False):
+        left = [
+            (place, candidate)
+            for place, candidate in enumerate(candidates)
+            if is_small == (len(candidate.layout.groups) <= FEW_GROUPS)
+            and (is_small or may_be_best(candidate.noiseless_error))
+        ]
+        for place, candidate in sorted(left, key=lambda each: each[1].least_error):
+            if may_be_best(candidate.least_error):
+                rank = (candidate.plan.prediction.compared, place)
+                if best is None or rank < best_rank:
+                    best, best_rank = candidate.plan, rank
+    assert best is not None  # there are candidates
+    return best
 
 
 def standard_plan(facts: PlanInputs) -> TrainingPlan:
@@ -304,7 +291,7 @@ class _Candidate:
             noise_deviation=deviation,
             prediction=prediction,
             averaged_part=AVERAGED_PART,
-            bound_growth=_growth(facts, self.loss, flat=flat),
+            bound_growth=self._bound_growth,
             bound_price=self._bound_price(deviation),
             patience=self._patience(prediction),
         )
@@ -341,6 +328,13 @@ class _Candidate:
             return 0.0
         return self.facts.nominal.patience
 
+    @property
+    def _bound_growth(self) -> float:
+        """How far an adapted residual bound may grow, in units of the first one."""
+        if self.is_flat or not self.loss.adapts_residual_bound:
+            return FREE_GROWTH
+        return max(1.0, self.facts.largest_residual / self.loss.residual_limit)
+
     def _bound_price(self, deviation: float) -> float:
         """Return what noise costs per unit of the residual bound, if there is one."""
         bound = self.loss.clips_residuals_at
@@ -364,10 +358,3 @@ class _Candidate:
     @cached_property
     def _bounds(self) -> FloatArray:
         return self.sensitivity.bounds(self.facts.nominal_coef)
-
-
-def _growth(facts: PlanInputs, loss: Loss, *, flat: bool) -> float:
-    """Return how far an adapted residual bound may grow, in units of the first one."""
-    if flat or not loss.adapts_residual_bound:
-        return FREE_GROWTH
-    return max(1.0, facts.largest_residual / loss.residual_limit)

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._constant import LabelTotals, free_constant, release_constant
-from corrdp.training._hindsight import Hindsight, LookingBack
+from corrdp.training._hindsight import (
+    Hindsight,
+    LookingBack,
+    Shrinkage,
+    shrinkage,
+)
 from corrdp.training._hosted import HostedTable
 from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._plan import CONSTANT, TrainingPlan
@@ -21,7 +26,6 @@ from corrdp.training._prepared_rows import (
     gradient_sums,
     prepare_rows,
 )
-from corrdp.training._shrinkage import Shrinkage, shrinkage
 from corrdp.training._solver import Direction, Epochs, Iterates, Solver
 from corrdp.training._step_sizes import (
     ResidualBound,
@@ -159,12 +163,7 @@ class Descent:
         return self._epochs.anchor
 
     def exact_gradient(self) -> tuple[FloatArray, int]:
-        """Return what `advance` takes, in one pass over the rows.
-
-        Guarantee
-        ---------
-        None: this is the sum before noise (`docs/theory/solvers.md`, section 1).
-        """
+        """Return what `advance` takes, in one pass over the rows: before noise."""
         return self.rows.gradient_sum(
             self.coef, residual_bound=self.residual_bound, anchor=self.anchor
         )
@@ -172,11 +171,8 @@ class Descent:
     def advance(self, gradient: FloatArray, n_inside: int) -> None:
         """Take the step that follows from the exact gradient at `coef`.
 
-        If there is an `anchor`, from the exact difference to the gradient there.
-
-        Guarantee
-        ---------
-        The gradient and the count are used with noise only (`docs/theory/solvers.md`).
+        If there is an `anchor`, from the exact difference to the gradient there. Both
+        numbers are used with noise only.
         """
         if self.finished:
             raise GuaranteeVoidError(
@@ -214,30 +210,21 @@ class Descent:
 
     def _step_size(self, variance: float, noise_scale: FloatArray) -> Any:
         """Return the size of the next step, a number or one per column."""
+        sizes = self._column_sizes(noise_scale)
+        if sizes is not None:
+            return per_column(sizes, self.coef)
+        return self._steps.size(variance, self.n_done + 1, self._walk.factor)
+
+    def _column_sizes(self, noise_scale: FloatArray) -> FloatArray | None:
+        """Return the step size of every column, if each has one of its own."""
         plan = self._plan
         if plan.column_steps is None or not plan.solver.has_default_steps:
-            return self._steps.size(variance, self.n_done + 1, self._walk.factor)
-        sizes = plan.column_steps.sizes(
-            self._curvature, self._once(noise_scale), plan.n_steps
-        )
-        return per_column(sizes, self.coef)
-
-    def _once(self, noise_scale: FloatArray) -> FloatArray:
-        """Return the noise on the mean gradient, were it released once for all steps.
-
-        Guarantee
-        ---------
-        A description of noise that is added elsewhere (`docs/theory/solvers.md`).
-        """
-        return self._every(noise_scale) / math.sqrt(self._plan.n_steps)
+            return None
+        once = self._every(noise_scale) / math.sqrt(plan.n_steps)
+        return plan.column_steps.sizes(self._curvature, once, plan.n_steps)
 
     def _every(self, noise_scale: FloatArray) -> FloatArray:
-        """Return the noise of one step on every column of the mean gradient.
-
-        Guarantee
-        ---------
-        A description of noise that is added elsewhere (`docs/theory/solvers.md`).
-        """
+        """Return the noise of one step on every column of the mean gradient."""
         return np.asarray(noise_scale[self.layout.column_groups] / self._plan.n_rows)
 
     def noisy_gradient(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -293,14 +280,13 @@ class Descent:
 
     def _deviation(self) -> FloatArray | None:
         """Return what the noise of the last step, in all steps, makes of weights."""
-        plan = self._plan
-        if plan.column_steps is None or not plan.solver.has_default_steps:
+        plan, sizes = self._plan, self._column_sizes(self.noise_scale)
+        if sizes is None:
             return None
-        once = self._once(self.noise_scale)
-        sizes = plan.column_steps.sizes(self._curvature, once, plan.n_steps)
         gains = noise_gains(
             self._curvature, sizes, plan.momentum, plan.n_steps, plan.averaged_part
         )
+        once = self._every(self.noise_scale) / math.sqrt(plan.n_steps)
         every = once * math.sqrt(plan.n_steps)
         slope: FloatArray = (every * gains)[:-1] * self.layout.column_scale
         return slope
@@ -380,20 +366,9 @@ def descend(
     *,
     compiled: bool = True,
 ) -> TrainedModel:
-    """Train one model by noisy gradient descent as planned.
+    """Train one model by noisy gradient descent as planned, on encoded rows and labels.
 
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
-    y : array of float, shape (n_rows,)
-        Labels as encoded.
-    plan : TrainingPlan
-        Everything that decides noise and steps.
-    rng : numpy Generator
-        Source of the noise.
-    compiled : bool
-        False to use numpy even where numba is installed.
+    With `compiled` false by numpy, even where numba is installed.
 
     Guarantee
     ---------
@@ -415,17 +390,8 @@ def descend_tiled(
 ) -> TrainedModel:
     """Train one model on a table of tiles, wherever its segments are kept.
 
-    Parameters
-    ----------
-    table : TiledTable or HostedTable
-        Rows in segments, here or with others.
-    plan : TrainingPlan
-        Everything that decides noise and steps.
-    rng : numpy Generator
-        Source of the noise, which is drawn here: once per step, after all segments
-        have answered.
-    host : SegmentHost, optional
-        Who asks the segments; this process by default.
+    A `host` asks the segments, by default this process; noise is drawn here, once per
+    step, after all segments have answered.
 
     Guarantee
     ---------

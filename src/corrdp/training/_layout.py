@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -15,16 +14,6 @@ from corrdp._validate import check_real
 from corrdp.accounting import Group
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.policy import Block, BlockKind, ColumnRole
-
-
-class GroupRole(StrEnum):
-    """What the features of a group have in common."""
-
-    SENSITIVE = "sensitive"
-    INSENSITIVE = "insensitive"
-    PUBLIC = "public"
-    INTERCEPT = "intercept"
-    MIXED = "mixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +124,6 @@ class GradientLayout:
         joint_sensitive: bool = True,
         joint_insensitive: bool = False,
         joint_public: bool = True,
-        intercept: bool = True,
         clip_norms: Mapping[str, float] | None = None,
         influence_bounds: Mapping[str, float] | None = None,
         feature_radii: Mapping[str, float] | None = None,
@@ -153,20 +141,19 @@ class GradientLayout:
         for block in blocks:
             by_role[block.role][block.part] = None
         members: dict[str, tuple[str, ...]] = {}
-        separate = {
-            ColumnRole.SENSITIVE: not joint_sensitive,
-            ColumnRole.INSENSITIVE: not joint_insensitive,
-            ColumnRole.PUBLIC: not joint_public,
+        is_joint = {
+            ColumnRole.SENSITIVE: joint_sensitive,
+            ColumnRole.INSENSITIVE: joint_insensitive,
+            ColumnRole.PUBLIC: joint_public,
         }
         for role, names in by_role.items():
             own: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
-            if not separate[role]:
+            if is_joint[role]:
                 own = {role.value: tuple(names)} if names else {}
             for name in own.keys() & members.keys():
                 raise _taken(name, "a group of features")
             members |= own
-        if intercept:
-            members[INTERCEPT] = (INTERCEPT,)
+        members[INTERCEPT] = (INTERCEPT,)
         groups = tuple(
             GradientGroup(
                 name,
@@ -186,7 +173,6 @@ class GradientLayout:
         blocks: Sequence[Block],
         *,
         clip_norm: float,
-        intercept: bool = True,
         feature_radius: float = math.inf,
         column_scale: FloatArray | Sequence[float] = (),
         column_offset: FloatArray | Sequence[float] = (),
@@ -195,7 +181,7 @@ class GradientLayout:
         features = tuple(dict.fromkeys(block.part for block in blocks))
         group = GradientGroup(
             "all",
-            (*features, INTERCEPT) if intercept else features,
+            (*features, INTERCEPT),
             clip_norm=clip_norm,
             feature_radius=feature_radius,
         )
@@ -248,18 +234,6 @@ class GradientLayout:
         for block in self.blocks:
             mask[block.columns] = block.role is ColumnRole.SENSITIVE
         return mask
-
-    @property
-    def roles(self) -> tuple[GroupRole, ...]:
-        """Role of every group."""
-        roles = []
-        for group in self.groups:
-            own = self._roles(group)
-            if len(own) != 1 or (own and INTERCEPT in group.features):
-                roles.append(GroupRole.MIXED if own else GroupRole.INTERCEPT)
-            else:
-                roles.append(GroupRole(own.pop().value))
-        return tuple(roles)
 
     def table_groups(self, n_outputs: int = 1) -> tuple[Group, ...]:
         """Return the groups as columns of a sensitivity table."""

@@ -4,13 +4,13 @@ With it, what the plan is expected to cost in risk.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from corrdp._display import html_card
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count
-from corrdp.accounting import GaussianEvent, gaussian_epsilon, gaussian_mu
+from corrdp.accounting import GaussianEvent
 from corrdp.certificate import Component
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._constant import constant_noise, labels_are_free
@@ -25,6 +25,8 @@ WORTH_TRAINING = 10 / 17  # of that limit: beyond it `fit` warns, one half for l
 BAND = 3.0  # where nothing was measured
 
 CONSTANT = "constant"  # the plan that learns labels alone
+MOST_ROWS = 1e18  # that anybody is told to bring,
+MOST_EPSILON = 1e3  # and the largest epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,34 @@ class Prediction:
 
     @property
     def missing_factor(self) -> float:
-        """By how much rows times budget must grow until training is worth it."""
+        """By which factor rows times budget miss what makes training worth it.
+
+        About: a plan for more rows has other norms and steps (`TrainingPlan.advised`).
+        """
         wanted = self._told * self._worth_training / (1.0 - self._worth_training)
-        return max(1.0, self.walking / wanted) if math.isfinite(wanted) else 1.0
+        return self.walking / wanted if math.isfinite(wanted) else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What would make training worth its budget, as the planner itself says.
+
+    Parameters
+    ----------
+    rows : float
+        Least number of rows, with this budget.
+    epsilon : float, optional
+        Least epsilon, with these rows; None if none up to `MOST_EPSILON` would do.
+    """
+
+    rows: float
+    epsilon: float | None
+
+    @property
+    def text(self) -> str:
+        """Both in one sentence."""
+        other = "" if self.epsilon is None else f", or epsilon={self.epsilon:g},"
+        return f"About {self.rows:,.0f} rows{other} would do."
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +201,8 @@ class TrainingPlan:
         What noise is predicted to cost per unit of that bound; infinite if unknown.
     patience : float
         Part of the steps before which the walk is not made longer (`Walk`).
+    needed : Needed, optional
+        What would do where little is learned, if the planner was asked.
     """
 
     noise: str
@@ -195,6 +224,7 @@ class TrainingPlan:
     bound_growth: float = 8.0
     bound_price: float = math.inf
     patience: float = 1.0
+    needed: Needed | None = None
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
         """Return the plan with another number of steps; None keeps it.
@@ -216,6 +246,35 @@ class TrainingPlan:
         Costs the same: `docs/theory/solvers.md`, section 2.
         """
         return replace(self, solver=solver)
+
+    def advised(
+        self,
+        at_rows: "Callable[[int], TrainingPlan]",
+        at_epsilon: "Callable[[float], TrainingPlan]",
+        *,
+        epsilon: float,
+    ) -> "TrainingPlan":
+        """Return the plan; where it learns little, with what would do.
+
+        Parameters
+        ----------
+        at_rows, at_epsilon : callable
+            The planner, asked at another number of rows or at another epsilon.
+        epsilon : float
+            At which this plan was made.
+
+        Guarantee
+        ---------
+        A function of public numbers (`docs/theory/default_rule.md`, section 4).
+        """
+        if not self.prediction.learns_little:
+            return self
+        factor = self.prediction.missing_factor
+        rows = _least_that_learns(
+            lambda rows: at_rows(int(rows)), self.n_rows, factor, MOST_ROWS
+        )
+        own = _least_that_learns(at_epsilon, epsilon, factor, MOST_EPSILON)
+        return replace(self, needed=Needed(rows or MOST_ROWS, own))
 
     @property
     def walks_by_the_rule(self) -> bool:
@@ -279,19 +338,9 @@ class TrainingPlan:
 
     def rows_needed(self) -> int:
         """Return about how many rows would make training worth its budget."""
-        return math.ceil(self.n_rows * self.prediction.missing_factor)
-
-    def epsilon_needed(self, *, epsilon: float, delta: float) -> float:
-        """Return about which epsilon would make training worth it with these rows.
-
-        In the place of the `epsilon` of the plan: what earlier releases took of that,
-        a leakage table among them, they take again.
-        """
-        own = self.spending.smallest_mu
-        whole = gaussian_mu(epsilon=epsilon, delta=delta)
-        spent = math.sqrt(max(whole**2 - own**2, 0.0))
-        mu = math.hypot(spent, own * self.prediction.missing_factor)
-        return gaussian_epsilon(mu=mu, delta=delta)
+        if self.needed is None:
+            return math.ceil(self.n_rows * max(1.0, self.prediction.missing_factor))
+        return int(self.needed.rows)
 
     def _repr_html_(self) -> str:
         low, high = (100 * edge / self.prediction.gain for edge in self.prediction.band)
@@ -350,6 +399,44 @@ class TrainingPlan:
     def _epochs(self) -> str:
         length = self.solver.epoch_steps
         return f" in epochs of {length}" if length > 1 else ""
+
+
+def _least_that_learns(
+    plan_at: Callable[[float], TrainingPlan], beyond: float, factor: float, most: float
+) -> float | None:
+    """Return about the least number at which a plan learns more than little.
+
+    It has two digits and is `beyond` the number at which little is learned, by about a
+    `factor`; None if it is above `most`. Every plan on the way says where it would
+    look: a plan of a wide table takes seconds, so that few are asked.
+    """
+    low, found, stride = _place(beyond), None, 1
+    place = max(_place(beyond * factor), low) + 1
+    while found is None or low < place < found:
+        number = _of_two_digits(place)
+        if number > most:
+            return None
+        prediction = plan_at(number).prediction
+        wanted = _place(number * prediction.missing_factor) + 1
+        if prediction.learns_little:
+            low, place, stride = place, max(wanted, place + stride), 2 * stride
+            if found is not None:
+                place = min(place, (low + found) // 2)
+        else:
+            found, place = place, max(wanted, low + 1)
+    return _of_two_digits(found)
+
+
+def _of_two_digits(place: int) -> float:
+    """Return the numbers 1.0, 1.1, ..., 9.9, 10, 11, ... by their places."""
+    decade, step = divmod(place, 90)
+    return float(f"{10 + step}e{decade - 1}")
+
+
+def _place(number: float) -> int:
+    """Return the place of the largest number of two digits that is not above."""
+    digits, exponent = f"{number:.17e}".split("e")
+    return 90 * int(exponent) + int(10 * float(digits)) - 10
 
 
 def _shown(value: float) -> str:

@@ -47,10 +47,10 @@ class GradientQuestion:
     anchor : array of float, optional
         Parameters whose residuals are subtracted (variance reduction).
 
-    Guarantee
-    ---------
-    None: answers are sums before noise, and exact; a repeated answer is the same
-    integers (`docs/theory/scale.md`, Proposition 1).
+    Notes
+    -----
+    Answers are sums before noise, not to be released, and exact: a repeated answer is
+    the same integers (`docs/theory/scale.md`, Proposition 1).
     """
 
     coef: FloatArray
@@ -62,7 +62,7 @@ class GradientQuestion:
 
     def answer(self, rows: RowTiles) -> Answer:
         """Return what one segment adds."""
-        answer: Answer = self._kernel.gradient_counts(rows, *self._terms, **self._more)
+        answer: Answer = self._asked("gradient_counts", rows)
         return answer
 
     def cut(self, sizes: Sequence[int]) -> "Sequence[StepQuestion]":
@@ -75,24 +75,22 @@ class GradientQuestion:
         `rows` is any segment: of it the declared ends of columns are read, which are
         public and the same in all.
         """
-        gradient, n_inside = self._kernel.counted_gradient(
-            rows, total, *self._terms, **self._more
-        )
+        gradient, n_inside = self._asked("counted_gradient", rows, total)
         return gradient, n_inside
 
-    @property
-    def _kernel(self) -> Any:
+    def _asked(self, function: str, *given: Any) -> Any:
+        """Ask the kernel: that in numpy for several outputs and for differences."""
         plain = self.coef.ndim == 1 and self.anchor is None
-        return kernel_module(self.compiled) if plain else _plain
-
-    @property
-    def _terms(self) -> tuple[FloatArray, FloatArray, GroupRules]:
-        return self.coef, self.offset, self.rules
-
-    @property
-    def _more(self) -> dict[str, Any]:
-        more: dict[str, Any] = {"residual_bound": self.residual_bound}
-        return more if self.anchor is None else {**more, "anchor": self.anchor}
+        kernel = kernel_module(self.compiled and plain)
+        more = {} if self.anchor is None else {"anchor": self.anchor}
+        return getattr(kernel, function)(
+            *given,
+            self.coef,
+            self.offset,
+            self.rules,
+            residual_bound=self.residual_bound,
+            **more,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +104,10 @@ class SampledQuestion:
     drawn : array of int
         Their numbers, rising, counted from the first row of what is asked.
 
-    Guarantee
-    ---------
-    None: answers are sums before noise. Whoever is asked draws nothing, and whoever is
-    asked again is asked for the same rows (`docs/theory/scale.md`, Proposition 5).
+    Notes
+    -----
+    Whoever is asked draws nothing, and whoever is asked again is asked for the same
+    rows (`docs/theory/scale.md`, Proposition 5).
     """
 
     question: GradientQuestion
@@ -265,14 +263,7 @@ def gradient_sums(
 ) -> list[tuple[FloatArray, int]]:
     """Return what `gradient_sum` gives for each model, in one pass over shared rows.
 
-    Parameters
-    ----------
-    models : sequence of GroupedRows
-        All of the same `PreparedRows`.
-    coefs : array of float, shape (n_models, n_columns[, n_outputs])
-        Parameters of each model.
-    residual_bounds : sequence of float or None
-        As for the kernel.
+    All models are of the same `PreparedRows`; `coefs` has one row for each.
 
     Notes
     -----

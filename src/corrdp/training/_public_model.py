@@ -4,6 +4,7 @@ The latter choose and score a ridge by cross-validation.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,25 +41,38 @@ def minimize_risk(
             design, y = np.vstack([design, wall]), np.append(y, np.zeros(size - 1))
         solution = np.linalg.lstsq(design, y, rcond=None)[0]
         return solution[:-1], solution[-1]
-    n_outputs, weight = loss.n_outputs, max(ridge, _RIDGE)
-    shape = (design.shape[1], *([n_outputs] if n_outputs > 1 else []))
+    weight = max(ridge, _RIDGE)
+
+    def penalty(coef: FloatArray) -> tuple[float, FloatArray]:
+        flat = coef.ravel()
+        return weight * float(flat @ flat) / 2, weight * coef
+
+    options = {"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-7}
+    solution = _of_least_risk(design, y, loss, penalty, options)
+    return solution[:-1], solution[-1]
+
+
+def _of_least_risk(
+    design: FloatArray,
+    y: NDArray[Any],
+    loss: Loss,
+    penalty: Callable[[FloatArray], tuple[float, FloatArray]],
+    options: dict[str, float],
+) -> FloatArray:
+    """Return parameters of least mean loss plus a penalty, which knows its slope."""
+    outputs = [loss.n_outputs] if loss.n_outputs > 1 else []
+    shape = (design.shape[1], *outputs)
 
     def risk(flat: FloatArray) -> tuple[float, FloatArray]:
         coef = flat.reshape(shape)
         score = design @ coef
-        gradient = design.T @ loss.residual(score, y) / len(y) + weight * coef
-        value = float(loss.value(score, y).mean()) + weight * float(flat @ flat) / 2
-        return value, gradient.ravel()
+        more, slope = penalty(coef)
+        gradient = design.T @ loss.residual(score, y) / len(y) + slope
+        return float(loss.value(score, y).mean()) + more, gradient.ravel()
 
-    result = minimize(
-        risk,
-        np.zeros(math.prod(shape)),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-7},
-    )
-    solution = result.x.reshape(shape)
-    return solution[:-1], solution[-1]
+    first = np.zeros(math.prod(shape))
+    result = minimize(risk, first, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(result.x).reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,18 +211,12 @@ def _ridge_fit(
     if loss.is_least_squares:
         moments = rows.T @ rows / n_rows + np.diag(penalty)
         return np.linalg.solve(moments, rows.T @ y / n_rows)
-    shape = (n_columns, *([loss.n_outputs] if loss.n_outputs > 1 else []))
-    if len(shape) == 2:
+    if loss.n_outputs > 1:
         penalty = penalty[:, None]
-
-    def risk(flat: FloatArray) -> tuple[float, FloatArray]:
-        coef = flat.reshape(shape)
-        score = rows @ coef
-        gradient = rows.T @ loss.residual(score, y) / n_rows + penalty * coef
-        value = float(loss.value(score, y).mean())
-        return value + float(np.sum(penalty * coef**2)) / 2, gradient.ravel()
-
-    options = {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-6}
-    first = np.zeros(math.prod(shape))
-    result = minimize(risk, first, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(result.x).reshape(shape)
+    return _of_least_risk(
+        rows,
+        y,
+        loss,
+        lambda coef: (float(np.sum(penalty * coef**2)) / 2, penalty * coef),
+        {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-6},
+    )

@@ -148,19 +148,8 @@ def descend_sampled(
 ) -> tuple[FloatArray, Any]:
     """Return weights and constant in encoded columns after the planned steps.
 
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_codes)
-        Rows of the encoder.
-    y : array of float, shape (n_rows,)
-        Labels as encoded.
-    plan : TrainingPlan
-        Groups, norms, distance and solver options; means are not released, features are
-        centered at the middle of their domain.
-    budget : SampledBudget
-        What every step may cost.
-    rng : numpy Generator
-        Source of samples and noise.
+    The rows are encoded, and centered at the middle of their domain: means are not
+    released.
 
     Guarantee
     ---------
@@ -181,17 +170,10 @@ def descend_sampled_tiled(
     *,
     host: SegmentHost | None = None,
 ) -> tuple[FloatArray, Any]:
-    """Return what `descend_sampled` does, wherever the rows are kept.
+    """Return what `descend_sampled` does, wherever the rows are kept, in order.
 
-    Parameters
-    ----------
-    table : TiledTable or HostedTable
-        Rows in order, in segments, here or with others.
-    plan, budget, rng
-        As for `descend_sampled`. Samples and noise are drawn here: samples before
-        anybody is asked, noise after all have answered.
-    host : SegmentHost, optional
-        Who asks the segments; this process by default.
+    A `host` asks the segments, by default this process. Samples and noise are drawn
+    here: samples before anybody is asked, noise after all have answered.
 
     Guarantee
     ---------
@@ -231,8 +213,12 @@ class SampledSums:
     ----------
     rows : PreparedRows
         All rows of the table, in order.
-    plan, budget, rng
-        As for `descend_sampled`.
+    plan : TrainingPlan
+        Groups, norms, distance and solver options.
+    budget : SampledBudget
+        What every step may cost.
+    rng : numpy Generator
+        Source of samples and noise.
 
     Guarantee
     ---------

@@ -17,6 +17,7 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_choice, check_count, check_real
 
 LARGEST_PARAMETER = 1024.0  # scores of single precision are still fine at its corner
+SMALLEST_PARAMETER = 2.0**-500  # far from where steps of a grid would underflow
 SNAPSHOT_SHARE = 2 / 3  # of mu**2, for whole gradients; the rest is for differences
 SVRG_EPOCH_STEPS = 10
 
@@ -152,18 +153,20 @@ class Solver:
             slope = slope * (self.ball_radius / norm)
         if math.isfinite(self.box_radius):
             slope = np.clip(slope, -self.box_radius, self.box_radius)
-        return np.concatenate([slope, coef[-1:]])
+        return inside_box(np.concatenate([slope, coef[-1:]]))
 
 
 def inside_box(coef: FloatArray) -> FloatArray:
     """Return parameters between plus and minus `LARGEST_PARAMETER`; 0 for NaN.
+
+    And 0 for sizes below `SMALLEST_PARAMETER`, which tiny steps and radii make.
 
     Guarantee
     ---------
     A function of public iterates: `docs/theory/solvers.md`, section 2.
     """
     # At every step: what `np.nan_to_num` and `np.clip` do, in a third of their time.
-    numbers = np.where(np.isnan(coef), 0.0, coef)
+    numbers = np.where(np.abs(coef) >= SMALLEST_PARAMETER, coef, 0.0)
     return np.minimum(np.maximum(numbers, -LARGEST_PARAMETER), LARGEST_PARAMETER)
 
 

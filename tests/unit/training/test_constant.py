@@ -205,15 +205,38 @@ def test_what_is_said_to_do_does(share):
     policy = policy_of("two", 0.0)
     earlier = Component("leakage", events=dict.fromkeys(class_columns(policy), events))
     spent = (earlier,) if share else ()
-    small = plan_of(spent=spent)
+    asked = []
+
+    def at_rows(n_rows):
+        asked.append(n_rows)
+        return plan_of(n_rows=n_rows, spent=spent)
+
+    def at_epsilon(epsilon):
+        return plan_of(epsilon=epsilon, spent=spent)
+
+    small = plan_of(spent=spent).advised(at_rows, at_epsilon, epsilon=0.01)
     assert small.noise == CONSTANT
-    more_rows = plan_of(n_rows=small.rows_needed(), spent=spent)
-    assert more_rows.noise != CONSTANT
-    assert more_rows.prediction.compared_part <= 0.6
-    epsilon = small.epsilon_needed(epsilon=0.01, delta=1e-6)
-    larger = plan_of(epsilon=epsilon, spent=spent)
-    assert larger.noise != CONSTANT
-    assert larger.prediction.compared_part <= 0.6
+    for plan in (at_rows(small.rows_needed()), at_epsilon(small.needed.epsilon)):
+        assert plan.noise != CONSTANT
+        assert not plan.prediction.learns_little
+    fewer = small.rows_needed() - 10 ** (len(str(small.rows_needed())) - 2)
+    assert plan_of(n_rows=fewer, spent=spent).prediction.learns_little
+    assert len(asked) < 12
+
+
+def test_a_plan_that_learns_is_left_as_it_is():
+    plan = plan_of(n_rows=10**5, epsilon=1.0)
+    assert plan.advised(None, None, epsilon=1.0) is plan
+    assert plan.rows_needed() == 10**5
+
+
+def test_no_epsilon_is_named_where_none_would_do():
+    small = plan_of()
+    told = small.advised(
+        lambda n_rows: plan_of(n_rows=n_rows), lambda _: small, epsilon=0.01
+    )
+    assert told.needed.epsilon is None
+    assert "epsilon" not in told.needed.text
 
 
 def test_enough_rows_train_without_a_warning():

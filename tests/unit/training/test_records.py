@@ -9,7 +9,6 @@ from corrdp.policy import policy_blocks
 from corrdp.training._layout import (
     GradientGroup,
     GradientLayout,
-    GroupRole,
     central_reference,
     standardizing_scale,
 )
@@ -149,18 +148,13 @@ def test_groups_by_role():
     assert [group.name for group in layout.groups] == [
         "sensitive", "hours", "race", "sex", "public", "intercept",
     ]  # fmt: skip
-    assert layout.roles == (
-        GroupRole.SENSITIVE, *[GroupRole.INSENSITIVE] * 3, "public", "intercept",
-    )  # fmt: skip
     assert [group.size for group in layout.table_groups()] == [4, 1, 2, 2, 1, 1]
     assert [group.size for group in layout.table_groups(3)] == [12, 3, 6, 6, 3, 3]
-    joint = by_role(joint_insensitive=True, intercept=False)
+    joint = by_role(joint_insensitive=True)
     assert [group.name for group in joint.groups] == [
-        "sensitive", "insensitive", "public",
+        "sensitive", "insensitive", "public", "intercept",
     ]  # fmt: skip
-    assert joint.n_columns == N_CODES
-    flat = GradientLayout.flat(BLOCKS, clip_norm=1.0)
-    assert flat.roles == (GroupRole.MIXED,)
+    assert joint.n_columns == N_CODES + 1
 
 
 def test_scale_and_reference_of_the_default_rule():

@@ -13,7 +13,7 @@ from corrdp.training import (
     standard_plan,
     tiled_in_memory,
 )
-from corrdp.training._shrinkage import (
+from corrdp.training._hindsight import (
     MOST_LEFT_OUT,
     MUCH_NOISE,
     MUCH_NOISE_ON_NUMBERS,

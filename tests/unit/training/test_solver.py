@@ -52,6 +52,16 @@ def test_projections_hold():
     np.testing.assert_array_equal(Solver().projected(coef), coef)
 
 
+def test_iterates_are_far_from_underflow():
+    """Whatever step size, ball or box somebody chooses."""
+    coef = np.array([1e-160, -1e-310, np.nan, 0.5, 1e-200])
+    solvers = Solver(), Solver(ball_radius=1e-310), Solver(box_radius=5e-324)
+    for solver in solvers:
+        sizes = np.abs(solver.projected(coef))
+        assert ((sizes == 0) | (sizes >= 1e-160)).all()
+    np.testing.assert_array_equal(Solver().projected(coef), [0, 0, 0, 0.5, 0])
+
+
 def test_ridge_shrinks():
     frame = example_frame()
     free = model_of().fit(frame)

@@ -210,11 +210,11 @@ def _add_tile(
         models.starts[model],
     )
     magic, limit = grids.magic[model], grids.residual_limit[model]
-    values = tiles.values[tiles.places[k] : tiles.places[k + 1]]
-    columns = tiles.columns[tiles.places[k] : tiles.places[k + 1]]
-    binary = tiles.binary[tiles.binary_places[k] : tiles.binary_places[k + 1]]
+    values = tiles.values[tiles.starts[k] : tiles.starts[k + 1]]
+    columns = tiles.columns[tiles.starts[k] : tiles.starts[k + 1]]
+    binary = tiles.binary[tiles.binary_starts[k] : tiles.binary_starts[k + 1]]
     binary_columns = tiles.binary_columns[
-        tiles.binary_places[k] : tiles.binary_places[k + 1]
+        tiles.binary_starts[k] : tiles.binary_starts[k + 1]
     ]
     constants, fixed, labels = tiles.constants[k], tiles.fixed[k], tiles.labels[k]
     n = labels.size
@@ -360,18 +360,7 @@ def gradient_sums(
     *,
     residual_bounds: Sequence[float | None],
 ) -> tuple[FloatArray, IntArray]:
-    """Return gradients of many models in one pass over the tiles.
-
-    Parameters
-    ----------
-    rows : RowTiles
-        Scaled features, the intercept's column of ones among them, and labels.
-    coefs, offsets : array of float, shape (n_models, n_columns)
-        One row per model.
-    rules : sequence of GroupRules
-        One per model.
-    residual_bounds : sequence of float or None
-        One per model; None for logistic residuals.
+    """Return gradients of many models in one pass over the tiles, one row for each.
 
     Notes
     -----
@@ -391,11 +380,7 @@ def gradient_counts(
 ) -> tuple[IntArray, ...]:
     """Return the sum in steps of public grids: columns, groups, small residuals.
 
-    Counts of several sets of rows add up to those of all of them.
-
-    Notes
-    -----
-    Sums before noise, not to be released (`docs/theory/solvers.md`, section 6).
+    As `_plain.gradient_counts`, with counts of its own.
     """
     return _gradient_counts(rows, coef[None], offset[None], [rules], [residual_bound])
 
@@ -409,14 +394,7 @@ def counted_gradient(
     *,
     residual_bound: float | None,
 ) -> tuple[FloatArray, int]:
-    """Return the gradient, and the number of small residuals, that counts stand for.
-
-    Of `rows` the declared ends of columns are read and nothing else.
-
-    Notes
-    -----
-    The sum before noise, not to be released (`docs/theory/solvers.md`, section 6).
-    """
+    """Return the gradient, and the number of small residuals, that counts stand for."""
     gradients, inside = _counted_gradients(
         rows, total, coef[None], offset[None], [rules], [residual_bound]
     )
@@ -438,23 +416,6 @@ def _packed_models(
     )
 
 
-def _packed_tiles(rows: RowTiles) -> Tiles:
-    return Tiles(
-        rows.values,
-        rows.columns,
-        rows.starts,
-        rows.constants,
-        rows.fixed,
-        rows.labels,
-        rows.low,
-        rows.high,
-        rows.n_rows,
-        rows.binary,
-        rows.binary_columns,
-        rows.binary_starts,
-    )
-
-
 def _gradient_counts(
     rows: RowTiles,
     coefs: FloatArray,
@@ -462,7 +423,7 @@ def _gradient_counts(
     rules: Sequence[GroupRules],
     residual_bounds: Sequence[float | None],
 ) -> tuple[IntArray, ...]:
-    tiles = _packed_tiles(rows)
+    tiles = Tiles(*(getattr(rows, name) for name in Tiles._fields))
     models = _packed_models(coefs, offsets, rules, residual_bounds)
     n_tiles, n_columns = len(rows.labels), coefs.shape[1]
     n_parts = max(1, min(get_num_threads(), n_tiles * len(rules) // _TILES_PER_THREAD))

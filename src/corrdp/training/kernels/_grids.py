@@ -24,7 +24,7 @@ class Tiles(NamedTuple):
 
     values: Any
     columns: Any
-    places: Any
+    starts: Any
     constants: Any
     fixed: Any
     labels: Any
@@ -33,7 +33,7 @@ class Tiles(NamedTuple):
     n_rows: Any
     binary: Any
     binary_columns: Any
-    binary_places: Any
+    binary_starts: Any
 
 
 class Models(NamedTuple):

@@ -26,6 +26,7 @@ _FEATURE_BITS = 21
 _RESIDUAL_BITS = 20
 _SCORE_BITS = 31  # of a row of parameters, together
 _LOW_BITS = 26  # totals are kept in two halves, for any number of tiles
+_SMALLEST_EXPONENT = -900  # of a limit, so that no step is 0
 _SMALLEST_NORM = 1e-30  # a record without features in a group has nothing to clip
 
 
@@ -112,10 +113,6 @@ def counted_gradient(
     """Return the gradient, and the number of small residuals, that counts stand for.
 
     Of `rows` the declared ends of columns are read and nothing else.
-
-    Notes
-    -----
-    The sum before noise, not to be released (`docs/theory/solvers.md`, section 6).
     """
     grid = _grid(rows, coef, offset, residual_bound, anchor)
     high, low, n_inside = total
@@ -152,7 +149,7 @@ def _grid(
 
 def _step(limit: float, n_bits: int) -> float:
     """Return the power of two of which numbers up to `limit` are 2**n_bits at most."""
-    return math.ldexp(1.0, math.frexp(limit)[1] - n_bits)
+    return math.ldexp(1.0, max(math.frexp(limit)[1], _SMALLEST_EXPONENT) - n_bits)
 
 
 class _Weights:

@@ -143,11 +143,6 @@ class MultinomialLoss(Loss):
         """How far (2-norm) a change of one label moves the counts: in two of them."""
         return math.sqrt(2.0)
 
-    def label_sums(self, labels: Any) -> FloatArray:
-        """Return how many records have each label, shape (n_classes,)."""
-        counts = np.bincount(labels.astype(np.int64), minlength=self.n_classes)
-        return counts.astype(np.float64)
-
     def best_constant(self, noisy_sums: FloatArray, n_rows: int) -> FloatArray:
         """Return the centered logarithms of the rates, kept away from 0."""
         scores = np.log(np.clip(noisy_sums / n_rows, smallest_rate(n_rows), None))

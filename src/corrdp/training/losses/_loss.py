@@ -129,12 +129,8 @@ class Loss(ABC):
 
     @property
     def label_reach(self) -> float:
-        """How far (2-norm) a change of one label moves `label_sums`."""
+        """How far (2-norm) a change of one label moves their sums."""
         return 1.0
-
-    def label_sums(self, labels: Any) -> FloatArray:
-        """Return what the best constant is a function of, shape (n_outputs,)."""
-        return np.array([labels.sum()])
 
     @abstractmethod
     def best_constant(self, noisy_sums: FloatArray, n_rows: int) -> float | FloatArray:

@@ -74,41 +74,42 @@ def feature_geometries(layout: GradientLayout) -> tuple[FeatureGeometry, ...]:
             for column in range(block.start, block.stop):
                 columns += [column] * len(ends)
                 codes += ends
-        values = np.array(codes) * layout.column_scale[columns]
-        offset = layout.column_offset[blocks[0].start : blocks[-1].stop]
-        places = np.array(columns, dtype=np.int64)
         geometries.append(
-            FeatureGeometry(
+            _geometry(
                 name,
                 blocks[0].feature,
                 group_of[name],
-                blocks[0].role is ColumnRole.SENSITIVE,
-                places,
-                values,
-                *_extent(
-                    (places - blocks[0].start).tobytes(),
-                    values.tobytes(),
-                    offset.tobytes(),
-                ),
+                columns,
+                np.array(codes) * layout.column_scale[columns],
+                layout.column_offset[blocks[0].start : blocks[-1].stop],
+                sensitive=blocks[0].role is ColumnRole.SENSITIVE,
             )
         )
     if layout.has_intercept:
-        last = np.array([layout.n_columns - 1], dtype=np.int64)
-        one = np.ones(1)
+        one, last = np.ones(1), [layout.n_columns - 1]
+        group = group_of[INTERCEPT]
         geometries.append(
-            FeatureGeometry(
-                INTERCEPT,
-                INTERCEPT,
-                group_of[INTERCEPT],
-                False,
-                last,
-                one,
-                *_extent(
-                    np.zeros_like(last).tobytes(), one.tobytes(), np.zeros(1).tobytes()
-                ),
-            )
+            _geometry(INTERCEPT, INTERCEPT, group, last, one, np.zeros(1))
         )
     return tuple(geometries)
+
+
+def _geometry(
+    name: str,
+    feature: str,
+    group: int,
+    columns: Sequence[int],
+    values: FloatArray,
+    offset: FloatArray,
+    *,
+    sensitive: bool = False,
+) -> FeatureGeometry:
+    """Return the geometry of a feature from its corners."""
+    places = np.array(columns, dtype=np.int64)
+    extent = _extent(
+        (places - columns[0]).tobytes(), values.tobytes(), offset.tobytes()
+    )
+    return FeatureGeometry(name, feature, group, sensitive, places, values, *extent)
 
 
 def regrouped(

@@ -83,7 +83,6 @@ class ScoreRanges:
             offset=np.append(layout.column_offset, intercept),
             reference=at,
         )
-        self._n_classes = len(classes)
         self._sizes = sizes
         self._set_reach_per_radius(geometries)
 
@@ -100,15 +99,12 @@ class ScoreRanges:
         low -= shift
         hidden, seen = self.corners.sensitive, ~self.corners.sensitive
         reference = float(coef @ self.corners.reference)
-        n = self._n_classes
-        return Scores(
-            low=float(low[seen].sum()) + min(float(low[hidden].sum()), reference),
-            high=float(high[seen].sum()) + max(float(high[hidden].sum()), reference),
-            spread_limit=0.0,
-            change=change[:n],
-            reference_change=change[n:],
-            spread=change[:n],
-            reference_spread=change[n:],
+        return _scores(
+            float(low[seen].sum()) + min(float(low[hidden].sum()), reference),
+            float(high[seen].sum()) + max(float(high[hidden].sum()), reference),
+            0.0,
+            change,
+            change,
         )
 
     def up_to(self, radius: float) -> Scores:
@@ -117,17 +113,8 @@ class ScoreRanges:
         change = np.zeros(self.corners.changed.shape[0])
         moves = self._change_per_radius > 0.0
         change[moves] = radius * self._change_per_radius[moves]
-        n = self._n_classes
-        spread = math.sqrt(2.0) * change
-        return Scores(
-            low=-reach,
-            high=reach,
-            spread_limit=math.sqrt(2.0) * reach,
-            change=change[:n],
-            reference_change=change[n:],
-            spread=spread[:n],
-            reference_spread=spread[n:],
-        )
+        root = math.sqrt(2.0)
+        return _scores(-reach, reach, root * reach, change, root * change)
 
     def _set_reach_per_radius(self, geometries: Sequence[FeatureGeometry]) -> None:
         squares = np.array([g.radius for g in geometries]) ** 2
@@ -179,16 +166,15 @@ class ScoreRanges:
         reference = _norm_and_spread((self.corners.reference @ coef)[None])[0]
         hidden = np.maximum(reach[self.corners.sensitive].sum(axis=0), reference)
         limit, spread_limit = reach[~self.corners.sensitive].sum(axis=0) + hidden
-        n = self._n_classes
-        return Scores(
-            low=-float(limit),
-            high=float(limit),
-            spread_limit=float(spread_limit),
-            change=change[:n],
-            reference_change=change[n:],
-            spread=spread[:n],
-            reference_spread=spread[n:],
-        )
+        limit, spread_limit = float(limit), float(spread_limit)
+        return _scores(-limit, limit, spread_limit, change, spread)
+
+
+def _scores(
+    low: float, high: float, spread_limit: float, change: FloatArray, spread: FloatArray
+) -> Scores:
+    """Return scores; changes are those of all classes, then those at the reference."""
+    return Scores(low, high, spread_limit, *np.split(change, 2), *np.split(spread, 2))
 
 
 class _CornerPairs(NamedTuple):

@@ -129,6 +129,17 @@ def test_rows_in_two_parts_add_up_to_the_last_bit(table, kind):
         np.testing.assert_allclose(sum(parts), wanted, rtol=0, atol=LAST_BITS)
 
 
+@pytest.mark.parametrize("size", [1e-290, 1e-310, 5e-324])
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_that_underflow_are_as_good_as_none(table, kind, size):
+    """A step of a grid that is 0 would make NaN of some rows and not of others."""
+    tiny, none = (Example(table, kind, size=s) for s in (size, 0.0))
+    found, n_inside = tiny.sum_of(tiny.codes, tiny.y)
+    wanted, count = none.sum_of(none.codes, none.y)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6)
+    assert n_inside == count
+
+
 @pytest.mark.parametrize("size", [1.0, LARGEST_PARAMETER / 8])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_record_moves_the_sum_by_its_own_terms_alone(table, kind, size):
