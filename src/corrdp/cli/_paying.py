@@ -1,6 +1,6 @@
 """How a command pays: the ledger it charges, and what ``--leakage auto`` buys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from corrdp.cli._models import refuse_unstamped
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
-    from corrdp.accounting import NoisePlan, PrivacyEvent
+    from corrdp.accounting import NoisePlan
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import Ledger, LedgerChoice
     from corrdp.policy import Policy
@@ -120,9 +120,8 @@ def account_for(
     choice: "LedgerChoice | None",
     policy: "Policy",
     distances: "Mapping[str, float] | float | None",
-    events: "Mapping[str, Sequence[PrivacyEvent]]",
 ) -> "Ledger | None":
-    """Return the ledger that will be charged, created if it can pay for the events.
+    """Return the ledger that will be charged; a new one appears with the charge.
 
     A new ledger opens its accounts by the distances; None for those that the policy
     declares.
@@ -131,9 +130,7 @@ def account_for(
         return None
     from corrdp.ledger import open_ledger
 
-    return open_ledger(
-        choice.path, policy, budget=choice.budget, leakage=distances, events=events
-    )
+    return open_ledger(choice, policy, leakage=distances)
 
 
 def paid_answers(
@@ -151,12 +148,10 @@ def paid_answers(
     """
     from corrdp.queries import answer_plan
 
-    plan.noise.radius(failure_probability)  # refuses before there is a ledger
-    account = account_for(choice, plan.policy, distances, plan.noise.charged_events())
     return answer_plan(
         rows,
         plan,
-        ledger=account,
+        ledger=account_for(choice, plan.policy, distances),
         failure_probability=failure_probability,
         accept_new_data=choice is not None and choice.accept_new_data,
         random_state=seed,

@@ -73,7 +73,6 @@ def query(
 
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
-    from corrdp.cli._check import require_fit
     from corrdp.cli._models import read_leakage
     from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
@@ -133,9 +132,6 @@ def query(
             )
             if consistent:
                 plan.count_tables()  # refuses before anything is paid
-            if choice is not None:
-                asked = (moment.columns for moment in plan.moments)
-                require_fit(rules, plan.used_rows(rows), frozenset().union(*asked))
             result = paid_answers(
                 rows,
                 plan,

@@ -72,7 +72,6 @@ def synthesize(
     Example: corrdp synthesize data.csv --policy policy.toml --epsilon 1 --delta 1e-6
     --out synthetic
     """
-    from corrdp.cli._check import require_fit
     from corrdp.cli._paying import account_for, ledger_choice
     from corrdp.policy import Policy, read_declared
     from corrdp.report import summarize, with_ledger
@@ -108,10 +107,7 @@ def synthesize(
         with working("Reading the table"):
             table = read_declared(data, declared)
         plan = maker.plan(table.num_rows)
-        require_fit(declared, table, [column.name for column in declared.columns])
-        account = account_for(
-            choice, plan.policy, plan.leakage.distances, plan.charged_events()
-        )
+        account = account_for(choice, plan.policy, plan.leakage.distances)
         with working("Counting and fitting"):
             maker.fit(table, ledger=account, accept_new_data=accept_new_data)
         maker.save(staging)

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -178,15 +179,10 @@ def train(
                 estimator = estimator_for(declared, given)
             payment, charge = None, None
             if choice is not None:
-                payment = Payment(
-                    choice.path,
-                    rows,
-                    table,
-                    # a ledger that paid for the leakage exists by now
-                    budget=None if choice.path.exists() else choice.budget,
-                    purpose=f"{model.value} model, method {method.value}",
-                    accept_new_data=choice.accept_new_data,
-                )
+                if choice.path.exists():  # by now, if it has paid for the leakage
+                    choice = replace(choice, budget=None)
+                purpose = f"{model.value} model, method {method.value}"
+                payment = Payment(choice, rows, table, purpose)
                 charge = partial(_charge, payment, estimator)
             with working("Training"), _naming(bought if buys and table else None):
                 labels = rows[target] if whole else None
@@ -312,8 +308,7 @@ def _refuse_unpriced(method: MethodChoice) -> None:
 
 def _rows_to_test(path: str, policy: "Policy") -> Any:
     """Return public rows that fit the policy: refused later, they cost a model."""
-    from corrdp.cli._check import table_problems
-    from corrdp.policy import read_declared
+    from corrdp.policy import read_declared, table_problems
 
     rows = read_declared(path, policy)
     for column, problem in table_problems(policy, rows).items():
