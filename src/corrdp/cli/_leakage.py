@@ -16,6 +16,7 @@ from corrdp.cli._output import (
     refuse_other_kind,
     working,
 )
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, takes_ledger
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Source = StrEnum("Source", ["DECLARED", "PUBLIC", "PRIVATE", "IN_SAMPLE"])
 
 
+@takes_ledger
 def leakage(
     data: options.DataArgument,
     policy: options.PolicyOption,
@@ -71,10 +73,7 @@ def leakage(
     out: Annotated[
         Path | None, typer.Option(help="Also save the table as JSON here.")
     ] = None,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     workers: Annotated[
         int, typer.Option(min=1, help="Columns that are counted at the same time.")
     ] = 2,
@@ -91,23 +90,15 @@ def leakage(
     --out leakage.json
     """
     from corrdp.cli._models import read_leakage
-    from corrdp.cli._paying import ledger_choice
     from corrdp.leakage import estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage
     from corrdp.policy import Policy, read_declared
 
     declared = Policy.from_file(policy)
-    _refuse_without_use(source, ledger, leakage)
-    options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
+    _refuse_without_use(source, paying.ledger, leakage)
+    options.refuse_on_engine(engine, address, {"--ledger": paying.ledger is not None})
     known = read_leakage(leakage, declared)
-    choice = ledger_choice(
-        ledger,
-        ledger_epsilon,
-        ledger_delta,
-        accept_new_data,
-        delta=delta,
-        leakage=known,
-    )
+    choice = paying.choice(delta=delta, leakage=known)
     if choice is not None:
         declared.require_confirmed()
     if out is not None:

@@ -16,6 +16,7 @@ from corrdp.cli import _models as models
 from corrdp.cli import _options as options
 from corrdp.cli._models import BoundsChoice, CalibrationChoice, MethodChoice, Model
 from corrdp.cli._output import JsonOption, results, show, working
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, buy_leakage, takes_ledger
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 NOT_PRIVATE = "research: not private"
 
 
+@takes_ledger
 def train(
     data: options.DataArgument,
     policy: options.PolicyOption,
@@ -71,10 +73,7 @@ def train(
         typer.Option(help="Table that you declare public, to start training from."),
     ] = None,
     title: options.TitleOption = None,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     seed: options.SeedOption = None,
     workers: options.WorkersOption = 1,
     engine: options.EngineOption = None,
@@ -95,7 +94,6 @@ def train(
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
-    from corrdp.cli._paying import buy_leakage, ledger_choice
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import Payment
     from corrdp.policy import Policy, read_declared
@@ -109,7 +107,7 @@ def train(
         engine,
         address,
         {
-            "--ledger": ledger is not None,
+            "--ledger": paying.ledger is not None,
             "--research": research,
             "--leakage auto": buys,
             f"--model {model.value}": model is Model.MLP,
@@ -119,15 +117,7 @@ def train(
     table = None if buys else models.read_leakage(leakage, declared)
     declared = models.policy_with(table, declared)
     _refuse_needless(method, table)
-    choice = ledger_choice(
-        ledger,
-        ledger_epsilon,
-        ledger_delta,
-        accept_new_data,
-        delta=delta,
-        leakage=table,
-        research=research,
-    )
+    choice = paying.choice(delta=delta, leakage=table, research=research)
     if choice is not None:
         _refuse_unpriced(method)
     models.require_place(out)
