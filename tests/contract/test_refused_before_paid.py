@@ -139,7 +139,7 @@ class Door(NamedTuple):
 
 def cases(doors):
     return [
-        pytest.param(door, spoil, group, id=f"{name}-{fault}")
+        pytest.param(door, spoil, group, id=f"{name}-{fault}".replace(" ", "_"))
         for name, door in doors.items()
         for group in door.faults.split(", ")
         for fault, spoil in FAULTS[group].items()

@@ -10,7 +10,7 @@ from corrdp._files import require_room, write_text
 from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
 from corrdp.cli._paying import NO_LEDGER, LedgerOptions, paid_answers, takes_ledger
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.exceptions import BudgetError
 
 if TYPE_CHECKING:
     from corrdp.certificate import Certificate
@@ -73,11 +73,6 @@ def init(
     from corrdp.policy import DraftWishes, Policy, draft_policy
     from corrdp.tables import read_table
 
-    if out.exists():
-        raise CorrDPError(
-            f"there is a file {str(out)!r} already. Choose another --out, so that no "
-            "edited policy is lost."
-        )
     require_room(out)  # bounds may be paid for
     wishes = DraftWishes(
         target=target,

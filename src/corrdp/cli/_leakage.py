@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,12 +16,8 @@ from corrdp.cli._output import (
     refuse_other_kind,
     working,
 )
-from corrdp.cli._paying import NO_LEDGER, LedgerOptions, takes_ledger
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, paid_leakage, takes_ledger
 from corrdp.exceptions import BudgetError, CorrDPError
-
-if TYPE_CHECKING:
-    from corrdp.accounting import NoisePlan
-
 
 # Where the leakage comes from.
 Source = StrEnum("Source", ["DECLARED", "PUBLIC", "PRIVATE", "IN_SAMPLE"])
@@ -90,8 +86,6 @@ def leakage(
     --out leakage.json
     """
     from corrdp.cli._models import read_leakage
-    from corrdp.leakage import estimate_leakage
-    from corrdp.ledger import LeakagePayment, pay_for_leakage
     from corrdp.policy import Policy, read_declared
 
     declared = Policy.from_file(policy)
@@ -107,21 +101,15 @@ def leakage(
         if source is Source.PRIVATE:
             require_room(out)
         refuse_other_kind(out, lambda text: has_schema(text, "corrdp.leakage/"))
-    payments: list[LeakagePayment] = []
     with working("Counting"), options.rows_for(engine, address, data, declared) as rows:
         # One reading for fingerprint and counts; without a ledger, batches suffice.
         if choice is not None:
             rows = read_declared(data, declared)
-
-        def charge(plan: "NoisePlan") -> None:
-            if choice is not None:
-                payments.append(
-                    pay_for_leakage(choice, plan, declared, rows, known=known)
-                )
-
-        table = estimate_leakage(
+        table = paid_leakage(
             rows,
             declared,
+            choice,
+            known,
             source=source.value,
             epsilon=epsilon,
             delta=delta,
@@ -132,11 +120,8 @@ def leakage(
             random_state=seed,
             join_levels=_is_joining(join_levels, keep_levels),
             keep_levels=() if keep_levels == "all" else options.names(keep_levels),
-            charge=charge,
             n_threads=workers,
         )
-    for paid in payments:
-        paid.settle(table)
     words = table.to_text()
     keep_and_show(out, table.to_dict(), as_json=as_json, text=words, private=research)
 

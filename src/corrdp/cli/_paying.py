@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from corrdp.accounting import NoisePlan
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import LedgerChoice
+    from corrdp.policy import Policy
     from corrdp.queries import QueryPlan, QueryResult
 
 
@@ -113,8 +114,7 @@ def buy_leakage(
     (`docs/theory/default_rule.md`, 6); what is bought is a component of the
     certificate of the model.
     """
-    from corrdp.leakage import declared_or_one, estimate_leakage
-    from corrdp.ledger import LeakagePayment, pay_for_leakage
+    from corrdp.leakage import declared_or_one
 
     if not hasattr(estimator, "plan_leakage"):
         raise CorrDPError(
@@ -128,23 +128,42 @@ def buy_leakage(
         if policy.relation == "all_insensitive":
             known = known.get(BLOCK)
         return known or None, purchase.to_json()
+    table = paid_leakage(
+        rows,
+        policy,
+        choice,
+        epsilon=purchase.epsilon,
+        delta=purchase.delta,
+        random_state=seed,
+    )
+    return table, purchase.to_json()
+
+
+def paid_leakage(
+    rows: Any,
+    policy: "Policy",
+    choice: "LedgerChoice | None",
+    known: "LeakageTable | None" = None,
+    **settings: Any,
+) -> "LeakageTable":
+    """Return a leakage table, charged before a row is counted if there is a ledger.
+
+    `known` is an earlier one, whose distances the accounts take; `settings` are those of
+    `estimate_leakage`.
+    """
+    from corrdp.leakage import estimate_leakage
+    from corrdp.ledger import LeakagePayment, pay_for_leakage
+
     payments: list[LeakagePayment] = []
 
     def charge(plan: "NoisePlan") -> None:
         if choice is not None:
-            payments.append(pay_for_leakage(choice, plan, policy, rows))
+            payments.append(pay_for_leakage(choice, plan, policy, rows, known=known))
 
-    table = estimate_leakage(
-        rows,
-        policy,
-        epsilon=purchase.epsilon,
-        delta=purchase.delta,
-        random_state=seed,
-        charge=charge,
-    )
+    table = estimate_leakage(rows, policy, charge=charge, **settings)
     for paid in payments:
         paid.settle(table)
-    return table, purchase.to_json()
+    return table
 
 
 def paid_answers(

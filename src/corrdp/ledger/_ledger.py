@@ -89,7 +89,7 @@ class Ledger:
         self._introduced: dict[str, tuple[Policy, Distances]] = {}
         self._last_seen: tuple[int, str] | None = None
         self._verified = Verified()
-        with self._reading():
+        with self._opened():
             pass
 
     @classmethod
@@ -212,7 +212,7 @@ class Ledger:
         between wastes budget and leaks nothing.
         """
         price = price_release(policy, events)
-        with self._writing() as connection:
+        with self._opened(alone=True) as connection:
             costs = self._affordable(connection, price, policy)
             if fingerprint is not None and not accept_new_data:
                 charges = reversed(read_charges(connection))
@@ -270,14 +270,14 @@ class Ledger:
         One release per charge, and the digest binds all of it: whatever was changed
         since is another release, which is not paid for (`docs/theory/ledger.md`).
         """
-        with self._writing() as connection:
+        with self._opened(alone=True) as connection:
             check_new_release(connection, receipt.number, release)
             document = {"charge": receipt.number, "release": release}
             _store.append(connection, RELEASE, document | _who_and_when())
 
     def has_paid(self, release: str) -> bool:
         """Return whether a charge of this ledger has paid for a release."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return release in [r["release"] for r in read_releases(connection)]
 
     def require(
@@ -285,12 +285,12 @@ class Ledger:
     ) -> None:
         """Raise `BudgetError` now if `charge` would; pay nothing."""
         price = price_release(policy, events)
-        with self._writing(keep=False) as connection:
+        with self._opened(alone=True, keep=False) as connection:
             self._affordable(connection, price, policy)
 
     def remaining(self) -> Remaining:
         """Return what every class has paid and can still pay."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return Remaining(tuple(read_balances(connection)))
 
     def add_policy(self, policy: Policy, *, leakage: Distances = None) -> None:
@@ -301,7 +301,7 @@ class Ledger:
         has changed. A new account is charged for every earlier release: the cost of the
         cheapest class that covers it, in the end the whole record's.
         """
-        with self._writing() as connection:
+        with self._opened(alone=True) as connection:
             _add_policy(connection, policy, leakage)
 
     def introduce(self, policy: Policy, *, leakage: Distances = None) -> None:
@@ -314,7 +314,7 @@ class Ledger:
 
     def knows(self, policy: Policy) -> bool:
         """Return whether releases may use a policy without `add_policy`."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return policy.fingerprint() in known_policies(connection)
 
     def fingerprint(self, table: Any, *, policy: Policy | None = None) -> JSONObject:
@@ -335,7 +335,7 @@ class Ledger:
         )
         columns = () if policy is None else policy.columns
         names = None if policy is None else [column.name for column in columns]
-        with self._reading() as connection:
+        with self._opened() as connection:
             (key,) = connection.execute("SELECT key FROM secret").fetchone()
         return table_fingerprint(
             table, key=key, names=names, number_columns=number_columns(columns)
@@ -343,7 +343,7 @@ class Ledger:
 
     def entries(self) -> list[JSONObject]:
         """Return all entries, oldest first; the key is not among them."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return [
                 {"number": entry.number, "kind": entry.kind}
                 | json.loads(entry.document)
@@ -394,28 +394,21 @@ class Ledger:
         return costs
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one look, and check all of it first."""
-        with _store.transaction(
-            self._path, alone=False, draft=self._draft
-        ) as connection:
-            self._verify(connection)
-            yield connection
-
-    @contextmanager
-    def _writing(self, *, keep: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open the file alone, and check all of it before anything is added.
+    def _opened(
+        self, *, alone: bool = False, keep: bool = True
+    ) -> Iterator[sqlite3.Connection]:
+        """Open the file for one look, or alone to write, and check all of it first.
 
         The check belongs to the transaction: what was verified when the ledger was
         opened may have been changed since. Nothing is written unless it is to `keep`.
         """
         with _store.transaction(
-            self._path, alone=True, keep=keep, draft=self._draft
+            self._path, alone=alone, keep=keep, draft=self._draft
         ) as connection:
             self._verify(connection)
             yield connection
             last = _store.last_entry(connection)
-        if keep:  # on disk by now
+        if alone and keep:  # on disk by now
             self._last_seen, self._draft = last, None
 
     def _verify(self, connection: sqlite3.Connection) -> None:
