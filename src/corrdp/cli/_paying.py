@@ -148,8 +148,8 @@ def paid_leakage(
 ) -> "LeakageTable":
     """Return a leakage table, charged before a row is counted if there is a ledger.
 
-    `known` is an earlier one, whose distances the accounts take; `settings` are those of
-    `estimate_leakage`.
+    `known` is an earlier one, whose distances the accounts take; `settings` are
+    those of `estimate_leakage`.
     """
     from corrdp.leakage import estimate_leakage
     from corrdp.ledger import LeakagePayment, pay_for_leakage

@@ -355,6 +355,10 @@ def test_refusal_comes_before_any_row_is_read(pure, table):
 
     with pytest.raises(BudgetError, match="Ask for less"):
         answer_queries(Untouchable(), POLICY, ["mean(s)"], epsilon=2.0, ledger=pure)
+    with pytest.raises(BudgetError, match="Ask for less"):
+        pure.charge_for_rows(
+            Untouchable(), cost(2.0, 2.0, 2.0), policy=POLICY, purpose="x"
+        )
 
 
 @pytest.mark.parametrize("step", ["Moment.evaluate", "VectorPlan.draw"])
