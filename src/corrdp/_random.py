@@ -2,6 +2,8 @@
 
 import os
 from functools import cache
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -48,17 +50,22 @@ def noise_generator(
     (`docs/theory/discrete_noise.md`). Without randomgen, which corrdp depends on,
     there is no noise and nothing is released.
     """
+    check_seed(random_state)
     if random_state is not None:
         key = tuple(purpose.encode())
-        try:
-            seed = np.random.SeedSequence(random_state, spawn_key=key)
-        except (TypeError, ValueError):
-            raise CorrDPError(
-                "random_state must be a whole number of at least 0, got "
-                f"random_state={random_state!r}. Choose another seed, or none."
-            ) from None
+        seed = np.random.SeedSequence(int(random_state), spawn_key=key)
         return np.random.Generator(np.random.PCG64(seed))
     return _process_generator()
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise unless it is a seed, or None; whoever pays asks before."""
+    is_whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if random_state is not None and not (is_whole and random_state >= 0):
+        raise CorrDPError(
+            "random_state must be a whole number of at least 0, got "
+            f"random_state={random_state!r}. Choose another seed, or none."
+        )
 
 
 @cache

@@ -12,7 +12,7 @@ from corrdp.certificate import Component
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.ledger import Ledger, Payment
+from corrdp.ledger import Ledger, LedgerChoice, Payment
 from corrdp.policy import Budget, Policy
 from corrdp.torch import PrivateModule
 
@@ -102,14 +102,9 @@ def test_a_method_that_protects_nothing_has_no_place_on_a_ledger(files):
 def test_another_certificate_than_was_charged_is_void(tmp_path):
     policy = Policy.from_toml(hospital_policy_text())
     table = hospital_table(600)
-    payment = Payment(
-        tmp_path / "l.db",
-        table,
-        None,
-        budget=Budget(epsilon=20, delta=1e-6),
-        purpose="test",
-        accept_new_data=False,
-    )
+    total = Budget(epsilon=20, delta=1e-6)
+    choice = LedgerChoice(tmp_path / "l.db", total, accept_new_data=False)
+    payment = Payment(choice, table, None, purpose="test")
     target = policy.label.name
 
     def fitted(epsilon, **options):
@@ -135,7 +130,7 @@ def test_another_certificate_than_was_charged_is_void(tmp_path):
 
 
 def test_a_training_that_never_asked_to_be_charged_is_void(tmp_path):
-    payment = Payment(tmp_path / "l.db", None, None, None, "test", False)
+    payment = Payment(LedgerChoice(tmp_path / "l.db", None, False), None, None, "test")
     policy = Policy.from_toml(hospital_policy_text())
     table = hospital_table(600)
     model = LogisticRegression(policy, epsilon=2.0, delta=1e-6).fit(table)

@@ -79,14 +79,10 @@ NEW = ("--ledger", "l.db", "--ledger-epsilon", 60, "--ledger-delta", 1e-5)
         ("query", ("--ask", "mean(age", "--epsilon", 0.5)),
         ("query", ("--ask", "mean(age)", "--epsilon", 0.5, "--delta", 2)),
         ("query", (*RELEASES["query"], "--failure-probability", 2)),
-        ("query", ("--ask", "mean(age)", "--epsilon", 500)),
         ("leakage", (*RELEASES["leakage"], "--metric", "taxicab")),
         ("leakage", (*RELEASES["leakage"], "--estimator", "nearest")),
         ("leakage", (*RELEASES["leakage"], "--failure-probability", 2)),
-        ("leakage", ("--epsilon", 500, "--delta", 1e-7)),
-        ("train", ("--epsilon", 500, *TRAIN[2:], "--out", "model")),
         ("train", (*RELEASES["train"], "--leakage", "absent.json")),
-        ("synthesize", ("--epsilon", 500, *RELEASES["synthesize"][2:])),
     ],
 )
 def test_a_refused_release_creates_no_ledger(command, words, files):

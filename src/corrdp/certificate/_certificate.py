@@ -56,8 +56,8 @@ DOMAIN_ASSUMPTION = (
     "enforces; the number of rows is public"
 )
 
-_SHAPE = {
-    "epsilon": Infinite,
+# Fields that a file holds as they are, in its order, and those that older ones lack.
+_TERMS = {
     "delta": float,
     "target_epsilon": float,
     "relation": str,
@@ -65,6 +65,11 @@ _SHAPE = {
     "distance_floor": float,
     "epsilon_cap": float,
     "label_protected": bool,
+}
+_LATER = {"noise_source": str, "research": bool}
+_SHAPE = {
+    **_TERMS,
+    "epsilon": Infinite,
     "classes": {
         ...: {
             "epsilon": Infinite,
@@ -212,13 +217,7 @@ class Certificate:
             "schema": SCHEMA,
             "calibration": str(self.calibration),
             "epsilon": encode_number(self.epsilon),
-            "delta": self.delta,
-            "target_epsilon": self.target_epsilon,
-            "relation": self.relation,
-            "conditioning": self.conditioning,
-            "distance_floor": self.distance_floor,
-            "epsilon_cap": self.epsilon_cap,
-            "label_protected": self.label_protected,
+            **{name: getattr(self, name) for name in _TERMS},
             "classes": {name: c.to_json() for name, c in self.classes.items()},
             "leakage": self.leakage.to_json(),
             "components": [component.to_json() for component in self.components],
@@ -228,7 +227,7 @@ class Certificate:
             "software": dict(self.software),
         }
         # Absent where a file of an earlier version is read, so that its digest holds.
-        later = {"noise_source": self.noise_source, "research": self.research}
+        later = {name: getattr(self, name) for name in _LATER}
         document |= {key: value for key, value in later.items() if value is not None}
         return document | {"digest": digest(document)}
 
@@ -262,17 +261,12 @@ class Certificate:
                 "match its content. Ask for the original."
             )
         check_shape(document, _SHAPE, "certificate")
-        for name, kind in {"noise_source": str, "research": bool}.items():
+        for name, kind in _LATER.items():
             check_shape(document.get(name), (kind, None), f"certificate.{name}")
+        later: dict[str, Any] = {name: document.get(name) for name in _LATER}
         certificate = cls(
             calibration=Calibration(document["calibration"]),
-            target_epsilon=document["target_epsilon"],
-            delta=document["delta"],
-            relation=document["relation"],
-            conditioning=document["conditioning"],
-            distance_floor=document["distance_floor"],
-            epsilon_cap=document["epsilon_cap"],
-            label_protected=document["label_protected"],
+            **{name: document[name] for name in _TERMS},
             classes=MappingProxyType(
                 {n: ClassClaim.from_json(c) for n, c in document["classes"].items()}
             ),
@@ -282,8 +276,7 @@ class Certificate:
             policy_fingerprint=document["policy_fingerprint"],
             replayable_noise=document["replayable_noise"],
             software=MappingProxyType(document["software"]),
-            noise_source=document.get("noise_source"),
-            research=document.get("research"),
+            **later,
         )
         if decode_number(document["epsilon"]) != certificate.epsilon:
             raise GuaranteeVoidError(

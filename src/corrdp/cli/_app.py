@@ -5,6 +5,7 @@ The file has one table per command, keys as the options are typed: ``[train]`` w
 file, so that no run depends on it unseen.
 """
 
+import errno
 import signal
 import sys
 import warnings
@@ -163,13 +164,28 @@ def main() -> None:
     warnings.showwarning = _warn
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        _require_output()
         app()
     except GuaranteeVoidError as error:
         _stop(error, VOID)
     except CorrDPError as error:
         _stop(error, REFUSED)
+    except OSError as error:
+        if error.errno not in (errno.ENAMETOOLONG, errno.ELOOP):
+            _stop_at_defect(error)
+        path = f"there can be no {error.filename!r} ({error.strerror})"
+        _stop(CorrDPError(f"{path}. Choose another path."), REFUSED)
     except Exception as error:
         _stop_at_defect(error)
+
+
+def _require_output() -> None:
+    """Raise if nobody will hear the answers, which may cost budget."""
+    if sys.stdout is None:
+        raise CorrDPError(
+            "standard output is closed, and what is printed there would be lost. Send "
+            "it to a file, or to /dev/null."
+        )
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

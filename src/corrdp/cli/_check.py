@@ -1,13 +1,11 @@
 """``corrdp check``: whether a table fits the policy, and the policy is ready."""
 
-from collections.abc import Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from corrdp._names import BLOCK, INTERCEPT
 from corrdp.cli._options import DataArgument, PolicyOption
 from corrdp.cli._output import JsonOption, show, working
-from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.exceptions import PolicyError
 
 if TYPE_CHECKING:
     from corrdp.policy import Policy
@@ -29,7 +27,7 @@ def check(
 
     Example: corrdp check data.csv --policy policy.toml
     """
-    from corrdp.policy import Policy, read_declared
+    from corrdp.policy import Policy, read_declared, table_problems
 
     declared = Policy.from_file(policy)
     with working("Reading the table"):
@@ -60,48 +58,6 @@ def check(
             f"{len(problems)} columns do not fit the policy {str(policy)!r}. Correct "
             "the policy or the table."
         )
-
-
-def require_fit(policy: "Policy", table: Any, names: Collection[str]) -> None:
-    """Raise if a column does not fit, before a ledger pays for what reads it."""
-    for problem in table_problems(policy, table, names).values():
-        raise PolicyError(problem)
-
-
-def table_problems(
-    policy: "Policy", table: Any, names: Collection[str] | None = None
-) -> dict[str, str]:
-    """Return what is wrong with each column that does not fit, without its values.
-
-    Of all columns, or only of those that are named.
-    """
-    from corrdp.policy import ColumnRole, Policy, PolicyEncoder, without_knots
-
-    problems = {}
-    for feature in policy.features:
-        if names is not None and feature.name not in names:
-            continue
-        alone = replace(feature, role=ColumnRole.SENSITIVE, leakage=None, score=0.0)
-        encoder = PolicyEncoder(without_knots(Policy((alone,))))
-        # One code per row: a matrix has a column for each of a thousand categories.
-        read = encoder.codes if encoder.n_codes else encoder.transform
-        try:
-            read(table)
-        except CorrDPError as error:
-            problems[feature.name] = str(error)
-    label = policy.label
-    if label is not None and (names is None or label.name in names):
-        try:
-            if label.name not in table.column_names:
-                raise PolicyError(
-                    f"The table lacks the column {label.name!r}. Add it, or name "
-                    "another target."
-                )
-            single = replace(policy, unit=None, max_rows=None)  # cells are the same
-            PolicyEncoder(single).encode_label(table[label.name])
-        except CorrDPError as error:
-            problems[label.name] = str(error)
-    return problems
 
 
 def _notes(policy: "Policy") -> list[str]:

@@ -7,8 +7,10 @@ import typer
 from corrdp._files import require_room
 from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, keep_and_show, working
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, paid_answers, takes_ledger
 
 
+@takes_ledger
 def evaluate(
     directory: options.RunArgument,
     data: options.DataArgument,
@@ -25,10 +27,7 @@ def evaluate(
         str | None, typer.Option(help="Columns that split every metric, with commas.")
     ] = None,
     leakage: options.LeakageOption = None,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     failure_probability: Annotated[
         float, typer.Option(help="Probability that some metric misses its radius.")
     ] = 0.05,
@@ -43,7 +42,6 @@ def evaluate(
     Example: corrdp evaluate model data.csv --epsilon 0.1 --metric accuracy --by sex
     """
     from corrdp.cli._models import load_estimator, read_leakage
-    from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.estimators import plan_evaluation, require_paid_leakage
     from corrdp.policy import Budget, read_declared, without_knots
 
@@ -54,14 +52,7 @@ def evaluate(
     # Nor does it know of bounds that training has narrowed.
     read = model.policy_
     known = read_leakage(leakage, read, without_knots(read), model.policy)
-    choice = ledger_choice(
-        ledger,
-        ledger_epsilon,
-        ledger_delta,
-        accept_new_data,
-        delta=delta,
-        leakage=known,
-    )
+    choice = paying.choice(delta=delta, leakage=known)
     with working("Evaluating"):
         rows = read_declared(data, read)
         plan = plan_evaluation(

@@ -9,7 +9,8 @@ import typer
 from corrdp._files import require_room, write_text
 from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, show, working
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, paid_answers, takes_ledger
+from corrdp.exceptions import BudgetError
 
 if TYPE_CHECKING:
     from corrdp.certificate import Certificate
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 LabelChoice = StrEnum("LabelChoice", ["PUBLIC", "PROTECTED"])
 
 
+@takes_ledger
 def init(
     data: options.DataArgument,
     target: Annotated[str, typer.Option(help="Column to predict.")],
@@ -51,10 +53,7 @@ def init(
         float,
         typer.Option(help="Above 0 frequent categories are drawn with noise as well."),
     ] = 0.0,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     seed: options.SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,15 +70,9 @@ def init(
     Example: corrdp init data.csv --target readmitted --sensitive diagnosis,income
     --label public
     """
-    from corrdp.cli._paying import ledger_choice
     from corrdp.policy import DraftWishes, Policy, draft_policy
     from corrdp.tables import read_table
 
-    if out.exists():
-        raise CorrDPError(
-            f"there is a file {str(out)!r} already. Choose another --out, so that no "
-            "edited policy is lost."
-        )
     require_room(out)  # bounds may be paid for
     wishes = DraftWishes(
         target=target,
@@ -89,14 +82,12 @@ def init(
         category=tuple(options.names(category)),
         label_protected=label is LabelChoice.PROTECTED,
     )
-    if epsilon is None and (ledger is not None or seed is not None):
+    if epsilon is None and (paying.ledger is not None or seed is not None):
         raise BudgetError(
             "a ledger or a seed was given without --epsilon, so nothing would be drawn "
             "or charged. Give --epsilon, or leave them out."
         )
-    choice = ledger_choice(
-        ledger, ledger_epsilon, ledger_delta, accept_new_data, delta=delta
-    )
+    choice = paying.choice(delta=delta)
     certificate = None
     with working("Reading the table"):
         rows = read_table(data, number_columns=())
@@ -171,7 +162,6 @@ def _paid_bounds(
     """
     import tomlkit
 
-    from corrdp.cli._paying import paid_answers
     from corrdp.policy import DRAFT_BINS, READ_MARK, Budget, NumberDomain, Policy
     from corrdp.queries import bounds_from, plan_bounds, provisional_policy
 

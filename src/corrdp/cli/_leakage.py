@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,16 +16,14 @@ from corrdp.cli._output import (
     refuse_other_kind,
     working,
 )
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, paid_leakage, takes_ledger
 from corrdp.exceptions import BudgetError, CorrDPError
-
-if TYPE_CHECKING:
-    from corrdp.accounting import NoisePlan
-
 
 # Where the leakage comes from.
 Source = StrEnum("Source", ["DECLARED", "PUBLIC", "PRIVATE", "IN_SAMPLE"])
 
 
+@takes_ledger
 def leakage(
     data: options.DataArgument,
     policy: options.PolicyOption,
@@ -71,10 +69,7 @@ def leakage(
     out: Annotated[
         Path | None, typer.Option(help="Also save the table as JSON here.")
     ] = None,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     workers: Annotated[
         int, typer.Option(min=1, help="Columns that are counted at the same time.")
     ] = 2,
@@ -91,23 +86,13 @@ def leakage(
     --out leakage.json
     """
     from corrdp.cli._models import read_leakage
-    from corrdp.cli._paying import ledger_choice
-    from corrdp.leakage import estimate_leakage
-    from corrdp.ledger import LeakagePayment, pay_for_leakage
     from corrdp.policy import Policy, read_declared
 
     declared = Policy.from_file(policy)
-    _refuse_without_use(source, ledger, leakage)
-    options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
+    _refuse_without_use(source, paying.ledger, leakage)
+    options.refuse_on_engine(engine, address, {"--ledger": paying.ledger is not None})
     known = read_leakage(leakage, declared)
-    choice = ledger_choice(
-        ledger,
-        ledger_epsilon,
-        ledger_delta,
-        accept_new_data,
-        delta=delta,
-        leakage=known,
-    )
+    choice = paying.choice(delta=delta, leakage=known)
     if choice is not None:
         declared.require_confirmed()
     if out is not None:
@@ -116,21 +101,15 @@ def leakage(
         if source is Source.PRIVATE:
             require_room(out)
         refuse_other_kind(out, lambda text: has_schema(text, "corrdp.leakage/"))
-    payments: list[LeakagePayment] = []
     with working("Counting"), options.rows_for(engine, address, data, declared) as rows:
         # One reading for fingerprint and counts; without a ledger, batches suffice.
         if choice is not None:
             rows = read_declared(data, declared)
-
-        def charge(plan: "NoisePlan") -> None:
-            if choice is not None:
-                payments.append(
-                    pay_for_leakage(choice, plan, declared, rows, known=known)
-                )
-
-        table = estimate_leakage(
+        table = paid_leakage(
             rows,
             declared,
+            choice,
+            known,
             source=source.value,
             epsilon=epsilon,
             delta=delta,
@@ -141,11 +120,8 @@ def leakage(
             random_state=seed,
             join_levels=_is_joining(join_levels, keep_levels),
             keep_levels=() if keep_levels == "all" else options.names(keep_levels),
-            charge=charge,
             n_threads=workers,
         )
-    for paid in payments:
-        paid.settle(table)
     words = table.to_text()
     keep_and_show(out, table.to_dict(), as_json=as_json, text=words, private=research)
 

@@ -1,71 +1,103 @@
 """How a command pays: the ledger it charges, and what ``--leakage auto`` buys."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any
 
 from corrdp._names import BLOCK
+from corrdp.cli import _options as options
 from corrdp.cli._models import refuse_unstamped
 from corrdp.exceptions import BudgetError, CorrDPError
 
 if TYPE_CHECKING:
-    from corrdp.accounting import NoisePlan, PrivacyEvent
+    from corrdp.accounting import NoisePlan
     from corrdp.leakage import LeakageTable
-    from corrdp.ledger import Ledger, LedgerChoice
+    from corrdp.ledger import LedgerChoice
     from corrdp.policy import Policy
     from corrdp.queries import QueryPlan, QueryResult
 
 
-def ledger_choice(
-    ledger: Path | None,
-    ledger_epsilon: float | None,
-    ledger_delta: float | None,
-    accept_new_data: bool,
-    *,
-    delta: float | None,
-    leakage: "LeakageTable | None" = None,
-    research: bool = False,
-) -> "LedgerChoice | None":
-    """Return the ledger of a command line, or None if nothing is charged.
+@dataclass(frozen=True)
+class LedgerOptions:
+    """What a command line says of the ledger that pays for its release."""
 
-    A word about a ledger that is not there would be silently ignored, and somebody
-    would believe that a budget is kept: it is refused. What a payment would raise about
-    the ledger itself is raised here, before any work. The total delta of a new ledger
-    is that of the release, `delta`, unless one is given.
+    ledger: options.LedgerOption = None
+    ledger_epsilon: options.LedgerEpsilonOption = None
+    ledger_delta: options.LedgerDeltaOption = None
+    accept_new_data: options.AcceptNewDataOption = False
 
-    A leakage table that tells distances is one that the ledger has paid for, if it
-    comes from private rows; one of exact private numbers serves `research` alone.
-    """
-    from corrdp.ledger import LedgerChoice, check_ledger, refuse_unrecorded
-    from corrdp.policy import Budget
+    def choice(
+        self,
+        *,
+        delta: float | None,
+        leakage: "LeakageTable | None" = None,
+        research: bool = False,
+    ) -> "LedgerChoice | None":
+        """Return the ledger that is charged, or None if nothing is.
 
-    refuse_unstamped(leakage, research=research)
-    given = {
-        "--ledger-epsilon": ledger_epsilon is not None,
-        "--ledger-delta": ledger_delta is not None,
-        "--accept-new-data": accept_new_data,
-    }
-    if ledger is None:
-        for option, was_given in given.items():
-            if was_given:
+        A word about a ledger that is not there would be silently ignored, and somebody
+        would believe that a budget is kept: it is refused. What a payment would raise
+        about the ledger itself is raised here, before any work. The total delta of a
+        new ledger is that of the release, `delta`, unless one is given.
+
+        A leakage table that tells distances is one that the ledger has paid for, if it
+        comes from private rows; one of exact private numbers serves `research` alone.
+        """
+        from corrdp.ledger import LedgerChoice, check_ledger, refuse_unrecorded
+        from corrdp.policy import Budget
+
+        refuse_unstamped(leakage, research=research)
+        if self.ledger is None:
+            given = {
+                "--ledger-epsilon": self.ledger_epsilon is not None,
+                "--ledger-delta": self.ledger_delta is not None,
+                "--accept-new-data": self.accept_new_data,
+            }
+            for option in (name for name, was_given in given.items() if was_given):
                 raise BudgetError(
                     f"{option} was given without --ledger, so nothing would be "
                     f"charged. Name the ledger, or leave {option} out."
                 )
-        return None
-    if ledger_epsilon is None and ledger_delta is not None:
-        raise BudgetError(
-            f"--ledger-delta={ledger_delta!r} was given without --ledger-epsilon. Give "
-            "both for a new ledger, neither for one that exists."
-        )
-    total = None
-    if ledger_epsilon is not None:
-        total_delta = delta if ledger_delta is None else ledger_delta
-        total = Budget(epsilon=ledger_epsilon, delta=total_delta or 0.0)
-    check_ledger(ledger, total)
-    choice = LedgerChoice(ledger, total, accept_new_data)
-    refuse_unrecorded(choice, leakage)
-    return choice
+            return None
+        if self.ledger_epsilon is None and self.ledger_delta is not None:
+            raise BudgetError(
+                f"--ledger-delta={self.ledger_delta!r} was given without "
+                "--ledger-epsilon. Give both for a new ledger, neither for one that "
+                "exists."
+            )
+        total = None
+        if self.ledger_epsilon is not None:
+            total_delta = delta if self.ledger_delta is None else self.ledger_delta
+            total = Budget(epsilon=self.ledger_epsilon, delta=total_delta or 0.0)
+        check_ledger(self.ledger, total)
+        choice = LedgerChoice(self.ledger, total, self.accept_new_data)
+        refuse_unrecorded(choice, leakage)
+        return choice
+
+
+NO_LEDGER = LedgerOptions()
+
+
+def takes_ledger(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a ledger, which it takes as one: `paying`."""
+    own = signature(LedgerOptions).parameters
+    taken = signature(command).parameters.values()
+
+    @wraps(command)
+    def run(*arguments: Any, **given: Any) -> None:
+        said = {name: given.pop(name) for name in own if name in given}
+        command(*arguments, **given, paying=LedgerOptions(**said))
+
+    run.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            shown
+            for parameter in taken
+            for shown in (own.values() if parameter.name == "paying" else [parameter])
+        ]
+    )
+    return run
 
 
 def buy_leakage(
@@ -82,8 +114,7 @@ def buy_leakage(
     (`docs/theory/default_rule.md`, 6); what is bought is a component of the
     certificate of the model.
     """
-    from corrdp.leakage import declared_or_one, estimate_leakage
-    from corrdp.ledger import LeakagePayment, pay_for_leakage
+    from corrdp.leakage import declared_or_one
 
     if not hasattr(estimator, "plan_leakage"):
         raise CorrDPError(
@@ -97,43 +128,42 @@ def buy_leakage(
         if policy.relation == "all_insensitive":
             known = known.get(BLOCK)
         return known or None, purchase.to_json()
+    table = paid_leakage(
+        rows,
+        policy,
+        choice,
+        epsilon=purchase.epsilon,
+        delta=purchase.delta,
+        random_state=seed,
+    )
+    return table, purchase.to_json()
+
+
+def paid_leakage(
+    rows: Any,
+    policy: "Policy",
+    choice: "LedgerChoice | None",
+    known: "LeakageTable | None" = None,
+    **settings: Any,
+) -> "LeakageTable":
+    """Return a leakage table, charged before a row is counted if there is a ledger.
+
+    `known` is an earlier one, whose distances the accounts take; `settings` are
+    those of `estimate_leakage`.
+    """
+    from corrdp.leakage import estimate_leakage
+    from corrdp.ledger import LeakagePayment, pay_for_leakage
+
     payments: list[LeakagePayment] = []
 
     def charge(plan: "NoisePlan") -> None:
         if choice is not None:
-            payments.append(pay_for_leakage(choice, plan, policy, rows))
+            payments.append(pay_for_leakage(choice, plan, policy, rows, known=known))
 
-    table = estimate_leakage(
-        rows,
-        policy,
-        epsilon=purchase.epsilon,
-        delta=purchase.delta,
-        random_state=seed,
-        charge=charge,
-    )
+    table = estimate_leakage(rows, policy, charge=charge, **settings)
     for paid in payments:
         paid.settle(table)
-    return table, purchase.to_json()
-
-
-def account_for(
-    choice: "LedgerChoice | None",
-    policy: "Policy",
-    distances: "Mapping[str, float] | float | None",
-    events: "Mapping[str, Sequence[PrivacyEvent]]",
-) -> "Ledger | None":
-    """Return the ledger that will be charged, created if it can pay for the events.
-
-    A new ledger opens its accounts by the distances; None for those that the policy
-    declares.
-    """
-    if choice is None:
-        return None
-    from corrdp.ledger import open_ledger
-
-    return open_ledger(
-        choice.path, policy, budget=choice.budget, leakage=distances, events=events
-    )
+    return table
 
 
 def paid_answers(
@@ -147,17 +177,20 @@ def paid_answers(
 ) -> "QueryResult":
     """Return the answers of a plan, charged first if there is a ledger.
 
-    The ledger is that of `account_for`.
+    A new ledger opens its accounts by the distances; None for those that the policy
+    declares.
     """
+    from corrdp.ledger import open_ledger
     from corrdp.queries import answer_plan
 
-    plan.noise.radius(failure_probability)  # refuses before there is a ledger
-    account = account_for(choice, plan.policy, distances, plan.noise.charged_events())
+    paying: dict[str, Any] = {}
+    if choice is not None:
+        paying["ledger"] = open_ledger(choice, plan.policy, leakage=distances)
+        paying["accept_new_data"] = choice.accept_new_data
     return answer_plan(
         rows,
         plan,
-        ledger=account,
         failure_probability=failure_probability,
-        accept_new_data=choice is not None and choice.accept_new_data,
         random_state=seed,
+        **paying,
     )

@@ -8,6 +8,7 @@ import typer
 from corrdp._files import require_room
 from corrdp.cli import _options as options
 from corrdp.cli._output import JsonOption, keep_and_show, working
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, paid_answers, takes_ledger
 from corrdp.exceptions import CorrDPError
 
 # Which noise to add.
@@ -18,6 +19,7 @@ VariantChoice = StrEnum("VariantChoice", ["OPTIMAL", "TIGHT", "PAPER", "ORDINARY
 QuantileChoice = StrEnum("QuantileChoice", ["AUTO", "CHOICE", "COUNTS"])
 
 
+@takes_ledger
 def query(
     data: options.DataArgument,
     policy: options.PolicyOption,
@@ -34,10 +36,7 @@ def query(
     ] = None,
     delta: options.AnswersDeltaOption = 0.0,
     leakage: options.LeakageOption = None,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     noise: Annotated[
         NoiseChoice, typer.Option(help="Noise to add; auto picks the smaller.")
     ] = NoiseChoice.AUTO,
@@ -73,9 +72,7 @@ def query(
 
     Example: corrdp query data.csv --policy policy.toml --ask 'mean(age)' --epsilon 0.5
     """
-    from corrdp.cli._check import require_fit
     from corrdp.cli._models import read_leakage
-    from corrdp.cli._paying import ledger_choice, paid_answers
     from corrdp.policy import Budget, Policy, read_declared
     from corrdp.queries import (
         answer_queries,
@@ -91,17 +88,10 @@ def query(
             " Give one of them."
         )
     questions = ask if sql is None else parse_sql(sql)
-    options.refuse_on_engine(engine, address, {"--ledger": ledger is not None})
+    options.refuse_on_engine(engine, address, {"--ledger": paying.ledger is not None})
     rules = Policy.from_file(policy)
     known = read_leakage(leakage, rules)
-    choice = ledger_choice(
-        ledger,
-        ledger_epsilon,
-        ledger_delta,
-        accept_new_data,
-        delta=delta,
-        leakage=known,
-    )
+    choice = paying.choice(delta=delta, leakage=known)
     if out is not None:
         require_room(out)
     wishes: dict[str, Any] = {
@@ -133,9 +123,6 @@ def query(
             )
             if consistent:
                 plan.count_tables()  # refuses before anything is paid
-            if choice is not None:
-                asked = (moment.columns for moment in plan.moments)
-                require_fit(rules, plan.used_rows(rows), frozenset().union(*asked))
             result = paid_answers(
                 rows,
                 plan,

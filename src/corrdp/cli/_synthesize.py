@@ -11,6 +11,7 @@ from corrdp.cli import _models as models
 from corrdp.cli import _options as options
 from corrdp.cli._models import MethodChoice
 from corrdp.cli._output import JsonOption, refuse_formulas, results, show, working
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, takes_ledger
 from corrdp.exceptions import CorrDPError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ TABLE_FILE = "synthetic.csv"
 SelectionChoice = StrEnum("SelectionChoice", ["AUTO", "SCREEN", "ADAPTIVE"])
 
 
+@takes_ledger
 def synthesize(
     data: options.DataArgument,
     policy: options.PolicyOption,
@@ -55,10 +57,7 @@ def synthesize(
     ] = 100_000,
     leakage: options.LeakageOption = None,
     title: options.TitleOption = None,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     spreadsheet_safe: options.SpreadsheetSafeOption = False,
     seed: options.SeedOption = None,
     as_json: JsonOption = False,
@@ -72,8 +71,7 @@ def synthesize(
     Example: corrdp synthesize data.csv --policy policy.toml --epsilon 1 --delta 1e-6
     --out synthetic
     """
-    from corrdp.cli._check import require_fit
-    from corrdp.cli._paying import account_for, ledger_choice
+    from corrdp.ledger import open_ledger
     from corrdp.policy import Policy, read_declared
     from corrdp.report import summarize, with_ledger
     from corrdp.synthesis import Synthesizer
@@ -81,14 +79,7 @@ def synthesize(
     declared = Policy.from_file(policy)
     known = models.read_leakage(leakage, declared)
     declared = models.policy_with(known, declared)
-    choice = ledger_choice(
-        ledger,
-        ledger_epsilon,
-        ledger_delta,
-        accept_new_data,
-        delta=delta,
-        leakage=known,
-    )
+    choice = paying.choice(delta=delta, leakage=known)
     models.require_place(out, TABLE_FILE)
     if not spreadsheet_safe:  # before anything is paid for
         refuse_formulas(declared_texts(declared), "names and categories")
@@ -108,12 +99,12 @@ def synthesize(
         with working("Reading the table"):
             table = read_declared(data, declared)
         plan = maker.plan(table.num_rows)
-        require_fit(declared, table, [column.name for column in declared.columns])
-        account = account_for(
-            choice, plan.policy, plan.leakage.distances, plan.charged_events()
-        )
+        account = None
+        if choice is not None:
+            distances = plan.leakage.distances
+            account = open_ledger(choice, plan.policy, leakage=distances)
         with working("Counting and fitting"):
-            maker.fit(table, ledger=account, accept_new_data=accept_new_data)
+            maker.fit(table, ledger=account, accept_new_data=paying.accept_new_data)
         maker.save(staging)
         write_text(staging / "certificate.txt", maker.certificate_.to_text())
     # The model is paid for and kept, even if more rows are wanted than there is room.

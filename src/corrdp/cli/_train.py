@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from corrdp.cli import _models as models
 from corrdp.cli import _options as options
 from corrdp.cli._models import BoundsChoice, CalibrationChoice, MethodChoice, Model
 from corrdp.cli._output import JsonOption, results, show, working
+from corrdp.cli._paying import NO_LEDGER, LedgerOptions, buy_leakage, takes_ledger
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 NOT_PRIVATE = "research: not private"
 
 
+@takes_ledger
 def train(
     data: options.DataArgument,
     policy: options.PolicyOption,
@@ -70,10 +73,7 @@ def train(
         typer.Option(help="Table that you declare public, to start training from."),
     ] = None,
     title: options.TitleOption = None,
-    ledger: options.LedgerOption = None,
-    ledger_epsilon: options.LedgerEpsilonOption = None,
-    ledger_delta: options.LedgerDeltaOption = None,
-    accept_new_data: options.AcceptNewDataOption = False,
+    paying: LedgerOptions = NO_LEDGER,
     seed: options.SeedOption = None,
     workers: options.WorkersOption = 1,
     engine: options.EngineOption = None,
@@ -94,7 +94,6 @@ def train(
     Example: corrdp train data.csv --policy policy.toml --model logistic --epsilon 1
     --delta 1e-6 --out model
     """
-    from corrdp.cli._paying import buy_leakage, ledger_choice
     from corrdp.leakage import LeakageTable
     from corrdp.ledger import Payment
     from corrdp.policy import Policy, read_declared
@@ -108,7 +107,7 @@ def train(
         engine,
         address,
         {
-            "--ledger": ledger is not None,
+            "--ledger": paying.ledger is not None,
             "--research": research,
             "--leakage auto": buys,
             f"--model {model.value}": model is Model.MLP,
@@ -118,15 +117,7 @@ def train(
     table = None if buys else models.read_leakage(leakage, declared)
     declared = models.policy_with(table, declared)
     _refuse_needless(method, table)
-    choice = ledger_choice(
-        ledger,
-        ledger_epsilon,
-        ledger_delta,
-        accept_new_data,
-        delta=delta,
-        leakage=table,
-        research=research,
-    )
+    choice = paying.choice(delta=delta, leakage=table, research=research)
     if choice is not None:
         _refuse_unpriced(method)
     models.require_place(out)
@@ -178,15 +169,10 @@ def train(
                 estimator = estimator_for(declared, given)
             payment, charge = None, None
             if choice is not None:
-                payment = Payment(
-                    choice.path,
-                    rows,
-                    table,
-                    # a ledger that paid for the leakage exists by now
-                    budget=None if choice.path.exists() else choice.budget,
-                    purpose=f"{model.value} model, method {method.value}",
-                    accept_new_data=choice.accept_new_data,
-                )
+                if choice.path.exists():  # by now, if it has paid for the leakage
+                    choice = replace(choice, budget=None)
+                purpose = f"{model.value} model, method {method.value}"
+                payment = Payment(choice, rows, table, purpose)
                 charge = partial(_charge, payment, estimator)
             with working("Training"), _naming(bought if buys and table else None):
                 labels = rows[target] if whole else None
@@ -312,8 +298,7 @@ def _refuse_unpriced(method: MethodChoice) -> None:
 
 def _rows_to_test(path: str, policy: "Policy") -> Any:
     """Return public rows that fit the policy: refused later, they cost a model."""
-    from corrdp.cli._check import table_problems
-    from corrdp.policy import read_declared
+    from corrdp.policy import read_declared, table_problems
 
     rows = read_declared(path, policy)
     for column, problem in table_problems(policy, rows).items():

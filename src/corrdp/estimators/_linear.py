@@ -117,6 +117,7 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
 
     def loss_of(self, policy: Policy) -> Loss:
         """Return the loss in units of the encoded label, whose range is 1."""
+        domain = self._label_bounds(policy)
         check_choice("loss", self.loss, ("squared", "huber"))
         threshold = self.huber_threshold
         if (self.loss == "huber") != (threshold is not None):
@@ -128,7 +129,6 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
         if threshold is None:
             return SQUARED_LOSS
         check_real("huber_threshold", threshold, lower=0.0, open_lower=True)
-        domain = self._label_bounds(policy)
         return HuberLoss(threshold / (domain.upper - domain.lower))
 
     def _own_parameters(self) -> JSONObject:

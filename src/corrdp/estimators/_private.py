@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corrdp._json import decoding
+from corrdp._random import check_seed
 from corrdp._typing import JSONObject
 from corrdp._validate import check_choice, check_count
 from corrdp.certificate import Calibration, Certificate
@@ -56,6 +57,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train, once paid for; a fit that raises leaves the whole earlier fit."""
+        check_seed(self.random_state)
         if charge is not None and isinstance(self.leakage, str):
             raise BudgetError(
                 f"leakage={self.leakage!r} is bought before the fit is charged, got "
@@ -139,7 +141,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if account is not None:
             given = _evaluation.known_leakage(self) if leakage is None else leakage
             _evaluation.require_paid_leakage(account, plan, given)
-            account.add_policy(plan.policy, leakage=plan.leakage.distances(plan.policy))
+            account.introduce(plan.policy, leakage=plan.leakage.distances(plan.policy))
         return answer_plan(
             X,
             plan,

@@ -175,8 +175,8 @@ class PrivateSearchCV(BaseEstimator):  # type: ignore[misc]
         if self.verbose:
             print(plan.to_text())
         rows = self.estimator.searched_rows(X, y)
-        self._pay(plan, charge)
         generator = noise_generator(self.random_state, purpose="search")
+        self._pay(plan, charge)
         learned, judged = self._split(rows, plan, generator)
         scores: list[float] = []
 

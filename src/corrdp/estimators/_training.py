@@ -160,6 +160,8 @@ class TrainsLinearModel(PlansTraining):
             else protected_policy(declared, method)
         )
         n_rows = 0 if is_elsewhere(X) else len(y)  # which additive models ask for
+        if n_rows == 0 and not is_elsewhere(X):
+            raise CorrDPError("the table has no rows. Pass a table with at least one.")
         policy = self._shared(policy)
         leakage = self._leakage(policy, declared) if private else None
         policy = self._coded(policy, n_rows, leakage, method)

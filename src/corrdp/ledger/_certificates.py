@@ -47,7 +47,7 @@ def charge_certificate(
     opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     distances = certificate.leakage.distances(policy)
     events = unpaid_events(certificate, policy=policy, ledger=opened, leakage=leakage)
-    opened.add_policy(policy, leakage=distances)
+    opened.introduce(policy, leakage=distances)
     return opened.charge(events, policy=policy, purpose=purpose)
 
 

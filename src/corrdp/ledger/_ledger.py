@@ -3,12 +3,12 @@
 import getpass
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
@@ -31,8 +31,10 @@ from corrdp.ledger._reading import (
     verify_entries,
 )
 from corrdp.ledger._rules import UNITS, Rule
-from corrdp.policy import Budget, Policy, number_columns
+from corrdp.policy import Budget, Policy, number_columns, require_fit
 from corrdp.tables import check_same_data, table_fingerprint
+
+Distances: TypeAlias = Mapping[str, float] | float | None
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,12 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+    def __init__(self, path: str | Path, draft: _store.Draft | None = None) -> None:
+        self._path, self._draft = Path(path), draft
+        self._introduced: dict[str, tuple[Policy, Distances]] = {}
         self._last_seen: tuple[int, str] | None = None
         self._verified = Verified()
-        with self._reading():
+        with self._opened():
             pass
 
     @classmethod
@@ -96,7 +99,7 @@ class Ledger:
         policy: Policy,
         *,
         budget: Budget,
-        leakage: Mapping[str, float] | float | None = None,
+        leakage: Distances = None,
         rule: Rule | str | None = None,
     ) -> "Ledger":
         """Create a ledger file; an existing file is refused.
@@ -116,6 +119,25 @@ class Ledger:
             ``gaussian``: Gaussian events alone, a little more of them. ``pure``:
             epsilons add; the default where ``delta=0``.
         """
+        ledger = cls.draft(path, policy, budget=budget, leakage=leakage, rule=rule)
+        ledger.add_policy(policy, leakage=leakage)
+        return ledger
+
+    @classmethod
+    def draft(
+        cls,
+        path: str | Path,
+        policy: Policy,
+        *,
+        budget: Budget,
+        leakage: Distances = None,
+        rule: Rule | str | None = None,
+    ) -> "Ledger":
+        """Return a ledger whose file appears with its first charge, or never.
+
+        Parameters as in `create`. A first release that is refused, whatever for, leaves
+        no file behind.
+        """
         if rule is None:
             rule = Rule.PURE if budget.delta == 0.0 else Rule.RENYI
         header = {
@@ -128,8 +150,9 @@ class Ledger:
             policy, budget=budget, rule=Rule(rule), leakage=leakage, existing=()
         )
         first = _policy_document(policy, accounts)
-        _store.create_file(Path(path), [("ledger", header), ("policy", first)])
-        return cls(path)
+        return cls(
+            path, _store.draft_of(Path(path), ("ledger", header), ("policy", first))
+        )
 
     @classmethod
     def open(cls, path: str | Path) -> "Ledger":
@@ -188,8 +211,8 @@ class Ledger:
         spend the last of a budget. Draw noise only after the return: a crash in
         between wastes budget and leaks nothing.
         """
-        with self._writing() as connection:
-            price = price_release(policy, events)
+        price = price_release(policy, events)
+        with self._opened(alone=True) as connection:
             costs = self._affordable(connection, price, policy)
             if fingerprint is not None and not accept_new_data:
                 charges = reversed(read_charges(connection))
@@ -211,19 +234,24 @@ class Ledger:
         *,
         policy: Policy,
         purpose: str,
+        columns: Collection[str] = (),
         accept_new_data: bool = False,
     ) -> Receipt:
         """Pay for a release from a table, which must be that of earlier charges.
 
-        Parameters as in `charge`; what the accounts refuse is refused before the
-        fingerprint reads a row.
+        Parameters as in `charge`; `columns` are those of which the release reads cells
+        that nobody has read yet. What the accounts refuse is refused before a row is
+        read, and what the cells would refuse before anything is paid.
         """
         self.require(events, policy=policy)
+        fingerprint = self.fingerprint(rows, policy=policy)
+        if columns:
+            require_fit(policy, rows, columns)
         return self.charge(
             events,
             policy=policy,
             purpose=purpose,
-            fingerprint=self.fingerprint(rows, policy=policy),
+            fingerprint=fingerprint,
             accept_new_data=accept_new_data,
         )
 
@@ -242,31 +270,30 @@ class Ledger:
         One release per charge, and the digest binds all of it: whatever was changed
         since is another release, which is not paid for (`docs/theory/ledger.md`).
         """
-        with self._writing() as connection:
+        with self._opened(alone=True) as connection:
             check_new_release(connection, receipt.number, release)
             document = {"charge": receipt.number, "release": release}
             _store.append(connection, RELEASE, document | _who_and_when())
 
     def has_paid(self, release: str) -> bool:
         """Return whether a charge of this ledger has paid for a release."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return release in [r["release"] for r in read_releases(connection)]
 
     def require(
         self, events: Mapping[str, Sequence[PrivacyEvent]], *, policy: Policy
     ) -> None:
         """Raise `BudgetError` now if `charge` would; pay nothing."""
-        with self._reading() as connection:
-            self._affordable(connection, price_release(policy, events), policy)
+        price = price_release(policy, events)
+        with self._opened(alone=True, keep=False) as connection:
+            self._affordable(connection, price, policy)
 
     def remaining(self) -> Remaining:
         """Return what every class has paid and can still pay."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return Remaining(tuple(read_balances(connection)))
 
-    def add_policy(
-        self, policy: Policy, *, leakage: Mapping[str, float] | float | None = None
-    ) -> None:
+    def add_policy(self, policy: Policy, *, leakage: Distances = None) -> None:
         """Let releases use another policy; open accounts for its new classes.
 
         An account keeps the budget it was opened with: a policy that promises one of
@@ -274,35 +301,20 @@ class Ledger:
         has changed. A new account is charged for every earlier release: the cost of the
         cheapest class that covers it, in the end the whole record's.
         """
-        with self._writing() as connection:
-            header = read_header(connection)
-            existing = read_accounts(connection)
-            opened = open_accounts(
-                policy,
-                budget=Budget(epsilon=header["epsilon"], delta=header["delta"]),
-                rule=Rule(header["rule"]),
-                leakage=leakage,
-                existing=existing,
-            )
-            if policy.fingerprint() in known_policies(connection) and not opened:
-                return
-            past = [
-                (number, Price.from_json(document["price"]))
-                for number, document in read_charges(connection)
-            ]
-            rows, accounts = [], []
-            for index, account in enumerate(opened, start=len(existing)):
-                costs = [(number, account.cost(price)) for number, price in past]
-                carried = _total([cost for _, cost in costs])
-                _refuse_overdraft(account, carried, 0)
-                accounts.append(replace(account, carried=carried))
-                rows += [(index, number, cost) for number, cost in costs]
-            _store.append(connection, "policy", _policy_document(policy, accounts))
-            connection.executemany("INSERT INTO costs VALUES (?, ?, ?)", rows)
+        with self._opened(alone=True) as connection:
+            _add_policy(connection, policy, leakage)
+
+    def introduce(self, policy: Policy, *, leakage: Distances = None) -> None:
+        """Let a release use another policy: as `add_policy`, once it is charged.
+
+        Nothing is written before: the charge adds the policy in its own transaction, so
+        that a release which is refused leaves the ledger as it was.
+        """
+        self._introduced[policy.fingerprint()] = policy, leakage
 
     def knows(self, policy: Policy) -> bool:
         """Return whether releases may use a policy without `add_policy`."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return policy.fingerprint() in known_policies(connection)
 
     def fingerprint(self, table: Any, *, policy: Policy | None = None) -> JSONObject:
@@ -321,20 +333,17 @@ class Ledger:
             "a fingerprint, which reads them in order,",
             "Charge without a table, or pass the files.",
         )
-        names: list[str] | None = None
-        numbers: list[str] = []
-        if policy is not None:
-            label = () if policy.label is None else (policy.label,)
-            names = [feature.name for feature in policy.features]
-            names += [column.name for column in label]
-            numbers = number_columns(policy.features) + number_columns(label)
-        with self._reading() as connection:
+        columns = () if policy is None else policy.columns
+        names = None if policy is None else [column.name for column in columns]
+        with self._opened() as connection:
             (key,) = connection.execute("SELECT key FROM secret").fetchone()
-        return table_fingerprint(table, key=key, names=names, number_columns=numbers)
+        return table_fingerprint(
+            table, key=key, names=names, number_columns=number_columns(columns)
+        )
 
     def entries(self) -> list[JSONObject]:
         """Return all entries, oldest first; the key is not among them."""
-        with self._reading() as connection:
+        with self._opened() as connection:
             return [
                 {"number": entry.number, "kind": entry.kind}
                 | json.loads(entry.document)
@@ -370,6 +379,8 @@ class Ledger:
         policy: Policy,
     ) -> list[int | None]:
         """Return the cost to every account, or raise if one cannot pay."""
+        if introduced := self._introduced.get(policy.fingerprint()):
+            _add_policy(connection, *introduced)
         if policy.fingerprint() not in known_policies(connection):
             raise BudgetError(
                 f"the ledger {str(self._path)!r} does not know policy "
@@ -383,24 +394,22 @@ class Ledger:
         return costs
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one look, and check all of it first."""
-        with _store.transaction(self._path, alone=False) as connection:
-            self._verify(connection)
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Open the file alone, and check all of it before anything is added.
+    def _opened(
+        self, *, alone: bool = False, keep: bool = True
+    ) -> Iterator[sqlite3.Connection]:
+        """Open the file for one look, or alone to write, and check all of it first.
 
         The check belongs to the transaction: what was verified when the ledger was
-        opened may have been changed since.
+        opened may have been changed since. Nothing is written unless it is to `keep`.
         """
-        with _store.transaction(self._path, alone=True) as connection:
+        with _store.transaction(
+            self._path, alone=alone, keep=keep, draft=self._draft
+        ) as connection:
             self._verify(connection)
             yield connection
             last = _store.last_entry(connection)
-        self._last_seen = last  # on disk by now
+        if alone and keep:  # on disk by now
+            self._last_seen, self._draft = last, None
 
     def _verify(self, connection: sqlite3.Connection) -> None:
         _store.require_entry(self._path, connection, self._last_seen)
@@ -414,6 +423,35 @@ class Ledger:
         if overdrawn is not None:
             raise _store.damaged(self._path, f"account {overdrawn!r} is overdrawn")
         self._last_seen = _store.last_entry(connection)
+
+
+def _add_policy(
+    connection: sqlite3.Connection, policy: Policy, leakage: Distances
+) -> None:
+    header = read_header(connection)
+    existing = read_accounts(connection)
+    opened = open_accounts(
+        policy,
+        budget=Budget(epsilon=header["epsilon"], delta=header["delta"]),
+        rule=Rule(header["rule"]),
+        leakage=leakage,
+        existing=existing,
+    )
+    if policy.fingerprint() in known_policies(connection) and not opened:
+        return
+    past = [
+        (number, Price.from_json(document["price"]))
+        for number, document in read_charges(connection)
+    ]
+    rows, accounts = [], []
+    for index, account in enumerate(opened, start=len(existing)):
+        costs = [(number, account.cost(price)) for number, price in past]
+        carried = _total([cost for _, cost in costs])
+        _refuse_overdraft(account, carried, 0)
+        accounts.append(replace(account, carried=carried))
+        rows += [(index, number, cost) for number, cost in costs]
+    _store.append(connection, "policy", _policy_document(policy, accounts))
+    connection.executemany("INSERT INTO costs VALUES (?, ?, ?)", rows)
 
 
 def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> None:

@@ -1,13 +1,11 @@
 """Charge a release to a ledger before it leaves."""
 
-import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from corrdp._names import NUMBER_COUNTS
-from corrdp.accounting import NoisePlan, PrivacyEvent
+from corrdp.accounting import NoisePlan
 from corrdp.certificate import Certificate
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger._certificates import require_recorded, unpaid_events
@@ -61,8 +59,8 @@ class Payment:
 
     Parameters
     ----------
-    path, budget, accept_new_data
-        As in `LedgerChoice`.
+    choice : LedgerChoice
+        Which ledger.
     table : table
         Private rows, for the fingerprint.
     leakage : LeakageTable or None
@@ -78,12 +76,10 @@ class Payment:
     (`docs/theory/ledger.md`, Claim 4).
     """
 
-    path: Path
+    choice: LedgerChoice
     table: Any
     leakage: Any
-    budget: Budget | None
     purpose: str
-    accept_new_data: bool
     _charged: tuple[Certificate, Policy] | None = None
 
     def charge(self, certificate: Certificate, policy: Policy) -> None:
@@ -95,19 +91,15 @@ class Payment:
             If the budget does not allow it; nothing may be computed then.
         """
         leakage = certificate.leakage.distances(policy)
-        known = check_ledger(self.path, self.budget)
-        events = unpaid_events(
-            certificate, policy=policy, ledger=known, leakage=self.leakage
-        )
-        ledger = open_ledger(
-            self.path, policy, budget=self.budget, leakage=leakage, events=events
-        )
+        ledger = open_ledger(self.choice, policy, leakage=leakage)
         ledger.charge_for_rows(
             self.table,
-            events,
+            unpaid_events(
+                certificate, policy=policy, ledger=ledger, leakage=self.leakage
+            ),
             policy=policy,
             purpose=self.purpose,
-            accept_new_data=self.accept_new_data,
+            accept_new_data=self.choice.accept_new_data,
         )
         self._charged = certificate, policy
 
@@ -132,7 +124,7 @@ class Payment:
                 "training issued another certificate than was charged before it began. "
                 "Nothing is written; report this as a defect."
             )
-        return Ledger.open(self.path)
+        return Ledger.open(self.choice.path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,20 +188,19 @@ def pay_for_leakage(
     The noise plan is charged in full before a row is counted; only what was charged
     is recorded as paid (`docs/theory/ledger.md`, Claim 4).
     """
-    events = {name: (plan.event(name),) for name in plan.table.class_names}
     ledger = open_ledger(
-        choice.path,
+        choice,
         policy,
-        budget=choice.budget,
         leakage=_declared_or_one(policy) if known is None else known.distances(),
         promises=known is not None,
-        events=events,
     )
+    told = {name for group in plan.table.groups for name in group.features}
     receipt = ledger.charge_for_rows(
         rows,
-        events,
+        {name: (plan.event(name),) for name in plan.table.class_names},
         policy=policy,
         purpose="leakage",
+        columns=told.union(policy.leakage_view().sensitive),
         accept_new_data=choice.accept_new_data,
     )
     return LeakagePayment(ledger, receipt, plan)
@@ -228,34 +219,21 @@ def _declared_or_one(policy: Policy) -> Any:
 
 
 def open_ledger(
-    path: Path,
-    policy: Policy,
-    *,
-    budget: Budget | None,
-    events: Mapping[str, Sequence[PrivacyEvent]],
-    leakage: Any = None,
-    promises: bool = True,
+    choice: LedgerChoice, policy: Policy, *, leakage: Any = None, promises: bool = True
 ) -> Ledger:
-    """Open a ledger and let it know the policy, or create it with its budget.
+    """Return the ledger that will be charged for a release under a policy.
 
     A release that `promises` nothing by its distances, as one of leakage does, leaves
-    the accounts of a policy that the ledger knows as they are.
-
-    A ledger is created for a release that it can pay, or not at all: what would refuse
-    `events` refuses before there is a file.
+    the accounts of a policy that the ledger knows as they are. The file is made, or the
+    policy added to it, with the charge: what is refused leaves it as it was.
     """
-    ledger = check_ledger(path, budget)
-    if ledger is not None:
-        if promises or not ledger.knows(policy):
-            ledger.add_policy(policy, leakage=leakage)
-        return ledger
-    assert budget is not None  # as was checked
-    with tempfile.TemporaryDirectory() as folder:
-        rehearsal = Path(folder) / "rehearsal.ledger"
-        Ledger.create(rehearsal, policy, budget=budget, leakage=leakage).require(
-            events, policy=policy
-        )
-    return Ledger.create(path, policy, budget=budget, leakage=leakage)
+    ledger = check_ledger(choice.path, choice.budget)
+    if ledger is None:
+        assert choice.budget is not None  # as was checked
+        return Ledger.draft(choice.path, policy, budget=choice.budget, leakage=leakage)
+    if promises or not ledger.knows(policy):
+        ledger.introduce(policy, leakage=leakage)
+    return ledger
 
 
 def refuse_unrecorded(choice: LedgerChoice, leakage: Any) -> None:

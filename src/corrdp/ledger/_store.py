@@ -11,7 +11,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,44 +51,57 @@ CREATE TABLE costs (
 """
 
 
-def create_file(path: Path, first_documents: list[tuple[str, JSONObject]]) -> None:
-    """Write a new ledger in one move; refuse if there is a file already."""
+class Draft(NamedTuple):
+    """What a ledger that is not there yet begins with."""
+
+    key: bytes
+    documents: tuple[tuple[str, JSONObject], ...]
+
+
+def draft_of(path: Path, *documents: tuple[str, JSONObject]) -> Draft:
+    """Return a draft with a key of its own; refuse if there is a file already."""
     if path.exists():
         raise CorrDPError(
             f"a file {str(path)!r} exists already. Open it with Ledger.open, or choose "
             "another path."
         )
+    return Draft(os.urandom(32), documents)
+
+
+def _drafted(draft: Draft) -> sqlite3.Connection:
+    """Return a ledger in memory, which is nowhere else."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.executescript(_SCHEMA)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    connection.execute("INSERT INTO secret VALUES (?)", (draft.key,))
+    for kind, document in draft.documents:
+        append(connection, kind, document)
+    return connection
+
+
+def _write_new(path: Path, connection: sqlite3.Connection) -> None:
+    """Give a ledger its file in one move, which outlives a power cut right after it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)
         try:
-            _write_new(Path(name), first_documents)
+            with closing(_connect(Path(name))) as file:
+                connection.backup(file)
             os.link(name, path)  # unlike a rename, never over another file
         finally:
             os.unlink(name)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise CorrDPError(
             f"cannot write the ledger {str(path)!r} ({error.strerror}). "
             "Choose another path."
         ) from None
-    except sqlite3.Error as error:
-        raise _told(path, error) from None
-
-
-def _write_new(path: Path, documents: list[tuple[str, JSONObject]]) -> None:
-    connection = _connect(path)
-    try:
-        connection.executescript(_SCHEMA)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("INSERT INTO secret VALUES (?)", (os.urandom(32),))
-        for kind, document in documents:
-            append(connection, kind, document)
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
 
 
 def check_header(path: Path) -> None:
@@ -215,18 +228,24 @@ def _told(path: Path, error: sqlite3.Error) -> CorrDPError:
 
 
 @contextmanager
-def transaction(path: Path, *, alone: bool) -> Iterator[sqlite3.Connection]:
+def transaction(
+    path: Path, *, alone: bool, keep: bool = True, draft: Draft | None = None
+) -> Iterator[sqlite3.Connection]:
     """Open a ledger for one consistent look, or alone, to write.
 
-    What is written is on disk when the block ends.
+    What is written is on disk when the block ends, or nowhere unless it is to `keep`. A
+    ledger that is a draft gets its file with what is written to it first.
     """
-    check_header(path)
+    if draft is None:
+        check_header(path)
     connection = None
     try:
-        connection = _connect(path)
+        connection = _connect(path) if draft is None else _drafted(draft)
         connection.execute("BEGIN IMMEDIATE" if alone else "BEGIN")
         yield connection
-        connection.execute("COMMIT")
+        connection.execute("COMMIT" if keep else "ROLLBACK")
+        if draft is not None and alone and keep:
+            _write_new(path, connection)
     except sqlite3.Error as error:
         raise _told(path, error) from None
     finally:

@@ -27,6 +27,7 @@ from corrdp.policy._features import (
     NeighborRelation,
     number_columns,
 )
+from corrdp.policy._fit import require_fit, table_problems
 from corrdp.policy._guess import DRAFT_BINS, Guess, guess_domain
 from corrdp.policy._neighbors import (
     Budget,
@@ -80,6 +81,8 @@ __all__ = [
     "policy_blocks",
     "protected_policy",
     "read_declared",
+    "require_fit",
+    "table_problems",
     "unmoved_classes",
     "with_knots",
     "with_unmoved_at_least",

@@ -220,7 +220,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for block in blocks:
             blocks_of.setdefault(block.feature, []).append(block)
         for feature, column in zip(self.policy.features, columns, strict=True):
-            coded = _coded(feature, column)
+            coded = read_cells(feature, column)
             for block in blocks_of[feature.name]:
                 _write_block(matrix[:, block.columns], feature, block.kind, coded)
         return matrix
@@ -257,7 +257,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def encode_label(self, y: Any) -> FloatArray | IntArray:
         """Return labels: numbers in [-1/2, 1/2], categories and booleans as indices."""
         label = self._label()
-        coded = _coded(label, read_series(y, label.name))
+        coded = read_cells(label, read_series(y, label.name))
         if isinstance(label.domain, NumberDomain):
             return centered(label.domain, coded.values)
         return coded.values
@@ -328,7 +328,8 @@ def _geometry(
     return 1.0, math.sqrt(2.0) if width > 1 else float(zero), zero
 
 
-def _coded(column_of: Feature | Label, column: Any) -> Coded:
+def read_cells(column_of: Feature | Label, column: Any) -> Coded:
+    """Return a column in its domain, or raise `PolicyError` if a cell has no place."""
     domain = column_of.domain
     if isinstance(domain, NumberDomain):
         return coded_numbers(column_of.name, domain, column)
@@ -356,7 +357,7 @@ def _write_block(
 
 def _resolved(feature: Feature, column: Any) -> IntArray:
     domain = feature.domain
-    coded = _coded(feature, column)
+    coded = read_cells(feature, column)
     codes: IntArray = coded.values
     if isinstance(domain, NumberDomain):
         codes = binned(domain, coded.values)

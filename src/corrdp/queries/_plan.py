@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from corrdp._typing import JSONObject
 from corrdp._validate import check_count
@@ -43,7 +43,6 @@ from corrdp.queries._query import (
     with_parts,
 )
 from corrdp.queries._units import (
-    bounded_rows,
     n_places,
     of_filled_places,
     place_column,
@@ -114,12 +113,6 @@ class QueryPlan:
         if self.derived is None:
             return self.policy
         return self.derived.view(self.policy)
-
-    def used_rows(self, table: Any) -> Any:
-        """Return the rows that questions are about: of a unit, the first ones."""
-        if self.policy.unit is None:
-            return table
-        return bounded_rows(table, self.policy).table
 
     def count_tables(self) -> dict[Condition | None, dict[int, Moment]]:
         """Return the counts that `consistent_counts` fits together, by condition.

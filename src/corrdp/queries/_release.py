@@ -58,7 +58,8 @@ def answer_queries(
     epsilon, delta : float
         Budget of all queries together; ``delta=0`` means Laplace noise.
     ledger : Ledger, optional
-        Charged before the table is read.
+        Charged before anything is computed from the table, and after every cell that
+        questions read, so that one which is refused costs nothing.
     leakage, kind, variant, objective
         As in `plan_queries`.
     failure_probability : float
@@ -161,8 +162,9 @@ def answer_plan(
     events = plan.noise.charged_events()
     if ledger is not None:
         ledger.require(events, policy=plan.policy)
+    columns = _columns_read(plan)
     if not isinstance(table, HostedRows):
-        require_columns(plan.policy, table, _columns_read(plan))
+        require_columns(plan.policy, table, columns)
     noise_generator(random_state)
     reach = plan.noise.radius(failure_probability)
     certificate = plan.certificate(replayable_noise=random_state is not None)
@@ -173,6 +175,7 @@ def answer_plan(
             events,
             policy=plan.policy,
             purpose="; ".join(plan.texts),
+            columns=columns,
             accept_new_data=accept_new_data,
         )
     rows = _extended(plan, table)

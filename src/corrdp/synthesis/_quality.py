@@ -153,7 +153,7 @@ def _introduce(
                 "leakage table."
             )
         require_recorded(ledger, maker.leakage)
-    ledger.add_policy(
+    ledger.introduce(
         maker.policy_,
         leakage=None if leakage is None else leakage.distances(maker.policy_),
     )

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from corrdp._json import check_shape
-from corrdp._random import noise_generator
+from corrdp._random import check_seed, noise_generator
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_choice, check_count
 from corrdp.certificate import Calibration, Certificate
@@ -193,6 +193,7 @@ class Synthesizer:
             Whether the ledger accepts a table other than that of earlier charges.
         """
         refuse_hosted(table, "a synthesizer")
+        check_seed(self.random_state)
         declared = self._declared()
         declared.require_confirmed()
         columns = self._columns(declared)
@@ -365,7 +366,7 @@ class Synthesizer:
                 for part in spent:
                     own.extend(part.events_of(name) or ())
         # Joined levels make a policy that nobody could have registered before.
-        ledger.add_policy(plan.policy, leakage=plan.leakage.distances)
+        ledger.introduce(plan.policy, leakage=plan.leakage.distances)
         ledger.charge_for_rows(
             table,
             events,

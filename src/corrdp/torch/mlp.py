@@ -209,7 +209,7 @@ def build_network(
         seed = int(noise_generator().integers(2**62))
     layers: list[nn.Module] = []
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(seed % 2**64)  # torch takes no longer ones
         for width in hidden_units:
             unit = CenteredSoftplus() if centered else nn.Softplus()
             layers += [nn.Linear(n_inputs, width), unit]

@@ -7,21 +7,18 @@ import pytest
 
 from command_runner import hospital_folder, run
 from corrdp.cli import _synthesize
-from corrdp.cli._check import require_fit
-from corrdp.datasets import hospital_policy_text, hospital_table
+from corrdp.datasets import hospital_policy_text
 from corrdp.ledger import Ledger
-from corrdp.policy import CategoryDomain, Feature, Policy
+from corrdp.policy import CategoryDomain, Feature, Policy, require_fit
 
 BUDGET = ("--epsilon", 0.5, "--delta", 1e-7, "--ledger", "budget.ledger")
 TRAIN = ("train", "data.csv", "--policy", "policy.toml", "--model", "logistic")
-QUERY = ("query", "data.csv", "--policy", "policy.toml")
 SYNTHESIZE = ("synthesize", "data.csv", "--out", "rows")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = hospital_folder(tmp_path_factory.mktemp("hospital"))
-    (place / "a_file").write_text("no directory")
     (place / "other.csv").write_text("a,b\n1,2\n")
     policy = hospital_policy_text()
     (place / "formula.toml").write_text(policy.replace('"winter"', '"=winter"'))
@@ -38,8 +35,6 @@ def charged(folder):
     [
         ((*TRAIN, "--out", "x", "--public-test", "absent.csv"), "absent.csv"),
         ((*TRAIN, "--out", "x", "--public-test", "other.csv"), "lacks the columns"),
-        (("evaluate", "model", "data.csv", "--out", "a_file/x"), "cannot write"),
-        (("evaluate", "model", "data.csv", "--out", "data.csv"), "already"),
         ((*SYNTHESIZE, "--policy", "policy.toml", "--rows", -3), "--rows"),
         ((*SYNTHESIZE, "--policy", "formula.toml"), "--spreadsheet-safe"),
         (
@@ -57,32 +52,6 @@ def test_it_is_refused_before_it_is_paid(folder, words, told):
     assert (folder / "data.csv").read_bytes() == table
     assert not (folder / "x").exists()
     assert not (folder / "rows").exists()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        (*QUERY[:1], "odd.csv", *QUERY[2:], "--ask", "histogram(sex)"),
-        ("evaluate", "model", "odd.csv", "--metric", "accuracy"),
-        ("synthesize", "odd.csv", "--policy", "policy.toml", "--out", "rows"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_a_table_that_does_not_fit_costs_nothing(folder, words):
-    table = hospital_table(100)
-    table.loc[3, "sex"] = "a cell that nobody may see"
-    table.to_csv(folder / "odd.csv", index=False)
-    before = charged(folder)
-    new = ("--ledger", "new.ledger", "--ledger-epsilon", 5, "--ledger-delta", 1e-5)
-    for ledger in ((*BUDGET[4:], "--accept-new-data"), new):
-        result = run(*words, *BUDGET[:4], *ledger, cwd=folder)
-        assert result.code == 3
-        assert "Column 'sex'" in result.stderr
-        assert "nobody may see" not in result.stderr
-    assert charged(folder) == before
-    assert not (folder / "new.ledger").exists()
-    other = (*QUERY[:1], "odd.csv", *QUERY[2:], "--ask", "mean(age)", *BUDGET[:4])
-    assert run(*other, cwd=folder).code == 0  # the question reads another column
 
 
 def test_many_categories_are_read_in_little_memory():

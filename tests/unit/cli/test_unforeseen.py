@@ -1,5 +1,6 @@
 """Errors that nobody foresaw: their kind and place are told, their words are not."""
 
+import io
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 from tests.command_runner import run
 
 from corrdp import policy
+from corrdp.cli import main
 
 CELL = "a cell that nobody may see"
 
@@ -46,3 +48,27 @@ def test_the_package_is_the_command():
         check=True,
     )
     assert told.stdout.startswith("corrdp ")
+
+
+def test_nothing_is_paid_for_where_nobody_hears_the_answer(monkeypatch):
+    """A shell closes standard output with ``>&-``; then Python has none."""
+    errors = io.StringIO()
+    monkeypatch.setattr(sys, "argv", ["corrdp", "account", "gaussian"])
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", errors)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 3
+    assert "standard output is closed" in errors.getvalue()
+
+
+def test_a_name_that_no_file_can_have_is_told_in_a_line(tmp_path):
+    result = run("check", "x" * 300, "--policy", "y" * 300, cwd=tmp_path)
+    assert result.code == 3
+    (tmp_path / "policy.toml").write_text(
+        '[features.x]\nrole = "sensitive"\ntype = "boolean"\n'
+    )
+    result = run("check", "x" * 300, "--policy", "policy.toml", cwd=tmp_path)
+    assert result.code == 3
+    assert "File name too long" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
