@@ -74,7 +74,7 @@ def parse_toml(text: str) -> JSONObject:
 def read_text(path: str | Path) -> str:
     """Return the text of a policy file, or raise `PolicyError`."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except ValueError:  # not UTF-8, or a null character in the path

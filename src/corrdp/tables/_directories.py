@@ -75,7 +75,8 @@ def with_folders(
     own = None if columns is None else [c for c in columns if c not in keys]
     # Rows are counted by some column, even if only folders name the wanted ones.
     for batch in read(path, wanted._replace(columns=own or None)):
-        table = batch if own is None else batch.select(own)
+        chosen = batch.column_names if own is None else own
+        table = batch.select([name for name in chosen if name not in keys])
         for name, text in keys.items():
             if columns is None or name in columns:
                 cell = pa.scalar(text, pa.string())
