@@ -11,7 +11,7 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 
-from corrdp.engines._parts import Engine, Maker, Part
+from corrdp.engines._parts import Maker, Part
 from corrdp.exceptions import CorrDPError
 from corrdp.tables import FilePiece, pieces_of
 
@@ -87,20 +87,6 @@ class FileMaker:
         for text in texts:
             held += FilePiece.from_text(text).batches(columns, numbers)
         return self.make(pa.concat_tables(held, promote_options="permissive"))
-
-
-class FileEngine:
-    """An engine whose partitions are pieces of files, of which it hosts a table."""
-
-    def __init__(self, engine: Engine, number_columns: Sequence[str]) -> None:
-        self._engine = engine
-        self._number_columns = number_columns
-        self.replies = engine.replies
-        self.close = engine.close
-
-    def start(self, make: Maker) -> int:
-        """Make every partition where it is; return how many there are."""
-        return self._engine.start(FileMaker(make, self._number_columns))
 
 
 def _no_rows(columns: Sequence[str], number_columns: Sequence[str]) -> Any:
