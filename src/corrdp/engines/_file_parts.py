@@ -28,10 +28,8 @@ class EngineFiles:
         Who hosts the partitions; a session of it runs, see `engine_session`.
     pieces : sequence of str
         Files, or row groups of large ones, as texts; all workers can read them.
-    columns : sequence of str
-        Columns that the policy declares.
     number_columns : sequence of str
-        Those which are numbers; all others are texts.
+        Columns declared numbers; all others are texts.
 
     Guarantee
     ---------
@@ -41,13 +39,10 @@ class EngineFiles:
 
     engine: str
     pieces: Sequence[str]
-    columns: Sequence[str]
     number_columns: Sequence[str]
 
 
-def engine_files(
-    engine: str, data: Any, columns: Sequence[str], number_columns: Sequence[str]
-) -> EngineFiles:
+def engine_files(engine: str, data: Any, number_columns: Sequence[str]) -> EngineFiles:
     """Return a file, a glob or a directory as a table for the workers of an engine."""
     found = pieces_of(data)
     if found is None:
@@ -56,7 +51,7 @@ def engine_files(
             f"{str(data)!r}. Export the table, for example to Parquet."
         )
     pieces = [piece.to_text() for piece in found]
-    return EngineFiles(engine, pieces, tuple(columns), tuple(number_columns))
+    return EngineFiles(engine, pieces, tuple(number_columns))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from corrdp._typing import JSONObject
 from corrdp.exceptions import PolicyError
+from corrdp.policy._checks import checked_text, shown
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,
@@ -20,8 +21,6 @@ from corrdp.policy._domains import (
     Refuse,
     Replace,
     Slot,
-    checked_text,
-    shown,
 )
 from corrdp.policy._features import Feature, Label
 
@@ -38,17 +37,17 @@ _SETTINGS = (
     "unit",
     "max_rows",
 )
-# Fields of a domain that are written as they are declared, in the order of a file;
-# those that are like their default are left out.
+# Fields of a domain that are written as they are, in the order of a file, unless they
+# are empty or false.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "number": ("bins", "knots", "joined", "whole"),
     "category": ("groups", "joined", "joined_with_other", "other"),
     "boolean": ("digits",),
 }
-_OTHER_FIELDS = {
-    "number": {"bounds"},
-    "category": {"categories", "unknown"},
-    "boolean": set(),
+_DOMAIN_KEYS = {
+    "number": {"bounds", *_FIELDS["number"]},
+    "category": {"categories", "unknown", *_FIELDS["category"]},
+    "boolean": {*_FIELDS["boolean"]},
 }
 _AS_DECLARED = {"whole", "digits"}
 _MISSING_KEYS = {"missing", "missing_value"}
@@ -198,8 +197,7 @@ def _domain(owner: str, table: Mapping[str, Any], others: set[str]) -> Domain:
             f"{owner}.type must be one of {', '.join(_FIELDS)}, got "
             f"type={shown(kind)}. Declare one of them."
         )
-    own = {*_FIELDS[kind], *_OTHER_FIELDS[kind]}
-    known = {"type", *own, *_MISSING_KEYS, *others}
+    known = {"type", *_DOMAIN_KEYS[kind], *_MISSING_KEYS, *others}
     _refuse_unknown_keys(f"{owner} ({kind})", table, known)
     given = {key: table[key] for key in _FIELDS[kind] if key in table}
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corrdp.exceptions import PolicyError
-from corrdp.policy._domains import is_plain
+from corrdp.policy._checks import is_plain
 from corrdp.tables import MISSING_TEXTS
 
 MOST_CATEGORIES = 30
