@@ -95,7 +95,7 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
     missing = pc.is_in(column, value_set=pa.array(sorted(MISSING_TEXTS)))
     cells = pc.drop_null(column.filter(pc.invert(pc.fill_null(missing, False))))
     if len(cells) == 0:
-        return _empty()
+        return _left_out("it has no values")
     has_missing = len(cells) < len(column)
     counted = cells.value_counts()
     values, counts = counted.field("values"), counted.field("counts")
@@ -289,10 +289,6 @@ def _missing(value: Any, has_missing: bool) -> tuple[dict[str, Any], tuple[str, 
     if has_missing:
         return {"missing": "slot"}, ("missing",)
     return {"missing_value": value}, ()
-
-
-def _empty() -> Guess:
-    return _left_out("it has no values")
 
 
 def _left_out(reason: str) -> Guess:

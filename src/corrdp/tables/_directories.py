@@ -5,7 +5,7 @@ decides how a cell is read.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -54,15 +54,6 @@ def _below(directory: Path, above: list[str]) -> Iterator[Path]:
             yield path
         elif (real := os.path.realpath(path)) not in above:  # else a link in a circle
             yield from _below(path, [*above, real])
-
-
-def directory_batches(
-    directory: Path, wanted: Wanted, reader_of: Callable[[Path], Reader]
-) -> Iterator[Any]:
-    """Yield all files of a directory as `iter_batches` does each."""
-    for path in files_under(directory):
-        keys = folder_columns(path.relative_to(directory))
-        yield from with_folders(keys, reader_of(path), path, wanted)
 
 
 def with_folders(
