@@ -152,7 +152,6 @@ def rows_for(
     from corrdp.engines import engine_files, engine_session
     from corrdp.policy import number_columns
 
-    names = [column.name for column in policy.columns]
-    table = engine_files(engine.value, data, names, number_columns(policy.columns))
+    table = engine_files(engine.value, data, number_columns(policy.columns))
     with engine_session(engine.value, address):
         yield table

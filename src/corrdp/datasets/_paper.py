@@ -50,8 +50,6 @@ def load_adult(directory: str | Path | None = None) -> PaperTable:
     Rows with a ``?`` and exact duplicates are dropped. That filter looks at private
     rows and is part of the paper's set-up, not of any guarantee (erratum E23).
     """
-    raw = _read("adult", directory)
-    complete = raw[~(raw == "?").any(axis=1)].drop_duplicates()
     features = (
         _number("age", SENSITIVE, 17, 90),
         _number("educational-num", SENSITIVE, 1, 16),
@@ -90,7 +88,7 @@ def load_adult(directory: str | Path | None = None) -> PaperTable:
         _number("fnlwgt", INSENSITIVE, 0, 500_000, leakage=0.22),
     )
     label = Label("income", _categories("<=50K, >50K"), score=0.0)
-    return _table(complete, Policy(features, label))
+    return _table(_complete_adult(directory), Policy(features, label))
 
 
 def load_credit_card(directory: str | Path | None = None) -> PaperTable:
@@ -192,8 +190,7 @@ def load_adult_wide(
     leakage : mapping of str to float, optional
         Leakage per insensitive feature, for example estimated on public rows.
     """
-    raw = _read("adult", directory)
-    complete = raw[~(raw == "?").any(axis=1)].drop_duplicates()
+    complete = _complete_adult(directory)
     paper = load_adult(directory).policy
     numbers = {
         "age": (17, 90),
@@ -213,7 +210,7 @@ def load_adult_wide(
             declared[name],
             leakage=None if name in sensitive else (leakage or {}).get(name),
         )
-        for name in raw.columns
+        for name in complete.columns
         if name != "income"
     )
     return _table(complete, Policy(features, paper.label))
@@ -238,6 +235,11 @@ _WIDE_CATEGORIES = {
         "Thailand, Trinadad&Tobago, United-States, Vietnam, Yugoslavia"
     ),
 }
+
+
+def _complete_adult(directory: str | Path | None) -> Any:
+    raw = _read("adult", directory)
+    return raw[~(raw == "?").any(axis=1)].drop_duplicates()
 
 
 def _number(

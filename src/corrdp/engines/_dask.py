@@ -6,9 +6,8 @@ from typing import Any
 
 from corrdp.engines._file_parts import PIECE
 from corrdp.engines._parts import (
+    Asked,
     Maker,
-    PlacedQuestion,
-    Question,
     Reply,
     answered,
     asked_at,
@@ -41,9 +40,7 @@ class DaskEngine:
         self._kept = self._client.compute(tasks, retries=_RETRIES)
         return len(self._kept)
 
-    def replies(
-        self, step: int, question: Question | PlacedQuestion
-    ) -> Iterator[Reply]:
+    def replies(self, step: int, question: Asked) -> Iterator[Reply]:
         """Submit one task per partition, to where the partition is."""
         from distributed import as_completed
 

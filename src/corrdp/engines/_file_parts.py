@@ -11,7 +11,7 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 
-from corrdp.engines._parts import Engine, Maker, Part
+from corrdp.engines._parts import Maker, Part
 from corrdp.exceptions import CorrDPError
 from corrdp.tables import FilePiece, pieces_of
 
@@ -28,10 +28,8 @@ class EngineFiles:
         Who hosts the partitions; a session of it runs, see `engine_session`.
     pieces : sequence of str
         Files, or row groups of large ones, as texts; all workers can read them.
-    columns : sequence of str
-        Columns that the policy declares.
     number_columns : sequence of str
-        Those which are numbers; all others are texts.
+        Columns declared numbers; all others are texts.
 
     Guarantee
     ---------
@@ -41,13 +39,10 @@ class EngineFiles:
 
     engine: str
     pieces: Sequence[str]
-    columns: Sequence[str]
     number_columns: Sequence[str]
 
 
-def engine_files(
-    engine: str, data: Any, columns: Sequence[str], number_columns: Sequence[str]
-) -> EngineFiles:
+def engine_files(engine: str, data: Any, number_columns: Sequence[str]) -> EngineFiles:
     """Return a file, a glob or a directory as a table for the workers of an engine."""
     found = pieces_of(data)
     if found is None:
@@ -56,7 +51,7 @@ def engine_files(
             f"{str(data)!r}. Export the table, for example to Parquet."
         )
     pieces = [piece.to_text() for piece in found]
-    return EngineFiles(engine, pieces, tuple(columns), tuple(number_columns))
+    return EngineFiles(engine, pieces, tuple(number_columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,20 +82,6 @@ class FileMaker:
         for text in texts:
             held += FilePiece.from_text(text).batches(columns, numbers)
         return self.make(pa.concat_tables(held, promote_options="permissive"))
-
-
-class FileEngine:
-    """An engine whose partitions are pieces of files, of which it hosts a table."""
-
-    def __init__(self, engine: Engine, number_columns: Sequence[str]) -> None:
-        self._engine = engine
-        self._number_columns = number_columns
-        self.replies = engine.replies
-        self.close = engine.close
-
-    def start(self, make: Maker) -> int:
-        """Make every partition where it is; return how many there are."""
-        return self._engine.start(FileMaker(make, self._number_columns))
 
 
 def _no_rows(columns: Sequence[str], number_columns: Sequence[str]) -> Any:

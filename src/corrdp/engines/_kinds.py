@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from corrdp.engines import _dask, _ray, _spark
-from corrdp.engines._file_parts import EngineFiles, FileEngine
+from corrdp.engines._file_parts import EngineFiles, FileMaker
 from corrdp.engines._parts import Engine, HostedParts, Maker, told_by_kind
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.tables import is_source
@@ -17,7 +17,7 @@ from corrdp.tables import is_source
 
 def is_hosted(data: Any) -> bool:
     """Return whether an engine holds the rows: they are asked where they are."""
-    return _kind(data) is not None
+    return isinstance(data, EngineFiles) or _kind(data) is not None
 
 
 def is_elsewhere(data: Any) -> bool:
@@ -41,6 +41,10 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
 
     `n_hosts` is how many workers are wanted, for engines that are told.
     """
+    if isinstance(data, EngineFiles):
+        module, pieces = _MODULES[data.engine], data.pieces
+        make = FileMaker(make, data.number_columns)
+        data = told_by_kind(lambda: module.table_of_pieces(pieces))
     kind = _kind(data)
     assert kind is not None
     present = told_by_kind(lambda: _names(data))  # which may read rows
@@ -67,14 +71,6 @@ def _names(data: Any) -> list[str]:
     if _kind(data) == "ray.Dataset":
         return _ray.column_names(data)
     return [str(name) for name in data.columns]
-
-
-def _files(data: EngineFiles, n_hosts: int | None) -> Engine:
-    module = _MODULES[data.engine]
-    pieces = told_by_kind(lambda: module.table_of_pieces(data.pieces))
-    kind = _kind(pieces)
-    assert kind is not None
-    return FileEngine(_ENGINES[kind](pieces, n_hosts), data.number_columns)
 
 
 @contextmanager
@@ -113,7 +109,6 @@ def engine_session(engine: str, address: str | None = None) -> Iterator[None]:
 
 _MODULES: dict[str, Any] = {"dask": _dask, "ray": _ray, "spark": _spark}
 _ENGINES: dict[str, Callable[[Any, int | None], Engine]] = {
-    "corrdp.EngineFiles": _files,
     "dask.DataFrame": _dask.DaskEngine,
     "pyspark.DataFrame": _spark.SparkEngine,
     "ray.Dataset": _ray.RayEngine,

@@ -79,7 +79,10 @@ class PlacedQuestion(Protocol):
         ...
 
 
-def asked_at(place: int, question: "Question | PlacedQuestion") -> Question:
+Asked: TypeAlias = Question | PlacedQuestion
+
+
+def asked_at(place: int, question: Asked) -> Question:
     """Return what one partition is asked; engines may call it before they send."""
     return question.at(place) if isinstance(question, PlacedQuestion) else question
 
@@ -120,9 +123,7 @@ def made(make: Maker, table: Any) -> Part | Failed:
         return _failed(error, getattr(make, "named_columns", make.columns))
 
 
-def answered(
-    part: Any, place: int, step: int, question: Question | PlacedQuestion
-) -> Reply:
+def answered(part: Any, place: int, step: int, question: Asked) -> Reply:
     """Return the reply of a partition; never raises. Runs on a worker."""
     if isinstance(part, Failed):
         return Reply(step, place, part.mark, part)
@@ -170,9 +171,7 @@ class Engine(Protocol):
         """Make every partition where it is; return how many there are."""
         ...
 
-    def replies(
-        self, step: int, question: Question | PlacedQuestion
-    ) -> Iterator[Reply]:
+    def replies(self, step: int, question: Asked) -> Iterator[Reply]:
         """Ask every partition; yield replies as they come, of earlier steps too."""
         ...
 
@@ -221,13 +220,13 @@ class HostedParts:
     def __exit__(self, *_: object) -> None:
         self._engine.close()
 
-    def ask(self, question: Question | PlacedQuestion) -> list[Answer]:
+    def ask(self, question: Asked) -> list[Answer]:
         """Return the answers of all partitions, each counted once, in their order."""
         self._step += 1
         step = self._step
         return told_by_kind(lambda: self._answers(step, question))
 
-    def _answers(self, step: int, question: Question | PlacedQuestion) -> list[Answer]:
+    def _answers(self, step: int, question: Asked) -> list[Answer]:
         answers: dict[int, Answer] = {}
         for reply in self._engine.replies(step, question):
             if reply.step != step:  # a late answer to an earlier question

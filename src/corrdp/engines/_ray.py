@@ -9,11 +9,10 @@ from typing import Any
 from corrdp._validate import check_count
 from corrdp.engines._file_parts import PIECE
 from corrdp.engines._parts import (
+    Asked,
     Failed,
     Maker,
     Part,
-    PlacedQuestion,
-    Question,
     Reply,
     answered,
     made,
@@ -53,7 +52,7 @@ class BlockHost:
         for place, block in zip(places, blocks, strict=True):
             self._kept[place] = made(make, ray.get(block))
 
-    def answers(self, step: int, question: Question | PlacedQuestion) -> list[Reply]:
+    def answers(self, step: int, question: Asked) -> list[Reply]:
         """Return one reply of every block."""
         return [answered(p, place, step, question) for place, p in self._kept.items()]
 
@@ -90,9 +89,7 @@ class RayEngine:
         ]
         return len(self._blocks)
 
-    def replies(
-        self, step: int, question: Question | PlacedQuestion
-    ) -> Iterator[Reply]:
+    def replies(self, step: int, question: Asked) -> Iterator[Reply]:
         """Ask every actor for all of its blocks."""
         import ray
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from corrdp.engines._file_parts import PIECE
 from corrdp.engines._parts import (
+    Asked,
     Failed,
     Maker,
     Part,
@@ -73,9 +74,7 @@ class SparkEngine:
         self._places = {place: i for i, place in enumerate(sorted(places))}
         return len(places)
 
-    def replies(
-        self, step: int, question: Question | PlacedQuestion
-    ) -> Iterator[Reply]:
+    def replies(self, step: int, question: Asked) -> Iterator[Reply]:
         """Run one job; its rows are replies."""
         if isinstance(question, PlacedQuestion):
             question = _Renumbered(question, self._places)
@@ -164,9 +163,7 @@ def _made_rows(make: Maker, batches: Iterator[Any]) -> Iterator[Any]:
         )
 
 
-def _reply_rows(
-    step: int, question: Question | PlacedQuestion, batches: Iterator[Any]
-) -> Iterator[Any]:
+def _reply_rows(step: int, question: Asked, batches: Iterator[Any]) -> Iterator[Any]:
     """Yield the replies of partitions that arrive in pieces; runs on a worker."""
     import pyarrow as pa
 

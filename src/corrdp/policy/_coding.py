@@ -205,42 +205,8 @@ def _lookup(domain: CategoryDomain | BooleanDomain) -> _Lookup:
 def _looked_up(lookup: _Lookup, column: Column) -> IntArray:
     if isinstance(column, list):
         return _codes_of_objects(lookup, column)
-    if column.dtype.kind == "b":
-        pair = [_code_of_object(lookup, value) for value in (False, True)]
-        return np.asarray(pair, dtype=np.int64)[column.astype(np.int64)]
-    if column.dtype == np.uint64:
-        return _codes_of_objects(lookup, column.tolist())
-    return _codes_of_numbers(lookup.loose, column)
-
-
-def _codes_of_numbers(lookup: dict[str, int], column: NDArray[Any]) -> IntArray:
-    kind = np.float64 if column.dtype.kind == "f" else np.int64
-    values = column.astype(kind)
-    known = sorted(
-        (number, code)
-        for text, code in lookup.items()
-        if (number := _number_of(text, kind)) is not None
-    )
-    codes = np.full(values.shape, _UNKNOWN, dtype=np.int64)
-    if known:
-        numbers = np.asarray([number for number, _ in known], dtype=kind)
-        place = np.minimum(np.searchsorted(numbers, values), numbers.size - 1)
-        found = numbers[place] == values
-        codes[found] = np.asarray([code for _, code in known])[place[found]]
-    if kind is np.float64:
-        codes[np.isnan(values)] = _MISSING
-    return codes
-
-
-def _number_of(text: str, kind: type[np.float64] | type[np.int64]) -> Any:
-    """Return the number whose canonical text this is, if it fits the kind."""
-    try:
-        number = float(text) if kind is np.float64 else int(text)
-    except ValueError:
-        return None
-    if number != number or (kind is np.int64 and abs(number) >= 2**63):
-        return None
-    return number if canonical_text(number) == text else None
+    values, places = np.unique(column, return_inverse=True)
+    return _codes_of_objects(lookup, values.tolist())[places]
 
 
 def _codes_of_objects(lookup: _Lookup, values: list[Any]) -> IntArray:

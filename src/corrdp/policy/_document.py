@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from corrdp._typing import JSONObject
 from corrdp.exceptions import PolicyError
+from corrdp.policy._checks import checked_text, shown
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,
@@ -20,8 +21,6 @@ from corrdp.policy._domains import (
     Refuse,
     Replace,
     Slot,
-    checked_text,
-    shown,
 )
 from corrdp.policy._features import Feature, Label
 
@@ -38,18 +37,19 @@ _SETTINGS = (
     "unit",
     "max_rows",
 )
-_DOMAIN_KEYS = {
-    "number": {"bounds", "bins", "knots", "joined", "whole"},
-    "category": {
-        "categories",
-        "other",
-        "unknown",
-        "groups",
-        "joined",
-        "joined_with_other",
-    },
-    "boolean": {"digits"},
+# Fields of a domain that are written as they are, in the order of a file, unless they
+# are empty or false.
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "number": ("bins", "knots", "joined", "whole"),
+    "category": ("groups", "joined", "joined_with_other", "other"),
+    "boolean": ("digits",),
 }
+_DOMAIN_KEYS = {
+    "number": {"bounds", *_FIELDS["number"]},
+    "category": {"categories", "unknown", *_FIELDS["category"]},
+    "boolean": {*_FIELDS["boolean"]},
+}
+_AS_DECLARED = {"whole", "digits"}
 _MISSING_KEYS = {"missing", "missing_value"}
 
 
@@ -74,7 +74,7 @@ def parse_toml(text: str) -> JSONObject:
 def read_text(path: str | Path) -> str:
     """Return the text of a policy file, or raise `PolicyError`."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         reason = error.strerror or type(error).__name__
     except ValueError:  # not UTF-8, or a null character in the path
@@ -192,37 +192,25 @@ def _label(target: Any, table: Mapping[str, Any]) -> Label:
 
 def _domain(owner: str, table: Mapping[str, Any], others: set[str]) -> Domain:
     kind = _required(owner, table, "type")
-    if not isinstance(kind, str) or kind not in _DOMAIN_KEYS:
+    if not isinstance(kind, str) or kind not in _FIELDS:
         raise PolicyError(
-            f"{owner}.type must be one of {', '.join(_DOMAIN_KEYS)}, got "
+            f"{owner}.type must be one of {', '.join(_FIELDS)}, got "
             f"type={shown(kind)}. Declare one of them."
         )
     known = {"type", *_DOMAIN_KEYS[kind], *_MISSING_KEYS, *others}
     _refuse_unknown_keys(f"{owner} ({kind})", table, known)
+    given = {key: table[key] for key in _FIELDS[kind] if key in table}
     try:
-        missing = _missing(table)
+        given["missing"] = _missing(table)
         if kind == "number":
-            lower, upper = _bounds(_required(owner, table, "bounds"))
-            return NumberDomain(
-                lower,
-                upper,
-                table.get("bins"),
-                missing,
-                table.get("knots"),
-                table.get("joined", ()),
-                table.get("whole", False),
-            )
+            return NumberDomain(*_bounds(_required(owner, table, "bounds")), **given)
         if kind == "boolean":
-            return BooleanDomain(missing, table.get("digits", False))
-        return CategoryDomain(
-            categories=_required(owner, table, "categories"),
-            other=table.get("other", False),
-            missing=missing,
-            unknown=Replace(table["unknown"]) if "unknown" in table else Refuse(),
-            groups=tuple(_table("groups", table.get("groups", {})).items()),
-            joined=table.get("joined", ()),
-            joined_with_other=table.get("joined_with_other", False),
-        )
+            return BooleanDomain(**given)
+        if "groups" in given:
+            given["groups"] = _table("groups", given["groups"])
+        if "unknown" in table:
+            given["unknown"] = Replace(table["unknown"])
+        return CategoryDomain(_required(owner, table, "categories"), **given)
     except PolicyError as error:
         message = str(error)
     raise PolicyError(message if message.startswith(owner) else f"{owner}: {message}")
@@ -269,33 +257,26 @@ def _domain_table(domain: Domain, as_declared: bool) -> JSONObject:
     table: JSONObject
     if isinstance(domain, NumberDomain):
         table = {"type": "number", "bounds": [domain.lower, domain.upper]}
-        if domain.bins is not None:
-            table["bins"] = domain.bins
-        if domain.knots is not None:
-            table["knots"] = list(domain.knots)
-        if domain.joined:
-            table["joined"] = [list(entry) for entry in domain.joined]
-        if domain.whole and as_declared:
-            table["whole"] = True
     elif isinstance(domain, CategoryDomain):
         categories = domain.values if as_declared else domain.categories
         table = {"type": "category", "categories": list(categories)}
-        if domain.groups:
-            table["groups"] = {name: list(members) for name, members in domain.groups}
-        if domain.joined:
-            table["joined"] = list(domain.joined)
-        if domain.joined_with_other:
-            table["joined_with_other"] = True
-        if domain.other:
-            table["other"] = True
-        if isinstance(domain.unknown, Replace):
-            table["unknown"] = domain.unknown.value
     else:
         table = {"type": "boolean"}
-        if domain.digits and as_declared:
-            table["digits"] = True
+    for key in _FIELDS[table["type"]]:
+        value = getattr(domain, key)
+        if value and (as_declared or key not in _AS_DECLARED):
+            table[key] = _listed(dict(value) if key == "groups" else value)
+    if isinstance(domain, CategoryDomain) and isinstance(domain.unknown, Replace):
+        table["unknown"] = domain.unknown.value
     if isinstance(domain.missing, Slot):
         table["missing"] = "slot"
     elif isinstance(domain.missing, Replace):
         table["missing_value"] = domain.missing.value
     return table
+
+
+def _listed(value: Any) -> Any:
+    """Return a value with lists in the place of tuples, as JSON reads them back."""
+    if isinstance(value, Mapping):
+        return {key: _listed(held) for key, held in value.items()}
+    return [_listed(held) for held in value] if isinstance(value, tuple) else value

@@ -1,7 +1,6 @@
 """Declared domains: what a column may hold, known before any row is read."""
 
 import math
-import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -9,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corrdp._validate import check_count, check_real
+from corrdp._validate import check_count
 from corrdp.exceptions import PolicyError
+from corrdp.policy._checks import checked_flag, checked_number, checked_text, shown
 from corrdp.tables import canonical_text
 
 
@@ -36,57 +36,6 @@ UnknownTreatment: TypeAlias = Refuse | Replace
 
 _MOST_BINS = 1_000_000
 _MOST_KNOTS = 64
-
-
-def shown(value: Any) -> str:
-    """Return a short text of a declared value, for messages."""
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # an integer with too many digits to print
-        return f"a very large {type(value).__name__}"
-
-
-def checked_number(name: str, value: Any, **limits: Any) -> float:
-    """Return a declared number as a float, or raise `PolicyError`."""
-    if isinstance(value, int) and abs(value) > 2**1000:
-        raise PolicyError(
-            f"{name} must be a number that fits in a float, got {name}={shown(value)}. "
-            "Declare a smaller number."
-        )
-    # adding zero turns -0.0 into 0.0, so that equal policies have equal fingerprints
-    return check_real(name, value, error=PolicyError, **limits) + 0.0
-
-
-def checked_share(name: str, value: Any, remedy: str) -> float:
-    """Return a declared number in [0, 1], or raise `PolicyError`."""
-    return checked_number(name, value, lower=0.0, upper=1.0, remedy=remedy)
-
-
-def checked_flag(name: str, value: Any) -> bool:
-    """Return a declared true or false, or raise `PolicyError`."""
-    if not isinstance(value, bool):
-        raise PolicyError(
-            f"{name} must be true or false, got {name}={shown(value)}. Declare one."
-        )
-    return value
-
-
-def checked_text(name: str, value: Any) -> str:
-    """Return a declared non-empty text without control characters, or raise."""
-    if not isinstance(value, str) or not value or not is_plain(value):
-        raise PolicyError(
-            f"{name} must be a non-empty text without control characters, "
-            f"got {shown(value)}. Declare one."
-        )
-    return value
-
-
-def is_plain(text: str) -> bool:
-    """Return whether a text has no control characters, so that it can be declared."""
-    return not any(
-        code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000
-        for code in map(ord, text)
-    )
 
 
 def _declared_category(name: str, value: Any) -> str:

@@ -8,7 +8,7 @@ import tomlkit
 from corrdp._names import did_you_mean
 from corrdp.exceptions import PolicyError
 from corrdp.policy._guess import DRAFT_BINS, FEWEST_ROWS, Guess, guess_domain
-from corrdp.tables import MISSING_TEXTS
+from corrdp.tables import MISSING_TEXTS, read_table
 
 READ_MARK = "read from data: confirm"
 """Comment beside every field that awaits confirmation."""
@@ -57,16 +57,17 @@ def draft_policy(table: Any, wishes: DraftWishes) -> tuple[str, Draft]:
     Parameters
     ----------
     table : pyarrow.Table
-        Private rows, typed or as text. Bounds are rounded outwards and categories
-        listed unless very few rows hold them; each such field is named in
-        ``unconfirmed``, and training refuses the file until a person has taken
-        responsibility for it. Free text, identifiers and dates are left out. Every
-        feature says what becomes of unknown and missing values: they get a slot where
-        there are any, and are replaced where there are none, so that later rows are
-        hardly ever refused.
+        Private rows, judged by the texts of their cells, as of any file. Bounds are
+        rounded outwards and categories listed unless very few rows hold them; each
+        such field is named in ``unconfirmed``, and training refuses the file until a
+        person has taken responsibility for it. Free text, identifiers and dates are
+        left out. Every feature says what becomes of unknown and missing values: they
+        get a slot where there are any, and are replaced where there are none, so that
+        later rows are hardly ever refused.
     wishes : DraftWishes
         Roles and target.
     """
+    table = read_table(table.to_reader(), number_columns=())
     _check_names(table, wishes)
     draft = Draft(left_out=dict.fromkeys(wishes.left_out, "you left it out"))
     features = tomlkit.table(is_super_table=True)
@@ -181,12 +182,8 @@ def _has_missing(column: Any) -> bool:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if column.null_count:
-        return True
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return False
-    texts = pa.array(MISSING_TEXTS, column.type)
-    return bool(pc.any(pc.is_in(column, value_set=texts)).as_py())
+    missing = pc.is_in(column, value_set=pa.array(MISSING_TEXTS))
+    return bool(column.null_count or pc.any(missing).as_py())
 
 
 def _write_domain(table: Any, guess: Guess) -> None:

@@ -3,18 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from corrdp.exceptions import PolicyError
+from corrdp.policy._checks import checked_choice, checked_share, checked_text, shown
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,
     Domain,
     NumberDomain,
     Slot,
-    checked_share,
-    checked_text,
-    shown,
 )
 
 
@@ -49,20 +47,6 @@ class Conditioning(StrEnum):
 
     MARGINAL = "marginal"
     DEFINITION = "definition"
-
-
-Choice = TypeVar("Choice", bound=StrEnum)
-
-
-def checked_choice(name: str, value: Any, choices: type[Choice]) -> Choice:
-    """Return a declared word as a member of `choices`, or raise `PolicyError`."""
-    words = [member.value for member in choices]
-    if not isinstance(value, str) or value not in words:
-        raise PolicyError(
-            f"{name} must be one of {', '.join(words)}, got {name}={shown(value)}. "
-            "Declare one of them."
-        )
-    return choices(value)
 
 
 def _check_domain(owner: str, domain: Any) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corrdp.exceptions import PolicyError
-from corrdp.policy._domains import is_plain
+from corrdp.policy._checks import is_plain
 from corrdp.tables import MISSING_TEXTS
 
 MOST_CATEGORIES = 30
@@ -29,7 +29,7 @@ DRAFT_BINS = 8
 MOST_STEPS = 12
 """So many whole numbers in a row, each held by enough rows, get a bin each."""
 
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_NUMBER = r"^\s*[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf(inity)?))\s*$"
 _COMMA_NUMBER = r"^\s*[+-]?\d+(\.\d{3})*(,\d+)+\s*$"
 _LEADING_ZERO = r"^\s*[+-]?0\d"
 _DATES = (
@@ -81,7 +81,7 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
     name : str
         Its name, which may say that it is an identifier.
     column : pyarrow.ChunkedArray
-        Private cells, typed or as text.
+        Private cells as text, which is how `corrdp.tables.read_table` reads them.
     as_category : bool
         Whether its owner says so of its numbers, or of its many values.
     is_label : bool
@@ -92,43 +92,10 @@ def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -
 
     if not is_plain(name):
         return _left_out("its name has control characters; rename it")
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_null(kind):
-        return _empty()
-    if pa.types.is_temporal(kind):
-        return _left_out("it holds dates or times; derive a number from it")
-    if pa.types.is_boolean(kind):
-        has_missing = column.null_count > 0
-        return _boolean(is_label, has_missing) if pc.count(column).as_py() else _empty()
-    is_float = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if pa.types.is_integer(kind) or is_float:
-        numbers = pc.drop_null(column).cast(pa.float64(), safe=False)
-        numbers = numbers.filter(pc.invert(pc.is_nan(numbers)))
-        if len(numbers) == 0:
-            return _empty()
-        has_missing = len(numbers) < len(column)
-        if as_category:
-            most = MOST_NAMED_CATEGORIES
-            return _category(
-                name, pc.drop_null(column), is_label, has_missing, most=most
-            )
-        return _of_numbers(name, numbers, is_label, has_missing)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _of_texts(name, column.cast(pa.string()), as_category, is_label)
-    return _left_out(f"columns of type {kind} are not supported")
-
-
-def _of_texts(name: str, column: Any, as_category: bool, is_label: bool) -> Guess:
-    """Guess from cells that are text, as every CSV column is read."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     missing = pc.is_in(column, value_set=pa.array(sorted(MISSING_TEXTS)))
     cells = pc.drop_null(column.filter(pc.invert(pc.fill_null(missing, False))))
     if len(cells) == 0:
-        return _empty()
+        return _left_out("it has no values")
     has_missing = len(cells) < len(column)
     counted = cells.value_counts()
     values, counts = counted.field("values"), counted.field("counts")
@@ -246,8 +213,7 @@ def _category(
     counted = cells.value_counts()
     values, counts = counted.field("values"), counted.field("counts")
     n_rows = pc.sum(counts).as_py()
-    is_text = pa.types.is_string(values.type)
-    if len(values) > most and is_text and _has_commas(values, counts):
+    if len(values) > most and _has_commas(values, counts):
         return _left_out("its numbers have commas; write them with decimal points")
     if len(values) > MOST_CATEGORIES and len(values) >= _MOSTLY * n_rows:
         return _left_out("nearly every row has a value of its own: an identifier")
@@ -258,12 +224,12 @@ def _category(
         )
     if _NAMED_LIKE_IDENTIFIER.search(name) and len(values) >= _MOSTLY * n_rows:
         return _left_out("it looks like an identifier")
-    if is_text and _is_free_text(values):
+    if _is_free_text(values):
         return _left_out("it looks like free text")
     n_values = len(values)
     # Texts with control characters, which stand for lists and times too, cannot be
     # declared.
-    plain = pa.array([is_plain(str(value)) for value in values.to_pylist()])
+    plain = pa.array([is_plain(value) for value in values.to_pylist()])
     values, counts = values.filter(plain), counts.filter(plain)
     if len(values) == 0 or (is_label and len(values) < n_values):
         return _left_out(
@@ -323,10 +289,6 @@ def _missing(value: Any, has_missing: bool) -> tuple[dict[str, Any], tuple[str, 
     if has_missing:
         return {"missing": "slot"}, ("missing",)
     return {"missing_value": value}, ()
-
-
-def _empty() -> Guess:
-    return _left_out("it has no values")
 
 
 def _left_out(reason: str) -> Guess:

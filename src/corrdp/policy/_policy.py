@@ -16,27 +16,26 @@ from corrdp._names import did_you_mean
 from corrdp._typing import JSONObject
 from corrdp._validate import check_count
 from corrdp.exceptions import PolicyError
+from corrdp.policy._checks import (
+    checked_choice,
+    checked_number,
+    checked_share,
+    checked_text,
+    shown,
+)
 from corrdp.policy._document import (
     parse_toml,
     policy_arguments,
     policy_document,
     read_text,
 )
-from corrdp.policy._domains import (
-    NumberDomain,
-    Replace,
-    checked_number,
-    checked_share,
-    checked_text,
-    shown,
-)
+from corrdp.policy._domains import NumberDomain, Replace
 from corrdp.policy._features import (
     ColumnRole,
     Conditioning,
     Feature,
     Label,
     NeighborRelation,
-    checked_choice,
 )
 
 

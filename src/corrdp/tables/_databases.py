@@ -40,8 +40,8 @@ def _sqlite_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
 
     uri = f"{path.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as connection:
-        found = connection.execute(f"pragma table_info({quoted(table)})")
-        present = [row[1] for row in found]
+        found = connection.execute(f"pragma table_xinfo({quoted(table)})")
+        present = [row[1] for row in found if row[6] != 1]  # 1: hidden, of a module
         # Text that is no UTF-8 is a cell's own matter: it must not end all others.
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         # An index that holds all that is wanted would be read instead of the table:

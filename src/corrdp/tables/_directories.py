@@ -5,7 +5,7 @@ decides how a cell is read.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -56,15 +56,6 @@ def _below(directory: Path, above: list[str]) -> Iterator[Path]:
             yield from _below(path, [*above, real])
 
 
-def directory_batches(
-    directory: Path, wanted: Wanted, reader_of: Callable[[Path], Reader]
-) -> Iterator[Any]:
-    """Yield all files of a directory as `iter_batches` does each."""
-    for path in files_under(directory):
-        keys = folder_columns(path.relative_to(directory))
-        yield from with_folders(keys, reader_of(path), path, wanted)
-
-
 def with_folders(
     keys: Mapping[str, str | None], read: Reader, path: Path, wanted: Wanted
 ) -> Iterator[Any]:
@@ -75,7 +66,8 @@ def with_folders(
     own = None if columns is None else [c for c in columns if c not in keys]
     # Rows are counted by some column, even if only folders name the wanted ones.
     for batch in read(path, wanted._replace(columns=own or None)):
-        table = batch if own is None else batch.select(own)
+        chosen = batch.column_names if own is None else own
+        table = batch.select([name for name in chosen if name not in keys])
         for name, text in keys.items():
             if columns is None or name in columns:
                 cell = pa.scalar(text, pa.string())

@@ -20,7 +20,7 @@ from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
 from corrdp.tables._cells import Wanted, arrow_batches, check_names, guarded
 from corrdp.tables._databases import DATABASE_LOGS, quoted
-from corrdp.tables._directories import directory_batches, files_under
+from corrdp.tables._directories import files_under, folder_columns, with_folders
 from corrdp.tables._formats import reader_of
 
 BATCH_ROWS = 2**18
@@ -79,10 +79,9 @@ def read_table(
     number_columns: Sequence[str],
 ) -> Any:
     """Return a whole source as a pyarrow table, read as `iter_batches` reads it."""
-    require_pyarrow()
+    batches = list(iter_batches(path, columns, number_columns=number_columns))
     import pyarrow as pa
 
-    batches = list(iter_batches(path, columns, number_columns=number_columns))
     return pa.concat_tables(batches, promote_options="permissive")
 
 
@@ -161,7 +160,9 @@ def watching_rows(tell: Callable[[int], None]) -> Iterator[None]:
 
 def _file_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     if path.is_dir():
-        yield from directory_batches(path, wanted, reader_of)
+        for file in files_under(path):
+            keys = folder_columns(file.relative_to(path))
+            yield from with_folders(keys, reader_of(file), file, wanted)
         return
     for part, table in _parts(str(path)):
         yield from reader_of(part, table)(part, wanted)

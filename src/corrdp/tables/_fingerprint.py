@@ -6,6 +6,7 @@ import math
 import struct
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -45,62 +46,40 @@ def table_fingerprint(
     text "1.0" of a file and 1 in another table are one cell, so are an empty cell and a
     missing one. Exports leave the hashes in and the key out.
     """
+    batches: Iterable[tuple[Sequence[str], Sequence[Any]]]
     if is_source(table):
-        return _of_source(table, key, names, number_columns)
-    if isinstance(table, np.ndarray):
-        all_names = [str(index) for index in range(table.shape[1])]
-        if names is not None:
-            all_names = list(names)[: table.shape[1]]
-        wanted = all_names
-    else:
-        all_names = list(nw.from_native(table, eager_only=True).columns)
-        wanted = [name for name in all_names if names is None or name in names]
-    hashes, n_rows = {}, 0
-    for name, column in zip(
-        wanted, read_distinct(table, all_names, only=wanted), strict=True
-    ):
-        n_rows = len(column)
-        keyed = _begun(key, name, n_rows)
-        keyed.update(_cells(column))
-        hashes[name] = keyed.hexdigest()
-    return {"n_rows": n_rows, "columns": dict(sorted(hashes.items()))}
-
-
-def _begun(key: bytes, name: str, n_rows: int) -> hmac.HMAC:
-    keyed = hmac.new(key, digestmod=hashlib.sha256)
-    keyed.update(repr((name, n_rows)).encode())
-    return keyed
-
-
-def _of_source(
-    source: Any,
-    key: bytes,
-    names: Sequence[str] | None,
-    number_columns: Sequence[str],
-) -> JSONObject:
-    """Return the fingerprint of rows that are read in batches, twice.
-
-    The number of rows comes first in every hash, so it is found first.
-    """
-    if reads_once(source):
-        raise BudgetError(
-            "a ledger reads the rows once more than training, and a RecordBatchReader "
-            "can be read once. Pass the file, or a Dataset."
+        if reads_once(table):
+            raise BudgetError(
+                "a ledger reads the rows once more than training, and a "
+                "RecordBatchReader can be read once. Pass the file, or a Dataset."
+            )
+        read = partial(iter_batches, table, names, number_columns=number_columns)
+        n_rows = sum(batch.num_rows for batch in read())  # comes first in every hash
+        batches = (
+            (batch.column_names, read_distinct(batch, batch.column_names))
+            for batch in read()
         )
-    n_rows = sum(
-        batch.num_rows
-        for batch in iter_batches(source, names, number_columns=number_columns)
-    )
+    else:
+        all_names = (
+            list(map(str, range(table.shape[1])) if names is None else names)[
+                : table.shape[1]
+            ]
+            if isinstance(table, np.ndarray)
+            else list(nw.from_native(table, eager_only=True).columns)
+        )
+        wanted = [name for name in all_names if names is None or name in names]
+        columns = read_distinct(table, all_names, only=wanted)
+        n_rows = len(columns[0]) if columns else 0
+        batches = [(wanted, columns)]
     hashes: dict[str, hmac.HMAC] = {}
-    for batch in iter_batches(source, names, number_columns=number_columns):
-        for name, column in zip(
-            batch.column_names, read_distinct(batch, batch.column_names), strict=True
-        ):
+    for present, held in batches:
+        for name, column in zip(present, held, strict=True):
             if name not in hashes:
-                hashes[name] = _begun(key, name, n_rows)
+                hashes[name] = hmac.new(key, digestmod=hashlib.sha256)
+                hashes[name].update(repr((name, n_rows)).encode())
             hashes[name].update(_cells(column))
-    columns = {name: keyed.hexdigest() for name, keyed in sorted(hashes.items())}
-    return {"n_rows": n_rows, "columns": columns}
+    found = {name: keyed.hexdigest() for name, keyed in sorted(hashes.items())}
+    return {"n_rows": n_rows, "columns": found}
 
 
 def check_same_data(

@@ -7,8 +7,10 @@ parsed by itself, and a value is what its own line says (`docs/theory/encoder.md
 """
 
 import codecs
+import csv
 import io
 import json
+import secrets
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -33,7 +35,6 @@ def reader_of(path: Path, table: str | None = None) -> Reader:
     """Return what reads a file, by its name; or a table of a database."""
     if table is not None:
         return database_reader(path, table)
-    suffix = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
     readers: dict[str, Reader] = {
         ".csv": _csv_batches,
         ".csv.gz": _csv_batches,
@@ -48,7 +49,7 @@ def reader_of(path: Path, table: str | None = None) -> Reader:
         ".feather": _arrow_batches,
         ".ipc": _arrow_batches,
     }
-    known = [end for end in readers if suffix.lower().endswith(end)]
+    known = [end for end in readers if path.name.lower().endswith(end)]
     if not known:
         raise CorrDPError(
             f"the format of {str(path)!r} is not known. Use one of "
@@ -64,34 +65,77 @@ def reader_of(path: Path, table: str | None = None) -> Reader:
 )
 def _csv_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
-    delimiter = "\t" if ".tsv" in path.name.lower() else ","
-    present, has_rows = _header(path, delimiter)
-    if not has_rows:
+    is_tabbed = path.name.lower().endswith((".tsv", ".tsv.gz"))
+    delimiter = "\t" if is_tabbed else ","
+    present, n_lines = _header(path, delimiter)
+    if not present:
         return
     _refuse_other_marks(path, wanted.columns, present)
     check_names(path, wanted.columns, present)
     names = present if wanted.columns is None else wanted.columns
-    reader = csv.open_csv(
-        pa.input_stream(str(path), compression="detect"),
-        read_options=csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        parse_options=csv.ParseOptions(
+    mark = secrets.token_hex(16)
+    last = delimiter.join([mark] * len(present)) + "\n"
+    reader = arrow_csv.open_csv(
+        io.BufferedReader(_WithLastRow(_opened(path), last.encode())),
+        read_options=arrow_csv.ReadOptions(
+            block_size=CSV_BLOCK_BYTES, skip_rows=n_lines, column_names=present
+        ),
+        parse_options=arrow_csv.ParseOptions(
             delimiter=delimiter,
             newlines_in_values=True,
             # A row whose only cell is empty is a row: their number is public.
             ignore_empty_lines=len(present) > 1,
         ),
-        convert_options=csv.ConvertOptions(
+        convert_options=arrow_csv.ConvertOptions(
             include_columns=names,
             column_types=dict.fromkeys(names, pa.string()),
             strings_can_be_null=False,
         ),
     )
-    if not all(pa.types.is_string(field.type) for field in reader.schema):
-        raise AssertionError("a column of a CSV file was not read as text")
-    for batch in reader:
-        yield from arrow_batches(batch, wanted)
+    held = next(reader)
+    for batch in filter(len, reader):
+        yield from arrow_batches(held, wanted)
+        held = batch
+    if held.column(0)[-1].as_py() != mark:
+        raise CorrDPError(
+            f"a cell of {str(path)!r} begins with a quotation mark and does not end, "
+            "so that all rows after it would be lost. Write quotation marks inside of "
+            "cells twice, between two others."
+        )
+    yield from arrow_batches(held.slice(0, len(held) - 1), wanted)
+
+
+class _WithLastRow(io.RawIOBase):
+    """The bytes of a CSV file and one more row, which a quote left open swallows."""
+
+    def __init__(self, stream: Any, row: bytes) -> None:
+        self._stream, self._row = stream, row
+        self._end = b"\n"
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; return with how many bytes, 0 when all are read."""
+        block: bytes = self._stream.read(len(buffer))
+        if block:
+            self._end = block[-1:]
+        else:
+            row = self._row if self._end in b"\r\n" else b"\n" + self._row
+            block, self._row = row[: len(buffer)], row[len(buffer) :]
+            self._end = b"\n"
+        buffer[: len(block)] = block
+        return len(block)
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+
+def _opened(path: Path) -> Any:
+    import pyarrow as pa
+
+    is_zipped = path.suffix.lower() == ".gz"
+    return pa.input_stream(str(path), compression="gzip" if is_zipped else None)
 
 
 def _refuse_other_marks(
@@ -109,13 +153,9 @@ def _refuse_other_marks(
             )
 
 
-def _header(path: Path, delimiter: str) -> tuple[list[str], bool]:
-    """Return the names that a CSV file begins with, and whether lines follow."""
-    import csv
-
-    import pyarrow as pa
-
-    with pa.input_stream(str(path), compression="detect") as stream:
+def _header(path: Path, delimiter: str) -> tuple[list[str], int]:
+    """Return the names that a CSV file begins with, and the lines that they end."""
+    with _opened(path) as stream:
         opened = io.BufferedReader(stream)
         if opened.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise CorrDPError(
@@ -123,9 +163,9 @@ def _header(path: Path, delimiter: str) -> tuple[list[str], bool]:
                 "with iconv -f utf-16 -t utf-8."
             )
         text = io.TextIOWrapper(opened, encoding="utf-8-sig", newline="")
+        lines = csv.reader(text, delimiter=delimiter)
         # Lines before the names may be empty, as everywhere else in the file.
-        names = next(filter(None, csv.reader(text, delimiter=delimiter)), [])
-        return names, any(len(names) == 1 or line.strip("\r\n") for line in text)
+        return next(filter(None, lines), []), lines.line_num
 
 
 @guarded("Is it a Parquet file?")
@@ -184,9 +224,7 @@ def _all_names(path: Path) -> list[str]:
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    import pyarrow as pa
-
-    with pa.input_stream(str(path), compression="detect") as stream:
+    with _opened(path) as stream:
         for line in io.TextIOWrapper(stream, encoding="utf-8-sig", newline="\n"):
             if line.strip():
                 yield _object(line)

@@ -116,7 +116,7 @@ def _opened(table: Any, names: Sequence[str]) -> Any:
 def _prefix_remedy(name: str, columns: Sequence[str]) -> str:
     """Return what to do about names that a ColumnTransformer has prefixed."""
     for column in columns:
-        if column.endswith(f"__{name}"):
+        if str(column).endswith(f"__{name}"):
             return (
                 f" {column!r} looks like the output of a ColumnTransformer: give it "
                 "verbose_feature_names_out=False."
@@ -195,6 +195,8 @@ def _spread(column: Column | DistinctColumn) -> Column:
 
 
 def _from_array(values: NDArray[Any]) -> Column:
+    if isinstance(values, np.ma.MaskedArray):
+        return list(values.tolist())  # None where it is masked
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
     if values.dtype.kind == "M":  # finer units become plain integers in a list

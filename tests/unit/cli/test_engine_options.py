@@ -49,12 +49,12 @@ def test_options_that_need_the_rows_here_are_refused(folder, command, options, t
 
 def test_workers_read_files_alone(tmp_path):
     example_frame(10).to_parquet(tmp_path / "a.parquet")
-    table = engine_files("dask", str(tmp_path / "*.parquet"), ["age", "sex"], ["age"])
+    table = engine_files("dask", str(tmp_path / "*.parquet"), ["age"])
     assert [FilePiece.from_text(text) for text in table.pieces] == [
         FilePiece(str(tmp_path / "a.parquet"), {})
     ]
     with pytest.raises(CorrDPError, match="read files, a glob or a directory"):
-        engine_files("dask", "rows.db::people", ["age"], ["age"])
+        engine_files("dask", "rows.db::people", ["age"])
 
 
 def test_an_engine_that_is_not_there_is_named(monkeypatch):

@@ -133,6 +133,8 @@ def test_round_trips(text, tmp_path):
     assert Policy.from_file(str(path)) == policy
     assert Policy.from_dict(json.loads(json.dumps(policy.to_dict()))) == policy
     assert Policy.from_toml(policy.to_toml()).fingerprint() == policy.fingerprint()
+    path.write_text(text, encoding="utf-8-sig")  # as editors of Windows save it
+    assert Policy.from_file(path) == policy
 
 
 def test_a_policy_without_a_label():

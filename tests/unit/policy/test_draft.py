@@ -1,8 +1,10 @@
 """Drafts: every domain that was read from rows awaits confirmation."""
 
 import datetime
+from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -27,7 +29,7 @@ from corrdp.policy._guess import (
     MOST_NAMED_CATEGORIES,
     rounded_bounds,
 )
-from corrdp.tables import NO_TEXT
+from corrdp.tables import NO_TEXT, read_table
 
 N_ROWS = 40
 
@@ -216,7 +218,7 @@ def test_numbers_can_be_declared_categories():
         ([None] * N_ROWS, "no values"),
         ([f"id-{row}" for row in range(N_ROWS)], "identifier"),
         (pa.array([0] * N_ROWS, pa.date32()), "dates"),
-        (pa.array([b"a"] * N_ROWS, pa.binary()), "binary"),
+        (pa.array([[1]] * N_ROWS), "lists"),
     ],
 )
 def test_what_cannot_be_drafted_is_left_out_or_refused(values, reason):
@@ -519,3 +521,35 @@ def test_a_value_of_its_own_in_every_row_is_no_category_that_can_be_named(is_lab
     guess = guess_domain("label", names, as_category=True, is_label=is_label)
     assert guess.domain == {}
     assert "an identifier" in guess.reason
+
+
+@pytest.mark.parametrize("category", [(), ("x",)])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [Decimal("1.10"), Decimal("2.50")] * 20,
+        [1.0, float("inf")] * 20,
+        [float("inf"), -float("inf")] * 10 + [*range(20)],
+        [1e305, 1.0] * 20,
+        [0.0, -0.0] * 20,
+        [1, 2, 3, None] * 10,
+        [True, None] * 20,
+        [b"a", b"\xff"] * 20,
+    ],
+)
+def test_a_table_with_types_is_drafted_as_the_file_of_it(values, category, tmp_path):
+    rows = table(x=values)
+    pq.write_table(rows, tmp_path / "t.parquet")
+    read = read_table(tmp_path / "t.parquet", number_columns=())
+    text, draft = draft_policy(rows, wishes(category=category))
+    assert (text, draft) == draft_policy(read, wishes(category=category))
+    policy = Policy.from_toml(text)
+    assert len(PolicyEncoder(policy).transform(rows)) == N_ROWS
+
+
+def test_infinities_are_numbers():
+    """Their ends are not read, and they do not count as a word for a missing one."""
+    policy, _ = drafted({"x": [*map(str, range(20)), *["inf", "-Infinity"] * 10]})
+    domain = policy.feature("x").domain
+    assert isinstance(domain, NumberDomain)
+    assert isinstance(domain.missing, Replace)  # and no slot

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corrdp.exceptions import PolicyError
 from corrdp.policy import (
     CategoryDomain,
     Feature,
@@ -189,3 +190,20 @@ def test_a_number_beside_a_day_stays_a_number_among_levels(cell, day):
     for kind in ("category", pd.CategoricalDtype([day, cell], ordered=True)):
         table = pd.DataFrame({"x": cells.astype(kind)})
         check_row_before(table, pd.DataFrame({"x": cells[:1]}))
+
+
+@pytest.mark.parametrize("kind", [float, int, object])
+def test_a_masked_cell_is_missing(kind):
+    cells = np.ma.masked_array(np.array([[1], [9]], dtype=kind), mask=[[0], [1]])
+    plain = np.array([[1], [None]], dtype=object)
+    for policy in POLICIES:
+        encoder = PolicyEncoder(policy)
+        found, expected = map(encoder.transform, (cells, plain))
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_names_that_are_no_texts_are_told_as_absent():
+    levels = pd.MultiIndex.from_tuples([("x", "y")])
+    for columns in ([0], levels):
+        with pytest.raises(PolicyError, match="lacks the columns 'x'"):
+            PolicyEncoder(POLICIES[0]).transform(pd.DataFrame([["a"]], columns=columns))

@@ -1,5 +1,6 @@
 """Files: every format gives the same table, errors name no data."""
 
+import gzip
 import sqlite3
 import sys
 from decimal import Decimal
@@ -232,3 +233,57 @@ def test_a_decimal_is_the_number_that_its_text_spells(text, tmp_path):
             for name in ("t.csv", "t.parquet")
         ]
         assert read == [float(text)] * 2
+
+
+@pytest.mark.parametrize("row", ['3,"c', '3,"c""', '3,"c\n4,d\n5,e'])
+def test_a_quote_that_is_left_open_is_refused(tmp_path, row):
+    """It would swallow the rows after it, in silence: others than its own."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"age,name\n1,a\n2,b\n{row}\n6,f\n")
+    with pytest.raises(CorrDPError, match="quotation mark and does not end"):
+        read_table(path, ["age", "name"], number_columns=["age"])
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\r"])
+@pytest.mark.parametrize("row", ["3,c", '3,"c"', '3,c"', '3,"c\nd"', '3,""'])
+def test_the_last_row_is_read_however_it_ends(tmp_path, row, end):
+    path = tmp_path / "t.csv"
+    path.write_text(f"age,name\n1,a\n{row}{end}", newline="")
+    table = read_table(path, ["name", "age"], number_columns=["age"])
+    assert table["age"].to_pylist() == [1.0, 3.0]
+    assert read_table(path, ["age"], number_columns=[])["age"].to_pylist() == ["1", "3"]
+
+
+def test_many_columns_and_small_blocks_end_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr("corrdp.tables._formats.CSV_BLOCK_BYTES", 2**16)
+    names = [f"c{i}" for i in range(400)]
+    lines = [",".join(names)] + [",".join([str(row)] * 400) for row in range(200)]
+    for end in ("", "\n"):
+        (tmp_path / "t.csv").write_text("\n".join(lines) + end)
+        table = read_table(tmp_path / "t.csv", ["c0", "c399"], number_columns=["c0"])
+        assert table["c0"].to_pylist() == list(map(float, range(200)))
+        assert table["c399"].to_pylist() == list(map(str, range(200)))
+
+
+def test_lines_before_the_only_name_may_be_empty(tmp_path):
+    (tmp_path / "t.csv").write_text("\n\nage\n\n1\n")
+    table = read_table(tmp_path / "t.csv", ["age"], number_columns=["age"])
+    assert table["age"].to_pylist() == [None, 1.0]
+
+
+@pytest.mark.parametrize("name", ["t.CSV.GZ", "t.tsv-export.csv.gz", "T.Csv"])
+def test_the_end_of_a_name_says_what_a_file_is(tmp_path, name):
+    text = b"age,name\n1,a\n"
+    packed = gzip.compress(text) if name.lower().endswith("gz") else text
+    (tmp_path / name).write_bytes(packed)
+    table = read_table(tmp_path / name, ["age"], number_columns=["age"])
+    assert table["age"].to_pylist() == [1.0]
+
+
+def test_generated_columns_are_columns(tmp_path):
+    with sqlite3.connect(tmp_path / "t.db") as connection:
+        connection.execute("create table t (a, b as (a * 2))")
+        connection.execute("insert into t (a) values (3)")
+    connection.close()
+    table = read_table(f"{tmp_path}/t.db::t", ["b"], number_columns=["b"])
+    assert table["b"].to_pylist() == [6.0]

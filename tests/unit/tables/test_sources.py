@@ -132,6 +132,15 @@ def test_folders_name_columns(tmp_path):
     }
 
 
+def test_folders_go_before_columns_of_their_files(tmp_path):
+    (tmp_path / "age=7").mkdir()
+    csv.write_csv(TABLE, tmp_path / "age=7" / "p.csv")
+    for columns in (None, TABLE.column_names):
+        table = read_table(tmp_path, columns, number_columns=["age"])
+        assert set(table["age"].to_pylist()) == {7.0}
+        assert sorted(table.column_names) == sorted(TABLE.column_names)
+
+
 def test_a_file_does_not_decide_how_another_is_read(tmp_path):
     parquet.write_table(pa.table({"code": [1, 2]}), tmp_path / "a.parquet")
     parquet.write_table(pa.table({"code": ["01", "x"]}), tmp_path / "b.parquet")
