@@ -53,6 +53,7 @@ from corrdp.queries._question_text import (
     KEYWORDS,
     Token,
     condition_text,
+    not_too_deep,
     quoted,
     tokens_of,
 )
@@ -73,6 +74,7 @@ Item = TypeVar("Item")
 _END = "end"
 
 
+@not_too_deep
 def parse_ask(text: str) -> Query:
     """Read a question.
 

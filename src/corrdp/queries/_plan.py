@@ -42,6 +42,7 @@ from corrdp.queries._query import (
     Questions,
     with_parts,
 )
+from corrdp.queries._question_text import not_too_deep
 from corrdp.queries._units import (
     bounded_rows,
     n_places,
@@ -178,6 +179,7 @@ class QueryPlan:
         }
 
 
+@not_too_deep
 def plan_queries(
     policy: Policy,
     queries: Sequence[Query | str] | Questions,

@@ -1,7 +1,10 @@
 """Questions as text: names and conditions as written, pieces as they are read."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from corrdp.exceptions import CorrDPError
 from corrdp.queries._conditions import (
@@ -26,12 +29,34 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 KEYWORDS = frozenset(
     {"and", "between", "by", "in", "is", "missing", "not", "or", "where"}
 )
 ARITHMETIC = frozenset("+-*/")
 _COMPARISON_WORDS = frozenset({"<", ">", "<=", ">=", "!=", "<>", "!"})
 _WORD = re.compile(r'[^\s(),="]+')
+
+
+def not_too_deep(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Refuse, in words, a question with more parts in each other than Python follows.
+
+    For what comes before any payment: nothing afterwards descends as far.
+    """
+
+    @wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise CorrDPError(
+                "the question has too many parts within each other. Ask for less at "
+                "once; a list of values is shorter with in."
+            ) from None
+
+    return checked
 
 
 @dataclass(frozen=True)
