@@ -8,6 +8,7 @@ Theory: ``docs/theory/queries.md``.
 
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -85,6 +86,11 @@ class Condition(_Combinable, ABC):
         )
 
 
+def _comparing(sign: str) -> "Callable[[Column, Value], Condition]":
+    """Return what compares a column with a constant."""
+    return lambda own, other: Comparison(own.name, sign, _literal(other))
+
+
 class Column(_Combinable):
     """A column in a condition: ``col("age") >= 40``, ``col("smoker")``.
 
@@ -99,23 +105,12 @@ class Column(_Combinable):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
-        return Comparison(self.name, "=", _literal(other))
-
-    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
-        return Comparison(self.name, "!=", _literal(other))
-
-    def __lt__(self, other: Value) -> Condition:
-        return Comparison(self.name, "<", _literal(other))
-
-    def __le__(self, other: Value) -> Condition:
-        return Comparison(self.name, "<=", _literal(other))
-
-    def __gt__(self, other: Value) -> Condition:
-        return Comparison(self.name, ">", _literal(other))
-
-    def __ge__(self, other: Value) -> Condition:
-        return Comparison(self.name, ">=", _literal(other))
+    __eq__ = _comparing("=")  # type: ignore[assignment]
+    __ne__ = _comparing("!=")  # type: ignore[assignment]
+    __lt__ = _comparing("<")
+    __le__ = _comparing("<=")
+    __gt__ = _comparing(">")
+    __ge__ = _comparing(">=")
 
     def is_in(self, *values: Value) -> Condition:
         """Return whether the cell is one of the values."""
