@@ -10,7 +10,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,11 +272,12 @@ class Verdict(_One):
 
 
 @dataclass(frozen=True)
-class _Two(Condition):
+class Joined(Condition):
     """Two conditions, joined by a word."""
 
     left: Condition
     right: Condition
+    word: ClassVar[str]
 
     @property
     def columns(self) -> frozenset[str]:
@@ -288,27 +289,25 @@ class _Two(Condition):
         self.left.check(policy)
         self.right.check(policy)
 
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where it is true and where it is false, row by row."""
+        left = self.left.evaluate(policy, table)
+        right = self.right.evaluate(policy, table)
+        if self.word == "and":
+            return Truth(left.true & right.true, left.false | right.false)
+        return Truth(left.true | right.true, left.false & right.false)
 
-@dataclass(frozen=True)
-class Both(_Two):
+
+class Both(Joined):
     """Two conditions that hold together."""
 
-    def evaluate(self, policy: Policy, table: Any) -> Truth:
-        """Return where both are true, and where one is false."""
-        left = self.left.evaluate(policy, table)
-        right = self.right.evaluate(policy, table)
-        return Truth(left.true & right.true, left.false | right.false)
+    word = "and"
 
 
-@dataclass(frozen=True)
-class Either(_Two):
+class Either(Joined):
     """Two conditions of which at least one holds."""
 
-    def evaluate(self, policy: Policy, table: Any) -> Truth:
-        """Return where one is true, and where both are false."""
-        left = self.left.evaluate(policy, table)
-        right = self.right.evaluate(policy, table)
-        return Truth(left.true | right.true, left.false & right.false)
+    word = "or"
 
 
 @dataclass(frozen=True)

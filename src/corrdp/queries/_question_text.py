@@ -9,10 +9,9 @@ from typing import ParamSpec, TypeVar
 from corrdp.exceptions import CorrDPError
 from corrdp.queries._conditions import (
     Absence,
-    Both,
     Comparison,
     Condition,
-    Either,
+    Joined,
     Membership,
     Negation,
     Verdict,
@@ -127,12 +126,11 @@ def condition_text(condition: Condition) -> str:
         return f"{quoted(condition.column)} is {condition.value}"
     if isinstance(condition, Negation):
         return f"not {_inner(condition.part)}"
-    if isinstance(condition, Both | Either):
+    if isinstance(condition, Joined):
         # The left side may go on without parentheses: it is read from the left.
-        word = "and" if isinstance(condition, Both) else "or"
         alike = isinstance(condition.left, type(condition))
         left = condition_text(condition.left) if alike else _inner(condition.left)
-        return f"{left} {word} {_inner(condition.right)}"
+        return f"{left} {condition.word} {_inner(condition.right)}"
     raise CorrDPError(
         f"a {type(condition).__name__} has no text. Use the conditions of corrdp."
     )
@@ -140,4 +138,4 @@ def condition_text(condition: Condition) -> str:
 
 def _inner(condition: Condition) -> str:
     text = condition_text(condition)
-    return f"({text})" if isinstance(condition, Both | Either) else text
+    return f"({text})" if isinstance(condition, Joined) else text
