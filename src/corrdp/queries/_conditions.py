@@ -67,13 +67,19 @@ class Condition(_Combinable, ABC):
     """
 
     @property
-    @abstractmethod
+    def parts(self) -> tuple["Condition", ...]:
+        """Conditions of which it is made."""
+        return ()
+
+    @property
     def columns(self) -> frozenset[str]:
         """Columns that the condition reads."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
 
-    @abstractmethod
     def check(self, policy: Policy) -> None:
         """Raise unless every column and constant is declared."""
+        for part in self.parts:
+            part.check(policy)
 
     @abstractmethod
     def evaluate(self, policy: Policy, table: Any) -> Truth:
@@ -211,17 +217,13 @@ class Membership(_One):
             )
 
     @property
-    def _parts(self) -> list[Comparison]:
-        return [Comparison(self.column, "=", value) for value in self.values]
-
-    def check(self, policy: Policy) -> None:
-        """Raise unless every constant is in the declared domain."""
-        for part in self._parts:
-            part.check(policy)
+    def parts(self) -> tuple[Condition, ...]:
+        """Comparisons with every value."""
+        return tuple(Comparison(self.column, "=", value) for value in self.values)
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where one of the comparisons is true."""
-        found = [part.evaluate(policy, table) for part in self._parts]
+        found = [part.evaluate(policy, table) for part in self.parts]
         return Truth(
             np.logical_or.reduce([truth.true for truth in found]),
             np.logical_and.reduce([truth.false for truth in found]),
@@ -258,16 +260,13 @@ class Verdict(_One):
     value: str
 
     @property
-    def _comparison(self) -> Comparison:
-        return Comparison(self.column, "=", self.value)
-
-    def check(self, policy: Policy) -> None:
-        """Raise unless the column has such a value."""
-        self._comparison.check(policy)
+    def parts(self) -> tuple[Condition, ...]:
+        """The comparison with the value."""
+        return (Comparison(self.column, "=", self.value),)
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where the comparison is true, and where it is not."""
-        true = self._comparison.evaluate(policy, table).true
+        true = self.parts[0].evaluate(policy, table).true
         return Truth(true, ~true)
 
 
@@ -280,14 +279,9 @@ class Joined(Condition):
     word: ClassVar[str]
 
     @property
-    def columns(self) -> frozenset[str]:
-        """Columns of both."""
-        return self.left.columns | self.right.columns
-
-    def check(self, policy: Policy) -> None:
-        """Check both."""
-        self.left.check(policy)
-        self.right.check(policy)
+    def parts(self) -> tuple[Condition, ...]:
+        """Both sides."""
+        return self.left, self.right
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where it is true and where it is false, row by row."""
@@ -317,13 +311,9 @@ class Negation(Condition):
     part: Condition
 
     @property
-    def columns(self) -> frozenset[str]:
-        """Columns of the condition."""
-        return self.part.columns
-
-    def check(self, policy: Policy) -> None:
-        """Check the condition."""
-        self.part.check(policy)
+    def parts(self) -> tuple[Condition, ...]:
+        """What is negated."""
+        return (self.part,)
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Swap true and false."""
