@@ -221,8 +221,8 @@ def least_variance(
         return 0.0
     load, root_cost, peak = _normalized(problem)
     with np.errstate(over="ignore", under="ignore"):
-        unit = float(peak.max()) ** 2 * float(problem.cost.max())
-    return least_cost(load, root_cost) * unit
+        unit = np.square(peak.max()) * problem.cost.max()
+        return float(least_cost(load, root_cost) * unit)
 
 
 def _normalized(

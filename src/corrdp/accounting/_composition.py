@@ -6,6 +6,7 @@ Theory: ``docs/theory/composition.md``.
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import reduce
 from typing import NamedTuple, Self
 
@@ -166,7 +167,9 @@ def compose_delta(
         while True:
             grids = _Grids(mu, profiles, delta=expected, grid=grid)
             coarse = grids.distribution(grids.coarse)
-            spacing = grids.needed(coarse, epsilon, finest=True)
+            # Where delta is nearly 1 no tilt narrows the window that is asked for.
+            needed = grids.needed(coarse, epsilon, finest=True)
+            spacing = min(needed, grids.coarse)
             delta = grids.distribution(spacing).delta(epsilon)
             if delta >= expected or expected == _SMALLEST_TAIL:
                 break
@@ -252,9 +255,20 @@ def _basic_composition(mu: float, profiles: list[Profile]) -> tuple[float, float
     if mu > 0.0:
         return math.inf, 1.0
     return (
-        math.fsum(profile.count * profile.pure_epsilon for profile in profiles),
-        min(math.fsum(profile.count * profile.pure_delta for profile in profiles), 1.0),
+        _sum_upper((profile.count, profile.pure_epsilon) for profile in profiles),
+        min(_sum_upper((p.count, p.pure_delta) for p in profiles), 1.0),
     )
+
+
+def _sum_upper(terms: Iterable[tuple[int, float]]) -> float:
+    """Return the sum of numbers so many times each, rounded up."""
+    total = Fraction(0)
+    for count, number in terms:
+        if math.isinf(number):
+            return math.inf
+        total += count * Fraction(number)
+    nearest = float(total)
+    return nearest if nearest >= total else math.nextafter(nearest, math.inf)
 
 
 def _total_variation(mu: float, profiles: list[Profile]) -> float:
@@ -417,12 +431,10 @@ def epsilon_within(
 
 
 def _pure_epsilon(events: Sequence[PrivacyEvent]) -> float:
-    total = 0.0
-    for event in events:
-        if isinstance(event, LaplaceEvent) or (
-            isinstance(event, ApproximateEvent) and event.delta == 0.0
-        ):
-            total += event.count * event.epsilon
-        else:
-            return math.inf
-    return total
+    pure = [
+        (event.count, event.epsilon)
+        for event in events
+        if isinstance(event, LaplaceEvent)
+        or (isinstance(event, ApproximateEvent) and event.delta == 0.0)
+    ]
+    return _sum_upper(pure) if len(pure) == len(events) else math.inf

@@ -5,23 +5,18 @@ frozen; a new meaning gets a new kind.
 """
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from corrdp._typing import JSONObject
 from corrdp._validate import check_choice, check_count, check_delta, check_real
-from corrdp.accounting._sampled import check_step
+from corrdp.accounting._sampled import STEP_CHECKS
 from corrdp.accounting._selection import check_mean_runs
 from corrdp.exceptions import UnsupportedEventError
 
 Sampling: TypeAlias = Literal["fixed_size", "poisson"]
-
-
-def check_sampling(sampling: str) -> str:
-    """Return the name of a sampling scheme, or raise."""
-    remedy = "Prefer 'poisson': it costs less."
-    return str(check_choice("sampling", sampling, get_args(Sampling), remedy=remedy))
 
 
 @dataclass(frozen=True)
@@ -29,6 +24,12 @@ class PrivacyEvent(ABC):
     """A release whose parameters were fixed before it began."""
 
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if check := _CHECKS.get(field.name):
+                checked = check(field.name, getattr(self, field.name))
+                object.__setattr__(self, field.name, checked)
 
     def to_json(self) -> JSONObject:
         """Return the event as an object of JSON types, with its kind."""
@@ -51,10 +52,6 @@ class GaussianEvent(PrivacyEvent):
     kind: ClassVar[str] = "gaussian"
     mu: float
     count: int = 1
-
-    def __post_init__(self) -> None:
-        _set(self, "mu", check_real("mu", self.mu, lower=0.0, remedy=_NOISE_FIRST))
-        _set(self, "count", check_count("count", self.count))
 
 
 @dataclass(frozen=True)
@@ -82,16 +79,6 @@ class SampledGaussianEvent(PrivacyEvent):
     n_steps: int
     sampling: str = "poisson"
 
-    def __post_init__(self) -> None:
-        rate, contribution, change = check_step(
-            self.rate, self.contribution, self.change
-        )
-        _set(self, "rate", rate)
-        _set(self, "contribution", contribution)
-        _set(self, "change", change)
-        _set(self, "n_steps", check_count("n_steps", self.n_steps))
-        _set(self, "sampling", check_sampling(self.sampling))
-
     @property
     def count(self) -> int:
         """Number of steps."""
@@ -113,11 +100,6 @@ class LaplaceEvent(PrivacyEvent):
     kind: ClassVar[str] = "laplace"
     epsilon: float
     count: int = 1
-
-    def __post_init__(self) -> None:
-        epsilon = check_real("epsilon", self.epsilon, lower=0.0, remedy=_NOISE_FIRST)
-        _set(self, "epsilon", epsilon)
-        _set(self, "count", check_count("count", self.count))
 
 
 @dataclass(frozen=True)
@@ -142,10 +124,6 @@ class SelectedGaussianEvent(PrivacyEvent):
     mu: float
     mean_runs: float
 
-    def __post_init__(self) -> None:
-        _set(self, "mu", check_real("mu", self.mu, lower=0.0, remedy=_NOISE_FIRST))
-        _set(self, "mean_runs", check_mean_runs(self.mean_runs))
-
 
 @dataclass(frozen=True)
 class ApproximateEvent(PrivacyEvent):
@@ -166,14 +144,24 @@ class ApproximateEvent(PrivacyEvent):
     delta: float
     count: int = 1
 
-    def __post_init__(self) -> None:
-        epsilon = check_real("epsilon", self.epsilon, lower=0.0, remedy=_NOISE_FIRST)
-        _set(self, "epsilon", epsilon)
-        _set(self, "delta", check_delta(self.delta, allow_zero=True))
-        _set(self, "count", check_count("count", self.count))
-
 
 _NOISE_FIRST = "A release without noise cannot be priced; add noise first."
+_price = partial(check_real, lower=0.0, remedy=_NOISE_FIRST)
+# What a field of an event may be, in every kind that has it.
+_CHECKS: dict[str, Callable[[str, Any], object]] = {
+    **STEP_CHECKS,
+    "mu": _price,
+    "epsilon": _price,
+    "delta": lambda _, delta: check_delta(delta, allow_zero=True),
+    "count": check_count,
+    "n_steps": check_count,
+    "sampling": partial(
+        check_choice,
+        choices=get_args(Sampling),
+        remedy="Prefer 'poisson': it costs less.",
+    ),
+    "mean_runs": lambda _, mean_runs: check_mean_runs(mean_runs),
+}
 _KINDS: dict[str, type[Any]] = {
     event.kind: event
     for event in (
@@ -221,7 +209,3 @@ def event_from_json(data: object) -> PrivacyEvent:
         )
     event: PrivacyEvent = event_type(**{name: data[name] for name in known})
     return event
-
-
-def _set(event: PrivacyEvent, name: str, value: object) -> None:
-    object.__setattr__(event, name, value)

@@ -204,8 +204,9 @@ class PrivacyLossDistribution:
         loss = float(window.losses[index])
         available -= float(round_off[max(index - 1, 0)])
         # Within the cell below, delta is linear in exp(epsilon).
-        spare = max(available - float(deltas[index]), 0.0) / float(other[index])
-        step = math.log1p(-min(spare, -math.expm1(-self.spacing)))
+        spare = max(available - float(deltas[index]), 0.0)
+        share = spare / float(other[index]) if other[index] > 0.0 else 0.0
+        step = math.log1p(-min(share, -math.expm1(-self.spacing)))
         loss = min(loss, loss + step + 4.0 * _UNIT * (abs(loss) + self.spacing))
         return max(loss, 0.0)
 

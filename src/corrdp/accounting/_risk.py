@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -60,6 +61,15 @@ class Risk:
     true_positive_rate: Mapping[float, float]
     guess: Mapping[float, float]
 
+    def __post_init__(self) -> None:
+        for name in ("true_positive_rate", "guess"):
+            proxy = MappingProxyType(dict(getattr(self, name)))
+            object.__setattr__(self, name, proxy)
+
+    def __reduce__(self) -> tuple[type["Risk"], tuple[Any, ...]]:
+        curves = (dict(self.true_positive_rate), dict(self.guess))
+        return type(self), (self.mu, self.mu_is_exact, self.advantage, *curves)
+
     @property
     def even_odds(self) -> float:
         """Largest probability of telling which of two equally likely values it is."""
@@ -83,8 +93,8 @@ NO_PROTECTION = Risk(
     math.inf,
     True,
     1.0,
-    MappingProxyType(dict.fromkeys(FALSE_POSITIVE_RATES, 1.0)),
-    MappingProxyType(dict.fromkeys(PRIORS, 1.0)),
+    dict.fromkeys(FALSE_POSITIVE_RATES, 1.0),
+    dict.fromkeys(PRIORS, 1.0),
 )
 
 
@@ -154,10 +164,8 @@ def _attack_risk(events: tuple[PrivacyEvent, ...]) -> Risk:
         mu=mu,
         mu_is_exact=is_gaussian,
         advantage=min(advantage, 1.0),
-        true_positive_rate=MappingProxyType(
-            dict(zip(FALSE_POSITIVE_RATES, found[:split], strict=True))
-        ),
-        guess=MappingProxyType(dict(zip(PRIORS, found[split:], strict=True))),
+        true_positive_rate=dict(zip(FALSE_POSITIVE_RATES, found[:split], strict=True)),
+        guess=dict(zip(PRIORS, found[split:], strict=True)),
     )
 
 

@@ -7,6 +7,7 @@ pair is collinear: g = A and g' = A - Delta on one line.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,13 @@ from corrdp.exceptions import BudgetError
 
 _MAXIMAL_ITERATIONS = 60
 _FARTHEST_POINT = -1e150  # its square is still a number
+_CHANCE = "It is the probability that a record takes part in a step."
+_LENGTH = "It is a length in units of the noise; add noise where it is infinite."
+STEP_CHECKS = {
+    "rate": partial(check_real, lower=0.0, upper=1.0, remedy=_CHANCE),
+    "contribution": partial(check_real, lower=0.0, remedy=_LENGTH),
+    "change": partial(check_real, lower=0.0, remedy=_LENGTH),
+}
 
 
 def sampled_delta(
@@ -56,30 +64,16 @@ def sampled_delta(
     5.279e-05
     """
     epsilon = check_real("epsilon", epsilon, allow_infinite=True, error=BudgetError)
-    rate, contribution, change = check_step(rate, contribution, change)
+    step = {"rate": rate, "contribution": contribution, "change": change}
+    step = {name: STEP_CHECKS[name](name, value) for name, value in step.items()}
     if epsilon == math.inf:
         return 0.0
     magnitude = np.array([abs(epsilon)])
-    log_delta = log_sampled_delta(
-        magnitude, rate=rate, contribution=contribution, change=change
-    )
+    log_delta = log_sampled_delta(magnitude, **step)
     delta = math.exp(log_delta[0])
     if epsilon < 0.0:
         return -math.expm1(epsilon) + math.exp(epsilon) * delta
     return delta
-
-
-def check_step(
-    rate: float, contribution: float, change: float
-) -> tuple[float, float, float]:
-    """Return the three numbers of a sampled step, checked."""
-    chance = "It is the probability that a record takes part in a step."
-    length = "It is a length in units of the noise; add noise where it is infinite."
-    return (
-        check_real("rate", rate, lower=0.0, upper=1.0, remedy=chance),
-        check_real("contribution", contribution, lower=0.0, remedy=length),
-        check_real("change", change, lower=0.0, remedy=length),
-    )
 
 
 def log_sampled_delta(

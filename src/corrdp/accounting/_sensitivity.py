@@ -1,7 +1,7 @@
 """How far each group of a released vector can move under each neighbor class."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -118,12 +118,7 @@ class SensitivityTable:
         """Return a JSON-able description that `from_json` reads back equal."""
         return {
             "groups": [
-                {
-                    "name": group.name,
-                    "size": group.size,
-                    "features": list(group.features),
-                    "weight": group.weight,
-                }
+                asdict(group) | {"features": list(group.features)}
                 for group in self.groups
             ],
             "classes": list(self.classes),
@@ -139,8 +134,8 @@ class SensitivityTable:
         contribution: Sequence[float] | None = document["contribution"]
         return cls(
             groups=tuple(
-                Group(g["name"], g["size"], tuple(g["features"]), g["weight"])
-                for g in document["groups"]
+                Group(**(group | {"features": tuple(group["features"])}))
+                for group in document["groups"]
             ),
             classes=tuple(document["classes"]),
             bounds=np.array(document["bounds"], dtype=np.float64).reshape(

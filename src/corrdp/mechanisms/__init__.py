@@ -35,40 +35,9 @@ __all__ = [
     "plan_vector",
 ]
 
-_LEAKAGE_NAMES = frozenset(
-    {
-        "LeakageTable",
-        "declared_table",
-        "estimate_leakage",
-        "intersect_leakage",
-        "plan_leakage_release",
-    }
-)
-_QUERY_NAMES = frozenset(
-    {
-        "Answer",
-        "Correlation",
-        "Count",
-        "Covariance",
-        "Histogram",
-        "Mean",
-        "Quantiles",
-        "Query",
-        "QueryPlan",
-        "QueryResult",
-        "Total",
-        "Variance",
-        "answer_plan",
-        "answer_queries",
-        "parse_ask",
-        "plan_queries",
-    }
-)
-
 
 def __getattr__(name: str) -> Any:
-    if name in _LEAKAGE_NAMES:
-        return getattr(import_module("corrdp.leakage"), name)
-    if name in _QUERY_NAMES:
-        return getattr(import_module("corrdp.queries"), name)
+    for room in ("corrdp.leakage", "corrdp.queries"):
+        if not name.startswith("_") and name in import_module(room).__all__:
+            return getattr(import_module(room), name)
     raise AttributeError(f"module 'corrdp.mechanisms' has no attribute {name!r}")

@@ -33,6 +33,7 @@ from corrdp.queries._conditions import (
     Condition,
     Membership,
     Verdict,
+    as_condition,
     col,
 )
 from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
@@ -53,6 +54,7 @@ from corrdp.queries._question_text import (
     KEYWORDS,
     Token,
     condition_text,
+    not_too_deep,
     quoted,
     tokens_of,
 )
@@ -73,6 +75,7 @@ Item = TypeVar("Item")
 _END = "end"
 
 
+@not_too_deep
 def parse_ask(text: str) -> Query:
     """Read a question.
 
@@ -123,22 +126,21 @@ def split_and_filtered(
         )
     if isinstance(query, Constant) or (by is None and where is None):
         return query
-    known = {field.name for field in fields(query)}  # type: ignore[arg-type]
-    name = type(query).__name__.lower()
-    if "by" not in known:
+    if "by" not in {field.name for field in fields(query)}:  # type: ignore[arg-type]
         raise CorrDPError(
-            f"{name} cannot be split by groups nor filtered. Ask for it alone."
+            f"{type(query).__name__.lower()} cannot be split by groups nor filtered. "
+            "Ask for it alone."
         )
     if by is not None:
-        if query.by is not None:  # type: ignore[attr-defined]
+        if query.by is not None:
             raise CorrDPError(
                 "a question that names a group already cannot be split once more. "
                 "Write the group into the condition: where column = group."
             )
         query = replace(query, by=by, groups=groups)  # type: ignore[type-var]
     if where is not None:
-        before = query.where  # type: ignore[attr-defined]
-        query = replace(query, where=where if before is None else before & where)  # type: ignore[type-var]
+        both = where if query.where is None else query.where & where
+        query = replace(query, where=both)  # type: ignore[type-var]
     return query
 
 
@@ -183,15 +185,14 @@ def _head(query: Query) -> str:
 
 def _clauses(query: Query) -> str:
     text = ""
-    by = None if _is_one_group(query) else getattr(query, "by", None)
-    if by is not None:
-        first, *rest = map(quoted, as_columns(by))
-        groups = getattr(query, "groups", None)
-        if groups is not None:
-            first += f" ({', '.join(map(quoted, groups))})"
+    if query.by is not None and not _is_one_group(query):
+        first, *rest = map(quoted, as_columns(query.by))
+        if query.groups is not None:
+            first += f" ({', '.join(map(quoted, query.groups))})"
         text += " by " + ", ".join([first, *rest])
-    where = getattr(query, "where", None)
-    return text if where is None else f"{text} where {condition_text(where)}"
+    if query.where is not None:
+        text += f" where {condition_text(as_condition(query.where))}"
+    return text
 
 
 class _Parser:

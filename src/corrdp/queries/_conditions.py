@@ -8,8 +8,9 @@ Theory: ``docs/theory/queries.md``.
 
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,13 +67,19 @@ class Condition(_Combinable, ABC):
     """
 
     @property
-    @abstractmethod
+    def parts(self) -> tuple["Condition", ...]:
+        """Conditions of which it is made."""
+        return ()
+
+    @property
     def columns(self) -> frozenset[str]:
         """Columns that the condition reads."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
 
-    @abstractmethod
     def check(self, policy: Policy) -> None:
         """Raise unless every column and constant is declared."""
+        for part in self.parts:
+            part.check(policy)
 
     @abstractmethod
     def evaluate(self, policy: Policy, table: Any) -> Truth:
@@ -83,6 +90,11 @@ class Condition(_Combinable, ABC):
             "a condition has no truth before it meets a row. Combine conditions with "
             "&, | and ~, not with and, or, not."
         )
+
+
+def _comparing(sign: str) -> "Callable[[Column, Value], Condition]":
+    """Return what compares a column with a constant."""
+    return lambda own, other: Comparison(own.name, sign, _literal(other))
 
 
 class Column(_Combinable):
@@ -99,23 +111,12 @@ class Column(_Combinable):
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
-        return Comparison(self.name, "=", _literal(other))
-
-    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
-        return Comparison(self.name, "!=", _literal(other))
-
-    def __lt__(self, other: Value) -> Condition:
-        return Comparison(self.name, "<", _literal(other))
-
-    def __le__(self, other: Value) -> Condition:
-        return Comparison(self.name, "<=", _literal(other))
-
-    def __gt__(self, other: Value) -> Condition:
-        return Comparison(self.name, ">", _literal(other))
-
-    def __ge__(self, other: Value) -> Condition:
-        return Comparison(self.name, ">=", _literal(other))
+    __eq__ = _comparing("=")  # type: ignore[assignment]
+    __ne__ = _comparing("!=")  # type: ignore[assignment]
+    __lt__ = _comparing("<")
+    __le__ = _comparing("<=")
+    __gt__ = _comparing(">")
+    __ge__ = _comparing(">=")
 
     def is_in(self, *values: Value) -> Condition:
         """Return whether the cell is one of the values."""
@@ -216,17 +217,13 @@ class Membership(_One):
             )
 
     @property
-    def _parts(self) -> list[Comparison]:
-        return [Comparison(self.column, "=", value) for value in self.values]
-
-    def check(self, policy: Policy) -> None:
-        """Raise unless every constant is in the declared domain."""
-        for part in self._parts:
-            part.check(policy)
+    def parts(self) -> tuple[Condition, ...]:
+        """Comparisons with every value."""
+        return tuple(Comparison(self.column, "=", value) for value in self.values)
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where one of the comparisons is true."""
-        found = [part.evaluate(policy, table) for part in self._parts]
+        found = [part.evaluate(policy, table) for part in self.parts]
         return Truth(
             np.logical_or.reduce([truth.true for truth in found]),
             np.logical_and.reduce([truth.false for truth in found]),
@@ -263,57 +260,48 @@ class Verdict(_One):
     value: str
 
     @property
-    def _comparison(self) -> Comparison:
-        return Comparison(self.column, "=", self.value)
-
-    def check(self, policy: Policy) -> None:
-        """Raise unless the column has such a value."""
-        self._comparison.check(policy)
+    def parts(self) -> tuple[Condition, ...]:
+        """The comparison with the value."""
+        return (Comparison(self.column, "=", self.value),)
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Return where the comparison is true, and where it is not."""
-        true = self._comparison.evaluate(policy, table).true
+        true = self.parts[0].evaluate(policy, table).true
         return Truth(true, ~true)
 
 
 @dataclass(frozen=True)
-class _Two(Condition):
+class Joined(Condition):
     """Two conditions, joined by a word."""
 
     left: Condition
     right: Condition
+    word: ClassVar[str]
 
     @property
-    def columns(self) -> frozenset[str]:
-        """Columns of both."""
-        return self.left.columns | self.right.columns
+    def parts(self) -> tuple[Condition, ...]:
+        """Both sides."""
+        return self.left, self.right
 
-    def check(self, policy: Policy) -> None:
-        """Check both."""
-        self.left.check(policy)
-        self.right.check(policy)
+    def evaluate(self, policy: Policy, table: Any) -> Truth:
+        """Return where it is true and where it is false, row by row."""
+        left = self.left.evaluate(policy, table)
+        right = self.right.evaluate(policy, table)
+        if self.word == "and":
+            return Truth(left.true & right.true, left.false | right.false)
+        return Truth(left.true | right.true, left.false & right.false)
 
 
-@dataclass(frozen=True)
-class Both(_Two):
+class Both(Joined):
     """Two conditions that hold together."""
 
-    def evaluate(self, policy: Policy, table: Any) -> Truth:
-        """Return where both are true, and where one is false."""
-        left = self.left.evaluate(policy, table)
-        right = self.right.evaluate(policy, table)
-        return Truth(left.true & right.true, left.false | right.false)
+    word = "and"
 
 
-@dataclass(frozen=True)
-class Either(_Two):
+class Either(Joined):
     """Two conditions of which at least one holds."""
 
-    def evaluate(self, policy: Policy, table: Any) -> Truth:
-        """Return where one is true, and where both are false."""
-        left = self.left.evaluate(policy, table)
-        right = self.right.evaluate(policy, table)
-        return Truth(left.true | right.true, left.false & right.false)
+    word = "or"
 
 
 @dataclass(frozen=True)
@@ -323,13 +311,9 @@ class Negation(Condition):
     part: Condition
 
     @property
-    def columns(self) -> frozenset[str]:
-        """Columns of the condition."""
-        return self.part.columns
-
-    def check(self, policy: Policy) -> None:
-        """Check the condition."""
-        self.part.check(policy)
+    def parts(self) -> tuple[Condition, ...]:
+        """What is negated."""
+        return (self.part,)
 
     def evaluate(self, policy: Policy, table: Any) -> Truth:
         """Swap true and false."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 
 from corrdp._typing import IntArray
@@ -17,7 +16,7 @@ from corrdp.queries._moments import Moment
 
 @dataclass(frozen=True, eq=False)
 class SummedPart:
-    """Sums of one partition, or only the number of its rows."""
+    """Sums of one partition."""
 
     sums: Answer
 
@@ -38,17 +37,14 @@ class SumsOfPart:
 
 @dataclass(frozen=True, eq=False)
 class PartSummer:
-    """Sums up the rows of a partition on its worker; counts them without moments."""
+    """Sums up the rows of a partition on its worker."""
 
     policy: Policy
     columns: Sequence[str]
-    moments: Sequence[Moment] = ()
+    moments: Sequence[Moment]
 
     def __call__(self, table: Any) -> SummedPart:
         """Return the sums of a partition."""
-        if not self.moments:
-            count = len(nw.from_native(table, eager_only=True))
-            return SummedPart((np.array([count], dtype=np.int64),))
         return SummedPart(tuple(m.evaluate(self.policy, table) for m in self.moments))
 
 
@@ -67,9 +63,8 @@ class HostedRows:
                 f"partitions of a {type(self.data).__name__}. Bring the rows to one "
                 "machine."
             )
-        names = [feature.name for feature in self.policy.features][:1]
-        (counts,) = self._asked(PartSummer(self.policy, names))
-        object.__setattr__(self, "n_rows", int(counts[0]))
+        (rows,) = self.sums((Moment(()),), self.policy)
+        object.__setattr__(self, "n_rows", int(rows[0]))
 
     def __len__(self) -> int:
         return self.n_rows
@@ -92,10 +87,8 @@ class HostedRows:
         columns = sorted(frozenset().union(*(moment.columns for moment in moments)))
         if not columns:  # rows are counted, whatever they hold
             columns = [view.features[0].name]
-        return self._asked(PartSummer(view, columns, tuple(moments)))
-
-    def _asked(self, make: PartSummer) -> list[IntArray]:
-        with hosted_parts(self.data, make) as parts:
+        summer = PartSummer(view, columns, tuple(moments))
+        with hosted_parts(self.data, summer) as parts:
             answers = parts.ask(SumsOfPart())
         return [
             np.sum(sums, axis=0, dtype=np.int64) for sums in zip(*answers, strict=True)

@@ -86,11 +86,6 @@ class ColumnQuery(Query):
     def __post_init__(self) -> None:
         normalized(self)
 
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """Columns of the cells."""
-        return as_columns(self.by)
-
 
 @dataclass(frozen=True)
 class _SumQuery(ColumnQuery):

@@ -120,11 +120,6 @@ class _LabelMetric(ModelMetric):
         split = f" by {', '.join(columns)}" if columns else ""
         return f"{self.word}({self.label}){split}"
 
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """Columns of the cells."""
-        return as_columns(self.by)
-
 
 @dataclass(frozen=True)
 class AreaUnderCurve(_LabelMetric):

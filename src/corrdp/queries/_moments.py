@@ -261,7 +261,13 @@ def moment_movement(
             for moment in moments
         ]
         if policy.max_rows is not None:
-            _refuse_far(max((far for far, _ in moved), default=0), policy.max_rows)
+            far = max((absolute for absolute, _ in moved), default=0)
+            if far > LARGEST_MOVEMENT:
+                raise PolicyError(
+                    f"max_rows={policy.max_rows} rows of one unit move a sum by {far} "
+                    f"grid steps, at most {LARGEST_MOVEMENT} can be protected. Declare "
+                    "fewer."
+                )
         bounds.append(moved)
     array = np.array(bounds, dtype=np.int64).reshape(len(classes), len(moments), 2)
     return Movement(
@@ -279,15 +285,6 @@ def moment_movement(
         array[:, :, 1],
         tuple(moment.span for moment in moments),
     )
-
-
-def _refuse_far(movement: int, max_rows: int) -> None:
-    """Raise if the rows of a unit move a sum farther than noise is drawn for."""
-    if movement > LARGEST_MOVEMENT:
-        raise PolicyError(
-            f"max_rows={max_rows} rows of one unit move a sum by {movement} grid "
-            f"steps, at most {LARGEST_MOVEMENT} can be protected. Declare fewer."
-        )
 
 
 def _of_all_rows(

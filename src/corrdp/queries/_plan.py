@@ -31,9 +31,14 @@ from corrdp.queries._columns import DerivedColumns, group_names
 from corrdp.queries._conditions import Condition
 from corrdp.queries._estimates import Estimate
 from corrdp.queries._kinds import Count
-from corrdp.queries._methods import Movements, with_methods
 from corrdp.queries._moments import Moment, moment_movement
-from corrdp.queries._quantiles import Histogram, QuantileMethod, check_method
+from corrdp.queries._quantiles import (
+    Histogram,
+    Movements,
+    QuantileMethod,
+    check_method,
+    with_methods,
+)
 from corrdp.queries._query import (
     Arithmetic,
     Estimates,
@@ -42,6 +47,7 @@ from corrdp.queries._query import (
     Questions,
     with_parts,
 )
+from corrdp.queries._question_text import not_too_deep
 from corrdp.queries._units import (
     n_places,
     of_filled_places,
@@ -171,6 +177,7 @@ class QueryPlan:
         }
 
 
+@not_too_deep
 def plan_queries(
     policy: Policy,
     queries: Sequence[Query | str] | Questions,

@@ -34,8 +34,13 @@ class Query(ABC):
     """A question about a table whose answer is computed from moments.
 
     Questions can be added, subtracted, multiplied and divided, with each other and with
-    numbers: arithmetic on answers, after the release.
+    numbers: arithmetic on answers, after the release. Questions that can be split or
+    filtered have these three as fields.
     """
+
+    by: By = None
+    groups: tuple[str, ...] | None = None
+    where: Where = None
 
     @abstractmethod
     def moments(self, policy: Policy) -> tuple[Moment, ...]:
@@ -48,7 +53,7 @@ class Query(ABC):
     @property
     def key_columns(self) -> tuple[str, ...]:
         """Columns whose groups name the cells of the answer."""
-        return ()
+        return as_columns(self.by)
 
     def weight(self, moment: Moment) -> float:
         """Return how much the variance of a sum, relative to its range, matters."""
@@ -187,14 +192,13 @@ def as_columns(by: By) -> tuple[str, ...]:
 
 def normalized(query: Query) -> None:
     """Give `by` and `where` of a new query one form each, so that equals are equal."""
-    columns = as_columns(query.by)  # type: ignore[attr-defined]
+    columns = as_columns(query.by)
     by: By = None if not columns else columns[0] if len(columns) == 1 else columns
     object.__setattr__(query, "by", by)
-    where = query.where  # type: ignore[attr-defined]
-    if where is not None:
-        object.__setattr__(query, "where", as_condition(where))
-    groups = query.groups  # type: ignore[attr-defined]
-    if groups is not None and not columns:
+    if query.where is not None:
+        object.__setattr__(query, "where", as_condition(query.where))
+    if query.groups is not None and not columns:
         raise CorrDPError(
-            f"groups={list(groups)} were named without a column. Say by which column."
+            f"groups={list(query.groups)} were named without a column. Say by which "
+            "column."
         )

@@ -1,15 +1,17 @@
 """Questions as text: names and conditions as written, pieces as they are read."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from corrdp.exceptions import CorrDPError
 from corrdp.queries._conditions import (
     Absence,
-    Both,
     Comparison,
     Condition,
-    Either,
+    Joined,
     Membership,
     Negation,
     Verdict,
@@ -26,12 +28,34 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 KEYWORDS = frozenset(
     {"and", "between", "by", "in", "is", "missing", "not", "or", "where"}
 )
 ARITHMETIC = frozenset("+-*/")
 _COMPARISON_WORDS = frozenset({"<", ">", "<=", ">=", "!=", "<>", "!"})
 _WORD = re.compile(r'[^\s(),="]+')
+
+
+def not_too_deep(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Refuse, in words, a question with more parts in each other than Python follows.
+
+    For what comes before any payment: nothing afterwards descends as far.
+    """
+
+    @wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            raise CorrDPError(
+                "the question has too many parts within each other. Ask for less at "
+                "once; a list of values is shorter with in."
+            ) from None
+
+    return checked
 
 
 @dataclass(frozen=True)
@@ -102,12 +126,11 @@ def condition_text(condition: Condition) -> str:
         return f"{quoted(condition.column)} is {condition.value}"
     if isinstance(condition, Negation):
         return f"not {_inner(condition.part)}"
-    if isinstance(condition, Both | Either):
+    if isinstance(condition, Joined):
         # The left side may go on without parentheses: it is read from the left.
-        word = "and" if isinstance(condition, Both) else "or"
         alike = isinstance(condition.left, type(condition))
         left = condition_text(condition.left) if alike else _inner(condition.left)
-        return f"{left} {word} {_inner(condition.right)}"
+        return f"{left} {condition.word} {_inner(condition.right)}"
     raise CorrDPError(
         f"a {type(condition).__name__} has no text. Use the conditions of corrdp."
     )
@@ -115,4 +138,4 @@ def condition_text(condition: Condition) -> str:
 
 def _inner(condition: Condition) -> str:
     text = condition_text(condition)
-    return f"({text})" if isinstance(condition, Both | Either) else text
+    return f"({text})" if isinstance(condition, Joined) else text

@@ -20,6 +20,7 @@ from corrdp.queries._conditions import (
 from corrdp.queries._kinds import Correlation, Count, Covariance, Mean, Total, Variance
 from corrdp.queries._quantiles import Quantiles
 from corrdp.queries._query import Arithmetic, Constant, Query, Questions, aggregates
+from corrdp.queries._question_text import not_too_deep
 from corrdp.tables import canonical_text
 
 _PARTS = {"expressions", "from", "from_", "where", "group"}
@@ -40,6 +41,7 @@ _MOST_DIGITS = 308  # of the largest float
 _KNOWN = "count, sum, avg, var_pop, median, percentile_cont, covar_pop and corr"
 
 
+@not_too_deep
 def parse_sql(text: str) -> Questions:
     """Read a select.
 
@@ -77,13 +79,12 @@ def parse_sql(text: str) -> Questions:
     except sqlglot.errors.ParseError as error:
         first = error.errors[0]
         raise CorrDPError(
-            f"cannot read the SQL: {first['description'].rstrip('.')} at line "
-            f"{first['line']}, column {first['col']}. Correct the statement."
+            f"cannot read the SQL at line {first['line']}, column {first['col']}, at "
+            f"{first['highlight']!r}. Correct the statement."
         ) from None
-    except sqlglot.errors.TokenError as error:
-        words = str(error).splitlines()[0]
+    except sqlglot.errors.TokenError:
         raise CorrDPError(
-            f"cannot read the SQL: {words}. Close quotes and comments."
+            "cannot read the SQL: a quote or a comment is not closed. Close it."
         ) from None
     if len(statements) != 1 or _kind(statements[0]) != "Select":
         raise CorrDPError(
@@ -287,7 +288,8 @@ class _Reader:
         starts = [
             part.meta["start"] for part in node.walk() if "start" in (part.meta or {})
         ]
-        shown = str(node.sql())
+        # What cannot be written back is refused here in words, not in sqlglot's log.
+        shown = str(node.sql(unsupported_level="IGNORE"))
         if len(shown) > 40:
             shown = shown[:37] + "..."
         if not starts:

@@ -5,6 +5,7 @@ are marked as empty, so that the number of places is public where the number of 
 not. Theory: ``docs/theory/queries.md``.
 """
 
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -14,7 +15,12 @@ from corrdp._typing import IntArray
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import CategoryDomain, Policy
 from corrdp.queries._ask import split_and_filtered
-from corrdp.queries._columns import DerivedColumns, ExtendedTable, count_rows
+from corrdp.queries._columns import (
+    Computed,
+    DerivedColumns,
+    ExtendedTable,
+    count_rows,
+)
 from corrdp.queries._conditions import Comparison
 from corrdp.queries._query import Query
 from corrdp.tables import MISSING_TEXTS, canonical_text, read_columns
@@ -44,8 +50,12 @@ def place_column(policy: Policy) -> DerivedColumns:
     return DerivedColumns(
         {ROW: CategoryDomain((_EMPTY, _FILLED))},
         {ROW: frozenset(policy.sensitive)},
-        lambda table: bounded_rows(table, policy).columns,
+        partial(_marks, policy=policy),
     )
+
+
+def _marks(table: Any, policy: Policy) -> Computed:
+    return bounded_rows(table, policy).columns
 
 
 def of_filled_places(query: Query) -> Query:

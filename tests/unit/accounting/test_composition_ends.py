@@ -1,6 +1,7 @@
 """Compositions at the ends: deltas near 1, tiny rates, losses larger than any grid."""
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -18,10 +19,12 @@ from corrdp.accounting import (
     attack_risk,
     compose_delta,
     compose_epsilon,
+    epsilon_within,
     gaussian_epsilon,
     gaussian_steps,
     plan_noise,
     renyi_divergence,
+    sampled_delta,
     true_positive_rate,
 )
 from corrdp.exceptions import BudgetError, CorrDPError
@@ -79,6 +82,44 @@ def test_delta_near_epsilon_0_is_at_least_that_of_all_outcomes(parts, epsilon):
     found = compose_delta([ApproximateEvent(*part) for part in parts], epsilon=epsilon)
     exact = randomized_response_delta(epsilon, parts)
     assert exact <= found <= float(exact) * 1.01
+
+
+@pytest.mark.parametrize(
+    ("parts", "epsilon"),
+    [
+        ([(256.56, 0.0028, 1)], 22.3),  # was 1 - 1e-10 for 1 - 1e-102
+        ([(0.0277, 0.0, 3), (217.9, 1.5e-11, 5)], 1100.0),  # was 1
+        ([(0.0277, 0.0, 3), (217.9, 1.5e-11, 5)], 1088.0),
+    ],
+)
+def test_delta_far_below_large_losses_is_sharp_and_never_below(parts, epsilon):
+    found = compose_delta([ApproximateEvent(*part) for part in parts], epsilon=epsilon)
+    exact = randomized_response_delta(epsilon, parts)
+    assert float(exact) <= found <= min(float(exact) * 1.1, 1.0)
+
+
+def test_large_losses_beside_sampled_steps_are_never_below():
+    """Randomized response, then a sampled step: the exact sum of its two outcomes."""
+    sampled = SampledGaussianEvent(7.7e-5, 0.125, 0.195, 1)
+    for delta in (3e-70, 1e-20):
+        found = compose_epsilon([ApproximateEvent(13.64, 0.0), sampled], delta=delta)
+        right = 1 / (1 + math.exp(-13.64))
+        moved = {13.64: right, -13.64: 1 - right}
+        exact = sum(
+            share
+            * sampled_delta(found - loss, rate=7.7e-5, contribution=0.125, change=0.195)
+            for loss, share in moved.items()
+        )
+        assert exact <= delta
+
+
+def test_pure_epsilons_are_added_and_rounded_up():
+    parts = [(0.69018346, 3), (361.51173640307971, 3)]
+    exact = sum(count * Fraction(epsilon) for epsilon, count in parts)
+    events = [ApproximateEvent(epsilon, 0.0, count) for epsilon, count in parts]
+    for delta in (0.0, 6e-46):
+        found = epsilon_within(events, delta=delta, allowed_epsilon=math.inf)
+        assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**15))
 
 
 def test_distances_add_up_where_the_answer_is_zero():

@@ -82,6 +82,17 @@ def test_epsilon_zero_is_the_total_variation_distance():
     assert gaussian_epsilon(mu=mu, delta=0.3) == 0.0
 
 
+@pytest.mark.parametrize("mu", [1e-310, 3.468940930388758e-06, 0.02, 1.0, 30.0])
+@pytest.mark.parametrize("below", [1e-15, 1e-12, 1e-6])
+def test_epsilons_near_zero_are_found_and_low_by_round_off_at_most(mu, below):
+    delta = math.erf(mu / math.sqrt(8.0)) * (1.0 - below)
+    if not 0.0 < delta < 1.0:
+        return
+    epsilon = gaussian_epsilon(mu=mu, delta=delta)  # was refused: "got epsilon=nan"
+    assert gaussian_delta(epsilon, mu=mu) <= delta
+    assert slow_delta(epsilon + 1e-14 * mu, mu) <= delta
+
+
 def test_large_deltas():
     mu = gaussian_mu(epsilon=2.0, delta=0.9)
     assert gaussian_delta(2.0, mu=mu) == pytest.approx(0.9, rel=1e-12)

@@ -1,6 +1,7 @@
 """Risk against slow independent computations, closed forms and real attacks."""
 
 import math
+import pickle
 
 import dp_accounting
 import mpmath
@@ -253,3 +254,11 @@ def test_the_curve_of_one_pair_is_the_closed_form():
     epsilons, deltas = compose_curve([ApproximateEvent(epsilon=2.0, delta=1e-3)])
     worst = 1e-3 + (1 - 1e-3) * -np.expm1(epsilons - 2.0) / (1 + math.exp(-2.0))
     np.testing.assert_allclose(deltas, worst, rtol=1e-12)
+
+
+def test_a_risk_can_be_kept_and_not_changed():
+    risk = attack_risk([GaussianEvent(0.5)])
+    again = pickle.loads(pickle.dumps(risk))
+    assert again == risk
+    with pytest.raises(TypeError):
+        again.guess[0.5] = 0.0

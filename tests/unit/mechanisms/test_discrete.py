@@ -97,3 +97,16 @@ def test_concentrated_conversions_refuse_what_is_out_of_range():
         concentrated_epsilon(rho=1.0, delta=0.0)
     with pytest.raises(BudgetError, match="epsilon must be"):
         concentrated_rho(epsilon=-1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-300, 0.5, 1.0 - 1e-9])
+@pytest.mark.parametrize("epsilon", [1e-100, 1e-12, 1e12, 1e300])
+def test_concentrated_conversions_reach_every_budget(epsilon, delta):
+    rho = concentrated_rho(epsilon=epsilon, delta=delta)
+    assert rho > 0.0
+    assert concentrated_epsilon(rho=rho, delta=delta) <= epsilon
+
+
+def test_budgets_below_every_noise_are_refused():
+    with pytest.raises(BudgetError, match="more noise than a float"):
+        concentrated_rho(epsilon=1e-300, delta=1e-300)

@@ -238,6 +238,9 @@ def test_missing_values_are_refused_unless_a_treatment_is_declared(table):
         ("mean(age) height", CorrDPError, "the end of the question"),
         ('mean("")', CorrDPError, "a column or a number"),
         ("", CorrDPError, "expected one of"),
+        ("(" * 2000 + "count()" + ")" * 2000, CorrDPError, "too many parts within"),
+        ("count() where " + "not " * 700 + "smoker", CorrDPError, "too many parts"),
+        (" + ".join(["mean(age)"] * 700), CorrDPError, "too many parts within"),
     ],
 )
 def test_questions_that_have_no_answer_are_refused(policy, ask, error, message):

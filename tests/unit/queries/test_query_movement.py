@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from corrdp.policy import (
     CategoryDomain,
     Feature,
     Label,
+    NeighborRelation,
     NumberDomain,
     Policy,
     Slot,
@@ -82,6 +84,56 @@ def columns_of(policy):
     # a protected label may change with every class, or alone
     changes = {name: columns | {"cost"} for name, columns in changes.items()}
     return changes | {"label": {"cost"}, "whole_record": set(CORNERS)}
+
+
+# The same columns, of which insensitive ones may change together.
+BLOCK = replace(
+    POLICY,
+    features=tuple(replace(feature, leakage=None) for feature in POLICY.features),
+    relation=NeighborRelation.ALL_INSENSITIVE,
+    block_leakage=0.4,
+)
+
+
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_no_pair_of_rows_moves_the_sums_farther_than_the_block_is_promised(ask, kind):
+    delta = 1e-6 if kind == "gaussian" else 0.0
+    budget = Budget(epsilon=1.0, delta=delta)
+    plan = plan_queries(
+        BLOCK, [ask], budget=budget, n_rows=1000, kind=kind, quantiles="counts"
+    )
+    noise = plan.noise
+    assert set(noise.movement.classes) == {
+        "sensitive",
+        "insensitive",
+        "label",
+        "whole_record",
+    }
+    read = frozenset().union(*(moment.columns for moment in plan.moments))
+    used = [r for r in ROWS if all(r[c] == CORNERS[c][0] for c in set(CORNERS) - read)]
+    table = [pd.DataFrame([row]) for row in used]
+    sums = [np.array([m.evaluate(BLOCK, one) for one in table]) for m in plan.moments]
+    changes = {
+        "sensitive": {"age", "dose", "cost"},
+        "insensitive": {"ward", "height", "smoker", "cost"},
+        "label": {"cost"},
+        "whole_record": set(CORNERS),
+    }
+    for name, changed in changes.items():
+        kept = [c for c in CORNERS if c not in changed]
+        keys = np.array([json.dumps([row[c] for c in kept]) for row in used])
+        prices = np.zeros((len(used), len(used)))
+        for own, scale in zip(sums, noise.scales, strict=True):
+            gaps = np.abs(own[:, None] - own[None]).astype(float)
+            if kind == "gaussian":
+                prices += (gaps**2).sum(axis=2) / (2.0 * float(scale) ** 2)
+            else:
+                prices += gaps.sum(axis=2) / float(scale)
+        reached = prices[keys[:, None] == keys[None]].max()
+        # All sums together: a row that is worst for one need not be for another.
+        assert reached <= float(noise.movement_in_noise(name)) * (1 + 1e-12)
+        assert noise.epsilon(name) <= noise.allowed_epsilon[name]
 
 
 @pytest.mark.parametrize("ask", ASKS)

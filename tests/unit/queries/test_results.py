@@ -1,7 +1,9 @@
 """Tables of answers: rows, consistency, pictures, sampling errors."""
 
+import copy
 import json
 import math
+import pickle
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -22,6 +24,7 @@ from corrdp.policy import (
     Slot,
 )
 from corrdp.queries import (
+    answer_plan,
     answer_queries,
     consistent_counts,
     parse_sql,
@@ -63,6 +66,24 @@ def test_aggregates_of_one_select_stand_in_one_row(policy):
     assert result.answers[0].to_json()["by"] == ["sex", "sector"]
     assert "people: f / industry" in result.to_text()
     assert "replayable noise" in result.to_text()
+
+
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_answers_and_their_plan_go_to_other_processes(unit):
+    """Answers are paid for once; what cannot be kept would be asked for again."""
+    rows = {} if unit is None else {"unit": unit, "max_rows": 2}
+    policy = Policy((Feature("age", "sensitive", NumberDomain(0, 100)),), **rows)
+    table = pd.DataFrame({"age": [30.0, 40.0, 50.0], "who": ["a", "a", "b"]})
+    asks = ["mean(age)", "median(age) where age > 20"]
+    for delta in (0.0, 1e-6):
+        result = answer_queries(table, policy, asks, epsilon=1.0, delta=delta)
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+            assert again.to_json() == result.to_json()
+            assert again.plan.noise.allowed_epsilon == result.plan.noise.allowed_epsilon
+            with pytest.raises(TypeError):
+                again.plan.noise.allowed_epsilon["sensitive"] = math.inf
+            answered = answer_plan(table, again.plan, random_state=3).answers
+            assert answered == answer_plan(table, result.plan, random_state=3).answers
 
 
 def test_no_answer_is_written_over_another():

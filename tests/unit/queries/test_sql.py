@@ -113,7 +113,8 @@ def test_what_cannot_be_priced_is_refused_with_its_place(sql, place, why):
     ("sql", "why"),
     [
         ("select count(* from t", "line 1, column 19"),
-        ("select 'a", "Close quotes"),
+        ("select 'a", "a quote or a comment is not closed"),
+        ("select sum(a) // 2 from t", "line 1, column 16, at '/'. Correct"),
         ("drop table t", "got drop"),
         ("", "got nothing"),
         ("select count(*) from t; select count(*) from t", "got select and select"),
@@ -125,3 +126,22 @@ def test_what_cannot_be_priced_is_refused_with_its_place(sql, place, why):
 def test_statements_that_are_not_one_select_are_refused(sql, why):
     with pytest.raises(CorrDPError, match=re.escape(why)):
         parse_sql(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select avg(a) from t where " + "not " * 2000 + "b",
+        "select " + "(" * 2000 + "avg(a)" + ")" * 2000 + " from t",
+        "select " + " + ".join(["avg(a)"] * 2000) + " from t",
+    ],
+)
+def test_selects_deeper_than_python_follows_are_refused_in_words(sql):
+    with pytest.raises(CorrDPError, match="too many parts within each other"):
+        parse_sql(sql)
+
+
+def test_what_sqlglot_cannot_write_back_is_refused_without_its_words(capfd):
+    with pytest.raises(CorrDPError, match="locks cannot be answered"):
+        parse_sql("select count(*) from t for update")
+    assert capfd.readouterr().err == ""

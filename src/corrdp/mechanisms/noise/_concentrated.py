@@ -7,8 +7,11 @@ from scipy.optimize import brentq, minimize_scalar
 
 from corrdp._validate import check_delta, check_epsilon, check_real
 from corrdp.accounting import renyi_epsilon
+from corrdp.exceptions import BudgetError
 
-_LARGEST_LOG_ORDER = 30.0
+# Of the order beyond 1: a smaller excess is lost beside 1.
+_SMALLEST_LOG_EXCESS, _LARGEST_LOG_EXCESS = -25.0, 300.0
+_SMALLEST_LOG_RHO = -650.0
 
 
 def concentrated_epsilon(*, rho: float, delta: float) -> float:
@@ -42,7 +45,7 @@ def concentrated_epsilon(*, rho: float, delta: float) -> float:
         return renyi_epsilon([order], [rho * order], delta)
 
     log_excess = 0.5 * math.log(math.log(1.0 / delta) / rho)
-    center = min(log_excess, _LARGEST_LOG_ORDER)
+    center = min(max(log_excess, _SMALLEST_LOG_EXCESS), _LARGEST_LOG_EXCESS)
     found = minimize_scalar(
         at,
         bounds=(center - 8.0, center + 4.0),
@@ -77,7 +80,12 @@ def _largest_rho(epsilon: float, delta: float) -> float:
 
     log_odds = math.log(1.0 / delta)
     simple = epsilon / (math.sqrt(epsilon + log_odds) + math.sqrt(log_odds))
-    low = high = 2.0 * math.log(simple)  # Bun and Steinke 2016: a little too small
+    # Bun and Steinke 2016: a little too small
+    low = high = max(2.0 * math.log(simple), _SMALLEST_LOG_RHO)
+    if excess(low - 1.0) > 0.0:
+        raise BudgetError(
+            f"epsilon={epsilon!r} needs more noise than a float can hold. Raise it."
+        )
     while excess(high) <= 0.0:
         high += 1.0
     rho = math.exp(brentq(excess, low - 1.0, high, xtol=1e-13))

@@ -274,11 +274,7 @@ def covering_scale(noise_scale: float) -> Fraction:
     >>> covering_scale(30.0), covering_scale(1e6)
     (Fraction(4353, 128), Fraction(1000001, 1))
     """
-    if not 0.0 < noise_scale < math.inf:
-        raise GuaranteeVoidError(
-            f"noise_scale must be positive and finite, got {noise_scale!r}. Plan some "
-            "noise."
-        )
+    grid_scale(noise_scale)  # refuses what cannot be drawn
     square = (Fraction(noise_scale) * (1 + _MARGIN)) ** 2 + ROUNDING_PART**2
     guess = math.sqrt(float(square))
     scale = grid_scale(guess)

@@ -85,6 +85,12 @@ class VectorPlan:
                     f"allows {allowed!r}. Add noise."
                 )
 
+    def __reduce__(self) -> tuple[type["VectorPlan"], tuple[Any, ...]]:
+        # A mapping proxy cannot be pickled; the checks run again where it is read.
+        allowed = dict(self.allowed_epsilon)
+        noise = (self.movement, self.kind, self.variant, self.scales)
+        return type(self), (*noise, allowed, self.delta)
+
     def movement_in_noise(self, class_name: str) -> Fraction:
         """Return the exact price: sum of movement / scale, or half of its squares."""
         row = self.movement.row(class_name)
