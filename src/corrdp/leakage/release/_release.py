@@ -18,6 +18,7 @@ from corrdp._validate import (
 from corrdp.accounting import Group, NoisePlan, SensitivityTable, plan_noise
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
+from corrdp.leakage._coding import check_readable
 from corrdp.leakage._counts import MAX_CELLS, CountLayout
 from corrdp.leakage._joining import joined_policy
 from corrdp.leakage._margins import LevelSizes
@@ -294,6 +295,7 @@ def _private(
         return {}, plan, {}
     for shape in telling_shapes(layout):
         check_transport(request.metric, table_words(policy, shape.features).ground)
+    check_readable(request.data, policy, layout.features)
     generator = noise_generator(request.random_state, purpose="leakage")
     if charge is not None and plan is not None:
         charge(plan)

@@ -40,14 +40,7 @@ NOTICES = {
 }
 
 _SHAPE = {
-    "features": {
-        ...: {
-            "estimate": float,
-            "upper": (float, None),
-            "method": str,
-            "reason": str,
-        }
-    },
+    "features": {...: {}},
     "source": frozenset(NOTICES),
     "relation": frozenset(map(str, NeighborRelation)),
     "conditioning": frozenset(map(str, Conditioning)),
@@ -57,6 +50,7 @@ _SHAPE = {
     "research": bool,
     "replayable_noise": bool,
     "policy_fingerprint": str,
+    "declared_fingerprint": str,
 }
 
 
@@ -382,7 +376,7 @@ class LeakageTable:
 
     @classmethod
     def _decoded(cls, document: JSONObject) -> "LeakageTable":
-        check_shape(document, _SHAPE, "leakage table")
+        check_shape({"declared_fingerprint": ""} | document, _SHAPE, "leakage table")
         return cls(
             features=MappingProxyType(
                 {
