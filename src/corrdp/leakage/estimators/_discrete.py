@@ -12,8 +12,13 @@ from corrdp.leakage._counts import MAX_CELLS
 from corrdp.leakage._levels import ground_distances
 from corrdp.leakage._plug_in import TableWords, plug_in_leakage
 from corrdp.leakage._result import FeatureLeakage
-from corrdp.leakage.estimators._base import EstimationContext, require_codes
-from corrdp.leakage.estimators._sample import Sample, SampleColumn, joint_codes
+from corrdp.leakage.estimators._sample import (
+    EstimationContext,
+    Sample,
+    SampleColumn,
+    joint_codes,
+    require_codes,
+)
 from corrdp.policy import Feature, NumberDomain
 
 

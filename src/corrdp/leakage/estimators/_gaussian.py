@@ -11,8 +11,11 @@ from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.leakage._bounds import hotelling_upper
 from corrdp.leakage._gaussians import mahalanobis_total_variation
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
-from corrdp.leakage.estimators._base import EstimationContext, require_numbers
-from corrdp.leakage.estimators._sample import Sample
+from corrdp.leakage.estimators._sample import (
+    EstimationContext,
+    Sample,
+    require_numbers,
+)
 
 MAX_BLOCK = 16
 """Insensitive numbers of a block whose box of corners is searched."""
