@@ -1,7 +1,7 @@
 """What is found out about one insensitive feature."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,33 +54,24 @@ class PaperConstants(EstimationConstants):
 
     def to_dict(self) -> JSONObject:
         """Return a JSON-able description."""
-        return {
-            "example": self.example,
-            "error_constant": encode_number(self.error_constant),
-            "stability_constant": encode_number(self.stability_constant),
-            "rate_exponent": self.rate_exponent,
-        }
+        written = {name: encode_number(getattr(self, name)) for name in _NUMBERS}
+        return {"example": self.example, **written}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "PaperConstants":
+    def from_dict(cls, document: JSONObject) -> "PaperConstants":
         """Read what `to_dict` wrote."""
-        return cls(
-            example=document["example"],
-            error_constant=decode_number(document["error_constant"]),
-            stability_constant=decode_number(document["stability_constant"]),
-            rate_exponent=document["rate_exponent"],
-        )
+        read = {name: decode_number(document[name]) for name in _NUMBERS}
+        return cls(example=document["example"], **read)
 
 
+_NUMBERS = ("error_constant", "stability_constant", "rate_exponent")
 _SHAPE = {"estimate": float, "upper": (float, None), "method": str, "reason": str}
 _SHAPE_OF_OTHERS: dict[str, Any] = {
     "lower": float,
     "paper_upper": float,
     "paper_constants": {
         "example": str,
-        "error_constant": Infinite,
-        "stability_constant": Infinite,
-        "rate_exponent": float,
+        **dict.fromkeys(_NUMBERS, Infinite),
     },
     "assumptions": [str],
     "joined": {...: ([str], [[float]], bool)},
