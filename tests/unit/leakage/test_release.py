@@ -396,7 +396,8 @@ def test_what_cannot_be_read_is_not_paid_for(table, policy, unreadable):
 
 
 @pytest.mark.parametrize(
-    "options", [{"n_threads": 0}, {"random_state": -1}, {"metric": 3}]
+    "options",
+    [{"n_threads": 0}, {"random_state": -1}, {"metric": 3}, {"estimator": 3}],
 )
 def test_options_are_checked_before_anything_is_paid_for(table, policy, options):
     charged = []

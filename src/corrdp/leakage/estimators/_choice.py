@@ -29,7 +29,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 
 def estimator_named(estimator: str | Estimator) -> Estimator:
     """Return an estimator with its defaults, or the estimator itself."""
-    if not isinstance(estimator, str):
+    if not isinstance(estimator, str) and hasattr(estimator, "estimate"):
         return estimator
     remedy = "Leave it out to choose by column types."
     return ESTIMATORS[check_choice("estimator", estimator, ESTIMATORS, remedy=remedy)]()

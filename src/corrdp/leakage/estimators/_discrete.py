@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corrdp._validate import check_count
-from corrdp.exceptions import PolicyError
-from corrdp.leakage._counts import MAX_CELLS
 from corrdp.leakage._levels import ground_distances
 from corrdp.leakage._plug_in import TableWords, plug_in_leakage
 from corrdp.leakage._result import FeatureLeakage
@@ -16,6 +14,7 @@ from corrdp.leakage.estimators._sample import (
     EstimationContext,
     Sample,
     SampleColumn,
+    check_cells,
     joint_codes,
     require_codes,
 )
@@ -119,11 +118,7 @@ def _counted(
 ) -> FeatureLeakage:
     cells, n_cells = joint_codes(sensitive)
     values, n_values = joint_codes(changed)
-    if n_values * n_cells > MAX_CELLS:
-        raise PolicyError(
-            f"The table has {n_values * n_cells:,} joint cells, the limit is "
-            f"{MAX_CELLS:,}. Declare fewer bins or merge categories by groups."
-        )
+    check_cells(n_values * n_cells)
     if not sensitive:
         cells = np.zeros_like(values)
     counts = np.bincount(values * n_cells + cells, minlength=n_values * n_cells)

@@ -1,5 +1,6 @@
 """What estimators are given: values of a sample, and what else they are told."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._coding import check_resolution
+from corrdp.leakage._counts import MAX_CELLS
 from corrdp.leakage._levels import level_texts
 from corrdp.leakage._metrics import Metric
 from corrdp.leakage._result import FeatureLeakage
@@ -178,12 +180,20 @@ def read_sample(
 
 def joint_codes(columns: Sequence[SampleColumn]) -> tuple[IntArray, int]:
     """Return the joint code of discrete columns, the last one fastest, and its size."""
-    n_rows = len(columns[0].values) if columns else 0
-    joint, size = np.zeros(n_rows, dtype=np.int64), 1
-    for column in columns:
-        joint = joint * (column.n_codes or 1) + column.values
-        size *= column.n_codes or 1
-    return joint, size
+    sizes = tuple(column.n_codes or 1 for column in columns)
+    check_cells(size := math.prod(sizes))
+    if not columns:
+        return np.zeros(0, dtype=np.int64), size
+    return np.ravel_multi_index(tuple(c.values for c in columns), sizes), size
+
+
+def check_cells(n_cells: int) -> None:
+    """Refuse tables beyond what is counted elsewhere."""
+    if n_cells > MAX_CELLS:
+        raise PolicyError(
+            f"The table has {n_cells:,} joint cells, the limit is {MAX_CELLS:,}. "
+            "Declare fewer bins or merge categories by groups."
+        )
 
 
 def require_numbers(estimator: str, columns: tuple[SampleColumn, ...]) -> FloatArray:

@@ -23,6 +23,7 @@ from corrdp.leakage.estimators._sample import (
     EstimationContext,
     Sample,
     SampleColumn,
+    check_cells,
     joint_codes,
     require_codes,
     require_numbers,
@@ -72,6 +73,7 @@ class MultinomialLogistic:
                 "fewer bins."
             )
         values = values_to_compare(sample.changed, self.n_points)
+        check_cells(len(values) * n_cells)
         rows = np.zeros((len(values), n_cells))
         rows[:, seen] = self._fitted(cells, sample.changed, values)
         ground = [ground_distances(c.feature, c.n_codes or 1) for c in sensitive]
@@ -264,18 +266,8 @@ def monte_carlo_total_variation(
 ) -> tuple[float, float]:
     """Return the total variation of two distributions from draws, and its error.
 
-    The mean of ``|p - q| / (p + q)`` over draws from both, which lies in [0, 1].
-
-    Parameters
-    ----------
-    first_draws, second_draws : arrays, shape (n_draws, n_columns)
-        Equally many draws from each.
-    first_log_density, second_log_density : callable
-        Logarithms of the densities at rows of points.
-
-    Returns
-    -------
-    distance, standard_error : float
+    The mean of ``|p - q| / (p + q)`` over equally many draws from both, arrays of shape
+    (n_draws, n_columns); it lies in [0, 1].
     """
     points = np.concatenate([first_draws, second_draws])
     log_ratio = first_log_density(points) - second_log_density(points)
@@ -366,7 +358,7 @@ def _largest(
         estimate=float(distances[first, second]),
         upper=None,
         method=method,
-        reason=f"{start} {texts[first]} and {texts[second]}{note}",
+        reason=f"{start} {texts[int(first)]} and {texts[int(second)]}{note}",
         assumptions=assumptions,
     )
 

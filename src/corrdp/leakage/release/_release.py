@@ -40,7 +40,7 @@ from corrdp.leakage.release._noise import (
     release_tables,
     released_margins,
 )
-from corrdp.leakage.release._request import LeakageRequest, counted_tables
+from corrdp.leakage.release._request import LeakageRequest
 from corrdp.leakage.release._table import LeakageTable, declared_table
 from corrdp.policy import (
     Conditioning,
@@ -299,7 +299,7 @@ def _private(
     generator = noise_generator(request.random_state, purpose="leakage")
     if charge is not None and plan is not None:
         charge(plan)
-    counts = counted_tables(request, layout)
+    counts = request.counts(layout)
     released = release_tables(
         layout.shapes,
         counts.tables,
