@@ -234,14 +234,10 @@ def _thinnest_joined(domain: CategoryDomain, sizes: FloatArray) -> Iterator[Grou
     order = np.argsort(sizes[:n_free], kind="stable")
     for count in range(2, n_free):
         together = tuple(sorted(int(code) for code in order[:count]))
-        groups: list[tuple[int, ...]] = [
-            (c,) for c in range(len(sizes)) if c not in together
-        ]
         # `other` comes after all named levels, a group where its first member stands
         place = n_named if n_named in together else together[0]
-        groups.append(together)
-        key = {g: (place if g == together else g[0]) for g in groups}
-        yield tuple(sorted(groups, key=key.__getitem__))
+        at = {c: (c,) for c in range(len(sizes)) if c not in together}
+        yield tuple(group for _, group in sorted((at | {place: together}).items()))
 
 
 def _joined_bins(
