@@ -71,11 +71,16 @@ class Histogram:
             for column in sample.sensitive
         )
         found = _counted(sensitive, changed, context, example="histogram")
-        cut = [c.feature.name for c in sample.sensitive if c.is_number]
+        finer_tells_no_more = tuple(
+            f"insensitive features tell no more of {column.feature.name} than of which "
+            f"of {n_bins} equal bins it lies in"
+            for column in sample.sensitive
+            if column.is_number
+        )
         return replace(
             found,
             method=f"histogram, {n_bins} bins per sensitive number",
-            assumptions=(*found.assumptions, *_finer_tells_no_more(cut, n_bins)),
+            assumptions=(*found.assumptions, *finer_tells_no_more),
         )
 
 
@@ -98,14 +103,6 @@ def resolution_assumptions(changed: Sequence[Feature]) -> tuple[str, ...]:
         "tell the same about the sensitive features"
         for feature in changed
         if isinstance(feature.domain, NumberDomain)
-    )
-
-
-def _finer_tells_no_more(names: Sequence[str], n_bins: int) -> tuple[str, ...]:
-    return tuple(
-        f"insensitive features tell no more of {name} than of which of {n_bins} equal "
-        "bins it lies in"
-        for name in names
     )
 
 

@@ -46,12 +46,6 @@ class SampleColumn:
         """One text per code."""
         return level_texts(self.feature, self.n_codes or 1)
 
-    def raw(self, place: float) -> float:
-        """Return the number at a place between the bounds."""
-        domain = self.feature.domain
-        assert isinstance(domain, NumberDomain)  # only numbers have places
-        return domain.lower + place * (domain.upper - domain.lower)
-
     def binned(self, n_bins: int) -> "SampleColumn":
         """Return a number as codes of equal-width bins over its bounds."""
         codes = np.minimum((self.values * n_bins).astype(np.int64), n_bins - 1)
@@ -251,8 +245,10 @@ def value_text(columns: tuple[SampleColumn, ...], value: FloatArray) -> str:
     """Return the words of one value of the changed features."""
     parts = []
     for column, entry in zip(columns, value, strict=True):
-        if column.is_number:
-            parts.append(f"{column.feature.name} = {column.raw(float(entry)):.6g}")
+        domain = column.feature.domain
+        if column.is_number and isinstance(domain, NumberDomain):
+            raw = domain.lower + float(entry) * (domain.upper - domain.lower)
+            parts.append(f"{column.feature.name} = {raw:.6g}")
         else:
             parts.append(column.texts[int(entry)])
     return ", ".join(parts)
