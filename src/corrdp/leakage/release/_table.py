@@ -335,6 +335,7 @@ class LeakageTable:
         document: JSONObject = {
             "schema": JOINED_SCHEMA if self.joined else SCHEMA,
             "features": {name: v.to_dict() for name, v in self.features.items()},
+            **{name: getattr(self, name) for name in _PLAIN},
             "notice": NOTICES[self.source],
             "spent": {
                 name: [event.to_json() for event in events]
@@ -342,7 +343,6 @@ class LeakageTable:
             },
             "components": [part.to_json() for part in self.components],
         }
-        document |= {name: getattr(self, name) for name in _PLAIN}
         # Fields that only some tables have.
         if self.joined:
             document["declared_fingerprint"] = self.declared_fingerprint
