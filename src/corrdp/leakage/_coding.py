@@ -19,7 +19,13 @@ from corrdp.leakage._counts import (
     count_codes,
 )
 from corrdp.policy import NumberDomain, Policy, PolicyEncoder, number_columns
-from corrdp.tables import BATCH_ROWS, check_columns, is_source, iter_batches
+from corrdp.tables import (
+    BATCH_ROWS,
+    check_columns,
+    files_of,
+    is_source,
+    iter_batches,
+)
 
 
 def iter_codes(
@@ -36,8 +42,9 @@ def iter_codes(
     features : sequence of str
         Features to code.
     """
-    encoder = PolicyEncoder(policy)
+    check_readable(data, policy, features)
     check_resolution(policy, features)
+    encoder = PolicyEncoder(policy)
     types = {name: np.min_scalar_type(encoder.n_codes[name] - 1) for name in features}
     for chunk in _chunks(data, policy, features):
         codes = encoder.codes(chunk, features).T
@@ -71,6 +78,19 @@ def check_resolution(policy: Policy, features: Sequence[str]) -> None:
         )
 
 
+def check_readable(data: Any, policy: Policy, features: Sequence[str]) -> None:
+    """Raise unless there is a file, or a table in memory with the named columns.
+
+    No row is read: a private release asks before it is paid for.
+    """
+    if is_source(data):
+        files_of(data)
+    elif isinstance(data, np.ndarray):
+        check_columns(data, [feature.name for feature in policy.features])
+    elif not is_hosted(data):
+        check_columns(data, features)
+
+
 def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]:
     if is_source(data):
         numbers = number_columns(policy.feature(name) for name in features)
@@ -80,7 +100,6 @@ def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]
         for start in range(0, len(data), BATCH_ROWS):
             yield data[start : start + BATCH_ROWS]
         return
-    check_columns(data, features)
     frame = nw.from_native(data, eager_only=True)
     for start in range(0, len(frame), BATCH_ROWS):
         yield frame[start : start + BATCH_ROWS].to_native()

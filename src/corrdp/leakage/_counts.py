@@ -253,8 +253,5 @@ def _joint_code(
     n_rows = len(next(iter(tile.values()))) if tile else 0
     if not features:
         return np.zeros(n_rows, dtype=np.int64)
-    joint = tile[features[0]].astype(np.int64)
-    for name in features[1:]:
-        joint *= n_codes[name]
-        joint += tile[name]
-    return joint
+    sizes = tuple(n_codes[name] for name in features)
+    return np.ravel_multi_index(tuple(tile[name] for name in features), sizes)

@@ -4,8 +4,10 @@ Joined levels are one level: in the table that bounds the leakage and, through t
 policy that comes with it, in whatever reads the rows (docs/theory/leakage.md, 2.2).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -64,36 +66,40 @@ def choose_groups(
     shares = np.maximum(sizes, 0.0)
     shares = shares / max(1.0, shares.sum())
     best, least = _apart(len(sizes)), np.inf
-    for groups in _candidates(feature.domain, sizes):
+    rows_of = cache(lambda group: float(sizes[list(group)].sum()))
+    hidden = _variance_hidden(feature.domain, shares)
+    for groups in _candidates(feature.domain, sizes, rows_of):
         excess = predicted_excess(
-            np.array([sizes[list(group)].sum() for group in groups]),
+            np.array([rows_of(group) for group in groups]),
             n_cells=n_cells,
             noise_scale=noise_scale,
             failure_probability=failure_probability,
         )
-        hidden = hidden_variance(feature.domain, groups, shares)
-        loss = excess + HIDDEN_COST * hidden
+        loss = excess + HIDDEN_COST * hidden(groups)
         if loss < least and excess <= HOPELESS:
             best, least = groups, loss
     return best
 
 
-def hidden_variance(domain: Domain, groups: Groups, shares: FloatArray) -> float:
-    """Return the part of a feature's variance that joining hides, in [0, 1]."""
+def _variance_hidden(domain: Domain, shares: FloatArray) -> Callable[[Groups], float]:
+    """Return what tells the part of a feature's variance that joining hides."""
     if isinstance(domain, NumberDomain):
-        middles = _middles(domain)
-        n_bins = len(middles)
-        weights = shares[:n_bins]
+        middles, _ = _middles(domain)
+        weights = shares[: len(middles)]
         whole = _variance(middles, weights)
-        hidden = sum(
-            _variance(middles[list(group)], weights[list(group)])
-            for group in groups
-            if group[-1] < n_bins
-        )
-        return float(hidden / whole) if whole > 0 else 0.0
-    whole = 1.0 - float((shares**2).sum())
-    kept = 1.0 - sum(float(shares[list(group)].sum()) ** 2 for group in groups)
-    return 1.0 - kept / whole if whole > 0 else 0.0
+
+        @cache
+        def inside(group: tuple[int, ...]) -> float:
+            if group[-1] >= len(middles):  # a slot for missing values
+                return 0.0
+            return _variance(middles[list(group)], weights[list(group)])
+
+        return lambda groups: sum(map(inside, groups)) / whole if whole > 0 else 0.0
+    apart = 1.0 - float((shares**2).sum())
+    square = cache(lambda group: float(shares[list(group)].sum()) ** 2)
+    return lambda groups: (
+        1.0 - (1.0 - sum(map(square, groups))) / apart if apart > 0 else 0.0
+    )
 
 
 def joined_fields(
@@ -146,7 +152,7 @@ def joined_policy(policy: Policy, fields: Mapping[str, JSONObject]) -> Policy:
 
 def refuse_joined_anew(name: str, fields: JSONObject) -> None:
     """Raise if levels were joined by another list of categories, as they were once."""
-    if not set(fields) <= {JOINED, WITH_OTHER}:
+    if not {JOINED} <= set(fields) <= {JOINED, WITH_OTHER}:
         raise GuaranteeVoidError(
             f"levels of {name!r} were joined by another list of categories, by which "
             "some cells are read as other levels than were counted. Estimate the "
@@ -195,21 +201,24 @@ def _apart(n_codes: int) -> Groups:
     return tuple((code,) for code in range(n_codes))
 
 
-def _candidates(domain: Domain, sizes: FloatArray) -> Iterator[Groups]:
+def _candidates(
+    domain: Domain, sizes: FloatArray, rows_of: Callable[[tuple[int, ...]], float]
+) -> Iterator[Groups]:
     """Yield groupings, from all levels apart to two that are left."""
     yield _apart(len(sizes))
     if isinstance(domain, NumberDomain):
-        yield from _neighbors_joined(domain, sizes)
+        yield from _neighbors_joined(domain, len(sizes), rows_of)
     elif isinstance(domain, CategoryDomain):
         yield from _thinnest_joined(domain, sizes)
 
 
-def _neighbors_joined(domain: NumberDomain, sizes: FloatArray) -> Iterator[Groups]:
+def _neighbors_joined(
+    domain: NumberDomain, n_codes: int, rows_of: Callable[[tuple[int, ...]], float]
+) -> Iterator[Groups]:
     n_bins = domain.bins or 1
-    groups: list[tuple[int, ...]] = [(code,) for code in range(n_bins)]
-    rest: list[tuple[int, ...]] = [(code,) for code in range(n_bins, len(sizes))]
+    groups, rest = list(_apart(n_codes)[:n_bins]), list(_apart(n_codes)[n_bins:])
     while len(groups) > 2:
-        rows = [float(sizes[list(group)].sum()) for group in groups]
+        rows = [rows_of(group) for group in groups]
         thin = int(np.argmin(rows))
         beside = [place for place in (thin - 1, thin + 1) if 0 <= place < len(groups)]
         first, second = sorted((thin, min(beside, key=lambda place: rows[place])))
@@ -225,33 +234,35 @@ def _thinnest_joined(domain: CategoryDomain, sizes: FloatArray) -> Iterator[Grou
     order = np.argsort(sizes[:n_free], kind="stable")
     for count in range(2, n_free):
         together = tuple(sorted(int(code) for code in order[:count]))
-        groups: list[tuple[int, ...]] = [
-            (c,) for c in range(len(sizes)) if c not in together
-        ]
         # `other` comes after all named levels, a group where its first member stands
         place = n_named if n_named in together else together[0]
-        groups.append(together)
-        key = {g: (place if g == together else g[0]) for g in groups}
-        yield tuple(sorted(groups, key=key.__getitem__))
+        at = {c: (c,) for c in range(len(sizes)) if c not in together}
+        yield tuple(group for _, group in sorted((at | {place: together}).items()))
 
 
 def _joined_bins(
     domain: NumberDomain, together: Sequence[tuple[int, ...]], sizes: FloatArray
 ) -> list[list[Any]]:
-    middles = _middles(domain)
+    middles, exponent = _middles(domain)
     joined = []
     for group in together:
         weights = np.maximum(sizes[list(group)], 0.0)
         if weights.sum() <= 0:
             weights = np.ones(len(group))
         value = float(np.average(middles[list(group)], weights=weights))
-        joined.append([group[0], group[-1], value])
+        joined.append([group[0], group[-1], math.ldexp(value, exponent)])
     return joined
 
 
-def _middles(domain: NumberDomain) -> FloatArray:
-    edges = np.linspace(domain.lower, domain.upper, (domain.bins or 1) + 1)
-    return np.asarray(0.5 * (edges[:-1] + edges[1:]))
+def _middles(domain: NumberDomain) -> tuple[FloatArray, int]:
+    """Return the middles of the bins over a power of two, and its exponent.
+
+    They lie in [-1, 1], so that no sum or square of them overflows.
+    """
+    exponent = math.frexp(max(abs(domain.lower), abs(domain.upper)))[1]
+    lower, upper = (math.ldexp(b, -exponent) for b in (domain.lower, domain.upper))
+    edges = np.linspace(lower, upper, (domain.bins or 1) + 1)
+    return 0.5 * (edges[:-1] + edges[1:]), exponent
 
 
 def _variance(values: FloatArray, weights: FloatArray) -> float:

@@ -98,40 +98,28 @@ def level_sizes(
     (docs/theory/leakage.md, Theorem 7).
     """
     found: dict[str, LevelSizes] = {}
+
+    def add(counts: FloatArray, noise_scale: float, axes: Sequence[str]) -> None:
+        joint = counts.reshape([layout.n_codes[axis] for axis in axes])
+        for place, name in enumerate(axes):
+            others = tuple(other for other in range(len(axes)) if other != place)
+            sizes = joint.sum(axis=others)
+            sizes = sizes + (n_rows - sizes.sum()) / sizes.size
+            spread = math.sqrt(counts.size / sizes.size)
+            found[name] = LevelSizes(tuple(sizes.tolist()), noise_scale * spread)
+
     total, weight = 0.0, 0.0
     for shape in layout.shapes:
         if shape.name not in released:
             continue
         table = released[shape.name]
-        for name in shape.features:
-            found[name] = _margin(
-                table.sizes, table.size_scale, shape.features, name, layout, n_rows
-            )
+        add(table.sizes, table.size_scale, shape.features)
         precision = 1 / (len(table.cells) * table.cell_scale**2)
         total = total + precision * table.cells.sum(axis=0)
         weight += precision
     if weight > 0:
-        cells, scale = np.asarray(total) / weight, 1 / math.sqrt(weight)
-        for name in layout.sensitive:
-            found[name] = _margin(cells, scale, layout.sensitive, name, layout, n_rows)
+        add(np.asarray(total) / weight, 1 / math.sqrt(weight), layout.sensitive)
     return found
-
-
-def _margin(
-    counts: FloatArray,
-    noise_scale: float,
-    axes: Sequence[str],
-    name: str,
-    layout: CountLayout,
-    n_rows: int,
-) -> LevelSizes:
-    """Return the margin of one axis of noisy counts, shifted to the known total."""
-    joint = counts.reshape([layout.n_codes[axis] for axis in axes])
-    others = tuple(place for place, axis in enumerate(axes) if axis != name)
-    sizes = joint.sum(axis=others)
-    sizes = sizes + (n_rows - sizes.sum()) / sizes.size
-    spread = math.sqrt(counts.size / sizes.size)
-    return LevelSizes(tuple(sizes.tolist()), noise_scale * spread)
 
 
 def known_means(

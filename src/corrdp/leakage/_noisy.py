@@ -109,7 +109,8 @@ def noisy_total_variation_upper(
             table.by_squares(SQUARES_SHARE / 2 * failure_probability),
         )
         distances[inner] = np.minimum(table.distances, 1.0)
-        uppers[inner] = np.minimum(bound, 1.0)
+        # Below 0 the noise has shown that it is beyond what the bound allows for.
+        uppers[inner] = np.where(bound < 0, 1.0, np.minimum(bound, 1.0))
     return NoisyBounds(sizes, distances, uppers)
 
 

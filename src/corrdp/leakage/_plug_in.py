@@ -26,15 +26,12 @@ class TableWords:
         Per feature of the rows, one text per code.
     ground : sequence of arrays
         Per sensitive feature, distances of its codes.
-    resolution : str
-        How numbers were made discrete, for the method's name.
     assumptions : tuple of str
         What counting at this resolution assumes.
     """
 
     value_texts: Sequence[Sequence[str]]
     ground: Sequence[FloatArray]
-    resolution: str = "declared resolution"
     assumptions: tuple[str, ...] = ()
 
     def value(self, code: int) -> str:
@@ -72,7 +69,7 @@ def plug_in_leakage(
     The reason contains exact counts: it is not private.
     """
     check_failure_probability(failure_probability)
-    method = f"plug-in counts, {words.resolution}"
+    method = "plug-in counts, declared resolution"
     if min(counts.shape) < 2:
         return _trivial(method, counts, words)
     sizes = counts.sum(axis=1)
@@ -152,7 +149,7 @@ def noisy_leakage(
     (docs/theory/leakage.md, Theorem 2); for metrics other than total variation it is
     the bound that total variation implies.
     """
-    method = f"noisy counts, {words.resolution}, noise_scale {noise_scale:.4g}"
+    method = f"noisy counts, declared resolution, noise_scale {noise_scale:.4g}"
     if min(noisy_counts.shape) < 2:
         return _trivial(method, noisy_counts, words)
     found = noisy_total_variation_upper(

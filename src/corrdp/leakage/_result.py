@@ -1,11 +1,11 @@
 """What is found out about one insensitive feature."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from corrdp._json import decode_number, encode_number
+from corrdp._json import Infinite, check_shape, decode_number, encode_number
 from corrdp._typing import JSONObject
 from corrdp._validate import check_real
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
@@ -54,24 +54,29 @@ class PaperConstants(EstimationConstants):
 
     def to_dict(self) -> JSONObject:
         """Return a JSON-able description."""
-        return {
-            "example": self.example,
-            "error_constant": encode_number(self.error_constant),
-            "stability_constant": encode_number(self.stability_constant),
-            "rate_exponent": self.rate_exponent,
-        }
+        written = {name: encode_number(getattr(self, name)) for name in _NUMBERS}
+        return {"example": self.example, **written}
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any] | None) -> "PaperConstants | None":
-        """Read what `to_dict` wrote; None stays None."""
-        if document is None:
-            return None
-        return cls(
-            example=document["example"],
-            error_constant=decode_number(document["error_constant"]),
-            stability_constant=decode_number(document["stability_constant"]),
-            rate_exponent=document["rate_exponent"],
-        )
+    def from_dict(cls, document: JSONObject) -> "PaperConstants":
+        """Read what `to_dict` wrote."""
+        read = {name: decode_number(document[name]) for name in _NUMBERS}
+        return cls(example=document["example"], **read)
+
+
+_NUMBERS = ("error_constant", "stability_constant", "rate_exponent")
+_SHAPE = {"estimate": float, "upper": (float, None), "method": str, "reason": str}
+_SHAPE_OF_OTHERS: dict[str, Any] = {
+    "lower": float,
+    "paper_upper": float,
+    "paper_constants": {
+        "example": str,
+        **dict.fromkeys(_NUMBERS, Infinite),
+    },
+    "assumptions": [str],
+    "joined": {...: ([str], [[float]], bool)},
+}
+"""Fields that only some features have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,38 +129,31 @@ class FeatureLeakage:
 
     def to_dict(self) -> JSONObject:
         """Return a JSON-able description."""
-        document: JSONObject = {
-            "estimate": self.estimate,
-            "upper": self.upper,
-            "method": self.method,
-            "reason": self.reason,
-        }
-        if self.lower is not None:
-            document["lower"] = self.lower
-        if self.paper_upper is not None:
-            document["paper_upper"] = self.paper_upper
+        document: JSONObject = {name: getattr(self, name) for name in _SHAPE}
+        for name in _SHAPE_OF_OTHERS:
+            value = getattr(self, name)
+            if value is not None and value != ():
+                document[name] = value
         if self.paper_constants is not None:
             document["paper_constants"] = self.paper_constants.to_dict()
         if self.assumptions:
             document["assumptions"] = list(self.assumptions)
-        if self.joined is not None:
-            document["joined"] = self.joined
         return document
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> "FeatureLeakage":
+    def from_dict(cls, document: JSONObject) -> "FeatureLeakage":
         """Read what `to_dict` wrote."""
-        return cls(
-            estimate=document["estimate"],
-            upper=document["upper"],
-            method=document["method"],
-            reason=document["reason"],
-            lower=document.get("lower"),
-            paper_upper=document.get("paper_upper"),
-            paper_constants=PaperConstants.from_dict(document.get("paper_constants")),
-            assumptions=tuple(document.get("assumptions", ())),
-            joined=document.get("joined"),
-        )
+        check_shape(document, _SHAPE, "leakage of a feature")
+        others = {n: s for n, s in _SHAPE_OF_OTHERS.items() if n in document}
+        check_shape(document, others, "leakage of a feature")
+        fields = {name: document[name] for name in [*_SHAPE, *others]}
+        if "paper_constants" in others:
+            fields["paper_constants"] = PaperConstants.from_dict(
+                fields["paper_constants"]
+            )
+        if "assumptions" in others:
+            fields["assumptions"] = tuple(fields["assumptions"])
+        return cls(**fields)
 
 
 def combine_parts(

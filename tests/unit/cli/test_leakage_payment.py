@@ -2,9 +2,9 @@
 
 import pytest
 
-import corrdp.leakage.release._release as release
 from corrdp.cli._leakage import Source, leakage
 from corrdp.datasets import hospital_policy_text, hospital_table
+from corrdp.leakage.release._request import LeakageRequest
 from corrdp.ledger import Ledger
 
 
@@ -16,7 +16,7 @@ def test_a_release_that_breaks_off_has_been_paid(tmp_path, monkeypatch):
     def stopped(*arguments, **options):
         raise StoppedError
 
-    monkeypatch.setattr(release, "counted_tables", stopped)
+    monkeypatch.setattr(LeakageRequest, "counts", stopped)
     data, policy = tmp_path / "data.csv", tmp_path / "policy.toml"
     hospital_table(200).to_csv(data, index=False)
     policy.write_text(hospital_policy_text())

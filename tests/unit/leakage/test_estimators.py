@@ -361,6 +361,16 @@ def test_one_sensitive_value_tells_nothing_to_the_logistic_model():
     assert estimated(MultinomialLogistic(), frame, policy, ["u"]).estimate == 0.0
 
 
+def test_more_joint_cells_than_memory_holds_are_refused():
+    names = [f"s{i}" for i in range(12)]
+    frame = pd.DataFrame({name: ["a", "b"] for name in names} | {"u": [0.0, 1.0]})
+    levels = CategoryDomain(tuple("abcdefghij"))
+    features = [Feature(name, "sensitive", levels) for name in names]
+    policy = Policy((*features, number("u", "insensitive")))
+    with pytest.raises(PolicyError, match=r"joint cells, the limit is"):
+        estimated(MultinomialLogistic(), frame, policy, ["u"])
+
+
 def test_small_samples_are_not_thinned_by_the_kernel():
     frame = shifted(300)
     policy = Policy((number("s0", "sensitive"), group()))

@@ -13,6 +13,7 @@ from corrdp.exceptions import GuaranteeVoidError, PolicyError
 from corrdp.leakage import (
     LeakageTable,
     TableShape,
+    _joining,
     choose_groups,
     estimate_leakage,
     joined_fields,
@@ -73,6 +74,27 @@ def test_thin_bins_join_their_neighbors():
     assert low[:2] == [0, 2]
     assert high[:2] == [3, 5]
     assert 2.4 < low[2] < 2.5  # the middles, weighted by rows
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e307])
+def test_bins_near_the_ends_of_floating_point_join_as_others_do(scale):
+    domain = NumberDomain(4 * scale, 12 * scale, bins=8)
+    sizes = np.array([4e4, 3e4, 900.0, 700.0, 30.0, 20.0, 10.0, 5.0])
+    groups = groups_of(domain, sizes)
+    assert groups == groups_of(NumberDomain(4, 12, bins=8), sizes)
+    joined = joined_fields(domain, groups, sizes)["joined"]
+    assert dataclasses.replace(domain, joined=joined).joined
+
+
+def test_many_bins_are_grouped_without_counting_them_all_again(monkeypatch):
+    calls = []
+    counted = _joining._variance
+    monkeypatch.setattr(
+        _joining, "_variance", lambda *a: calls.append(1) or counted(*a)
+    )
+    sizes = np.random.default_rng(1).poisson(3000, 300)
+    groups_of(NumberDomain(0, 1, bins=300), sizes)
+    assert len(calls) <= 2 * 300
 
 
 def test_hopeless_tables_are_left_as_they_are():

@@ -196,6 +196,24 @@ def test_hotelling_needs_residual_freedom():
         hotelling_upper(1.0, n_rows=5, n_sensitive=5, failure_probability=0.1)
 
 
+@pytest.mark.parametrize("metric", ["total_variation", "hellinger", "wasserstein"])
+def test_noise_that_makes_a_bound_negative_proves_nothing(metric):
+    """Shares of small cells are added, noise and all: their sum may be below -1."""
+    counts = np.full((2, 50), -30.0)
+    counts[:, 0] = 1000.0
+    result = noisy_leakage(
+        counts,
+        np.array([1000.0, 1000.0]),
+        TableWords([["u = a", "u = b"]], [1.0 - np.eye(50)]),
+        metric=metric_named(metric),
+        noise_scale=30.0,
+        size_noise_scale=1.0,
+        failure_probability=1e-3,
+        cell_shares=np.arange(50) == 0,
+    )
+    assert result.upper == 1.0
+
+
 def test_cells_that_noise_makes_all_negative_leave_the_estimate_at_the_bound():
     result = noisy_leakage(
         np.array([[-3.0, -1.0, -2.0], [200.0, 300.0, 500.0], [-1.0, -1.0, -1.0]]),

@@ -380,7 +380,24 @@ def test_transport_over_too_many_cells_is_refused_before_it_is_paid_for():
 
 
 @pytest.mark.parametrize(
-    "options", [{"n_threads": 0}, {"random_state": -1}, {"metric": 3}]
+    "unreadable",
+    [
+        lambda table: table.drop(columns="v"),
+        lambda table: table.assign(w=0).to_numpy(),
+        lambda table: "no_such_file.csv",
+        lambda table: None,
+    ],
+)
+def test_what_cannot_be_read_is_not_paid_for(table, policy, unreadable):
+    charged = []
+    with pytest.raises(CorrDPError):
+        private(unreadable(table), policy, charge=charged.append)
+    assert not charged
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"n_threads": 0}, {"random_state": -1}, {"metric": 3}, {"estimator": 3}],
 )
 def test_options_are_checked_before_anything_is_paid_for(table, policy, options):
     charged = []
@@ -674,6 +691,26 @@ def test_a_digest_over_something_else_than_a_table_is_a_clear_refusal():
         nested = [nested]
     with pytest.raises(GuaranteeVoidError, match="digest"):
         LeakageTable.from_dict(fields | {"features": nested, "digest": ""})
+
+
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        (("features", "u", "assumptions"), [["a"]]),
+        (("features", "u", "joined"), []),
+        (("features", "u", "joined"), {}),
+        (("features", "u", "lower"), "0"),
+        (("features", "u", "paper_constants"), {"example": "discrete"}),
+        (("declared_fingerprint",), 1),
+    ],
+)
+def test_a_damaged_field_is_a_clear_refusal_although_the_digest_fits(
+    table, policy, path, to
+):
+    document = edited(private(table, policy).to_dict(), *path, to=to)
+    del document["digest"]
+    with pytest.raises(CorrDPError, match=r"damaged|Estimate the leakage anew"):
+        LeakageTable.from_dict(document | {"digest": digest(document)})
 
 
 def test_where_nothing_is_insensitive_there_is_nothing_to_release():

@@ -11,7 +11,7 @@ from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger, charge_certificate, require_recorded, unpaid_events
 from corrdp.mechanisms import answer_queries
-from corrdp.policy import Budget
+from corrdp.policy import Budget, PolicyEncoder
 from leakage_models import joint_of, policy_of, table_of
 
 JOINT = joint_of([[0.6, 0.4], [0.3, 0.7]], [0.5, 0.5])
@@ -133,10 +133,11 @@ def test_queries_refuse_an_unrecorded_private_table(ledger, leakage):
     answer_queries(TABLE, POLICY, **ask, ledger=ledger, leakage=leakage)
 
 
-def test_payment_comes_before_any_row_is_read():
-    class Unreadable:
-        def __getattr__(self, name):
-            raise AssertionError(f"rows were read ({name})")
+def test_payment_comes_before_any_row_is_read(monkeypatch):
+    def read(*arguments, **options):
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(PolicyEncoder, "codes", read)
 
     class RefusedError(Exception):
         pass
@@ -145,4 +146,4 @@ def test_payment_comes_before_any_row_is_read():
         raise RefusedError
 
     with pytest.raises(RefusedError):
-        estimate_leakage(Unreadable(), POLICY, epsilon=0.5, delta=1e-6, charge=refuse)
+        estimate_leakage(TABLE, POLICY, epsilon=0.5, delta=1e-6, charge=refuse)

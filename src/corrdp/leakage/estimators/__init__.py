@@ -1,12 +1,10 @@
 """Estimators of leakage behind one interface."""
 
-from corrdp.leakage.estimators._base import EstimationContext, Estimator
 from corrdp.leakage.estimators._choice import (
     ESTIMATORS,
     choose_estimator,
     estimator_named,
 )
-from corrdp.leakage.estimators._critic import VariationalCritic
 from corrdp.leakage.estimators._discrete import (
     Histogram,
     PlugIn,
@@ -14,13 +12,20 @@ from corrdp.leakage.estimators._discrete import (
     resolution_assumptions,
 )
 from corrdp.leakage.estimators._gaussian import GaussianPosterior, gaussian_leakage
-from corrdp.leakage.estimators._kernel import ProductKernel
-from corrdp.leakage.estimators._logistic import MultinomialLogistic
-from corrdp.leakage.estimators._monte_carlo import (
+from corrdp.leakage.estimators._sample import (
+    EstimationContext,
+    Estimator,
+    Sample,
+    SampleColumn,
+    read_sample,
+)
+from corrdp.leakage.estimators._unbounded import (
     MonteCarlo,
+    MultinomialLogistic,
+    ProductKernel,
+    VariationalCritic,
     monte_carlo_total_variation,
 )
-from corrdp.leakage.estimators._sample import Sample, SampleColumn, read_sample
 
 __all__ = [
     "ESTIMATORS",

@@ -4,13 +4,16 @@ from collections.abc import Sequence
 
 from corrdp._validate import check_choice
 from corrdp.exceptions import PolicyError
-from corrdp.leakage.estimators._base import Estimator
-from corrdp.leakage.estimators._critic import VariationalCritic
 from corrdp.leakage.estimators._discrete import Histogram, PlugIn
 from corrdp.leakage.estimators._gaussian import GaussianPosterior
-from corrdp.leakage.estimators._kernel import MAX_NUMBERS, ProductKernel
-from corrdp.leakage.estimators._logistic import MultinomialLogistic
-from corrdp.leakage.estimators._monte_carlo import MonteCarlo
+from corrdp.leakage.estimators._sample import Estimator
+from corrdp.leakage.estimators._unbounded import (
+    MAX_NUMBERS,
+    MonteCarlo,
+    MultinomialLogistic,
+    ProductKernel,
+    VariationalCritic,
+)
 from corrdp.policy import NumberDomain, Policy
 
 ESTIMATORS: dict[str, type[Estimator]] = {
@@ -26,7 +29,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 
 def estimator_named(estimator: str | Estimator) -> Estimator:
     """Return an estimator with its defaults, or the estimator itself."""
-    if not isinstance(estimator, str):
+    if not isinstance(estimator, str) and hasattr(estimator, "estimate"):
         return estimator
     remedy = "Leave it out to choose by column types."
     return ESTIMATORS[check_choice("estimator", estimator, ESTIMATORS, remedy=remedy)]()

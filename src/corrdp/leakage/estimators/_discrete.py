@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corrdp._validate import check_count
-from corrdp.exceptions import PolicyError
-from corrdp.leakage._counts import MAX_CELLS
 from corrdp.leakage._levels import ground_distances
 from corrdp.leakage._plug_in import TableWords, plug_in_leakage
 from corrdp.leakage._result import FeatureLeakage
-from corrdp.leakage.estimators._base import EstimationContext, require_codes
-from corrdp.leakage.estimators._sample import Sample, SampleColumn, joint_codes
+from corrdp.leakage.estimators._sample import (
+    EstimationContext,
+    Sample,
+    SampleColumn,
+    check_cells,
+    joint_codes,
+    require_codes,
+)
 from corrdp.policy import Feature, NumberDomain
 
 
@@ -67,11 +71,16 @@ class Histogram:
             for column in sample.sensitive
         )
         found = _counted(sensitive, changed, context, example="histogram")
-        cut = [c.feature.name for c in sample.sensitive if c.is_number]
+        finer_tells_no_more = tuple(
+            f"insensitive features tell no more of {column.feature.name} than of which "
+            f"of {n_bins} equal bins it lies in"
+            for column in sample.sensitive
+            if column.is_number
+        )
         return replace(
             found,
             method=f"histogram, {n_bins} bins per sensitive number",
-            assumptions=(*found.assumptions, *_finer_tells_no_more(cut, n_bins)),
+            assumptions=(*found.assumptions, *finer_tells_no_more),
         )
 
 
@@ -97,14 +106,6 @@ def resolution_assumptions(changed: Sequence[Feature]) -> tuple[str, ...]:
     )
 
 
-def _finer_tells_no_more(names: Sequence[str], n_bins: int) -> tuple[str, ...]:
-    return tuple(
-        f"insensitive features tell no more of {name} than of which of {n_bins} equal "
-        "bins it lies in"
-        for name in names
-    )
-
-
 def _counted(
     sensitive: tuple[SampleColumn, ...],
     changed: tuple[SampleColumn, ...],
@@ -114,11 +115,7 @@ def _counted(
 ) -> FeatureLeakage:
     cells, n_cells = joint_codes(sensitive)
     values, n_values = joint_codes(changed)
-    if n_values * n_cells > MAX_CELLS:
-        raise PolicyError(
-            f"The table has {n_values * n_cells:,} joint cells, the limit is "
-            f"{MAX_CELLS:,}. Declare fewer bins or merge categories by groups."
-        )
+    check_cells(n_values * n_cells)
     if not sensitive:
         cells = np.zeros_like(values)
     counts = np.bincount(values * n_cells + cells, minlength=n_values * n_cells)

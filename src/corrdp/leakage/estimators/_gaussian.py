@@ -11,8 +11,11 @@ from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.leakage._bounds import hotelling_upper
 from corrdp.leakage._gaussians import mahalanobis_total_variation
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
-from corrdp.leakage.estimators._base import EstimationContext, require_numbers
-from corrdp.leakage.estimators._sample import Sample
+from corrdp.leakage.estimators._sample import (
+    EstimationContext,
+    Sample,
+    require_numbers,
+)
 
 MAX_BLOCK = 16
 """Insensitive numbers of a block whose box of corners is searched."""
@@ -122,20 +125,17 @@ def gaussian_leakage(
     """
     matrix = np.asarray(covariance, dtype=np.float64)
     own = matrix[:sensitive, :sensitive]
-    if relation == "all_insensitive":
-        rest = matrix[sensitive:, sensitive:]
-        slope = np.linalg.solve(rest, matrix[sensitive:, :sensitive])
-        residual = own - matrix[:sensitive, sensitive:] @ slope
-        scaled = slope * (2 * half_widths)[:, None]
-        shift = scaled.T @ _farthest_corners(scaled, residual)
-        return np.array([mahalanobis_total_variation(_distance(shift, residual))])
+    columns = np.arange(sensitive, len(matrix))
+    together = relation == "all_insensitive"
     values = []
-    for index, half_width in enumerate(half_widths):
-        column = matrix[:sensitive, sensitive + index]
-        variance = matrix[sensitive + index, sensitive + index]
-        residual = own - np.outer(column, column) / variance
-        shift = 2 * half_width * column / variance
-        values.append(mahalanobis_total_variation(_distance(shift, residual)))
+    for known in [columns] if together else columns[:, None]:
+        across = matrix[:sensitive, known]
+        slope = np.linalg.solve(matrix[np.ix_(known, known)], across.T)
+        residual = own - across @ slope
+        scaled = slope * (2 * half_widths[known - sensitive])[:, None]
+        shift = scaled.T @ _farthest_corners(scaled, residual)
+        distance = math.sqrt(_square_distance(shift, residual))
+        values.append(mahalanobis_total_variation(distance))
     return np.array(values)
 
 
@@ -175,7 +175,3 @@ def _farthest_corners(slope: FloatArray, covariance: FloatArray) -> FloatArray:
 
 def _square_distance(shift: FloatArray, covariance: FloatArray) -> float:
     return float(shift @ np.linalg.solve(covariance, shift))
-
-
-def _distance(shift: FloatArray, covariance: FloatArray) -> float:
-    return math.sqrt(_square_distance(shift, covariance))

@@ -1,16 +1,20 @@
-"""Values that estimators see: numbers on the unit scale, and discrete codes."""
+"""What estimators are given: values of a sample, and what else they are told."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._typing import IntArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._coding import check_resolution
+from corrdp.leakage._counts import MAX_CELLS
 from corrdp.leakage._levels import level_texts
+from corrdp.leakage._metrics import Metric
+from corrdp.leakage._result import FeatureLeakage
 from corrdp.policy import Feature, NumberDomain, Policy, PolicyEncoder, Slot
 
 
@@ -41,12 +45,6 @@ class SampleColumn:
     def texts(self) -> tuple[str, ...]:
         """One text per code."""
         return level_texts(self.feature, self.n_codes or 1)
-
-    def raw(self, place: float) -> float:
-        """Return the number at a place between the bounds."""
-        domain = self.feature.domain
-        assert isinstance(domain, NumberDomain)  # only numbers have places
-        return domain.lower + place * (domain.upper - domain.lower)
 
     def binned(self, n_bins: int) -> "SampleColumn":
         """Return a number as codes of equal-width bins over its bounds."""
@@ -82,6 +80,42 @@ class Sample:
             )
 
         return Sample(part(self.sensitive), part(self.changed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimationContext:
+    """What every estimator is told besides the sample.
+
+    Parameters
+    ----------
+    metric : Metric
+        Distance between conditional distributions.
+    failure_probability : float
+        Probability with which the feature's upper bound may be too small.
+    generator : numpy Generator
+        Randomness of estimators that draw; never used for privacy noise.
+    """
+
+    metric: Metric
+    failure_probability: float
+    generator: np.random.Generator
+
+
+class Estimator(Protocol):
+    """Estimates how much the changed features of a sample tell about the sensitive."""
+
+    @property
+    def name(self) -> str:
+        """Name by which it is asked for."""
+
+    def estimate(self, sample: Sample, context: EstimationContext) -> FeatureLeakage:
+        """Return the leakage of the sample's changed features.
+
+        Guarantee
+        ---------
+        None of privacy: the result is a function of the exact rows
+        (docs/theory/leakage.md).
+        """
 
 
 def read_sample(
@@ -140,9 +174,81 @@ def read_sample(
 
 def joint_codes(columns: Sequence[SampleColumn]) -> tuple[IntArray, int]:
     """Return the joint code of discrete columns, the last one fastest, and its size."""
-    n_rows = len(columns[0].values) if columns else 0
-    joint, size = np.zeros(n_rows, dtype=np.int64), 1
+    sizes = tuple(column.n_codes or 1 for column in columns)
+    check_cells(size := math.prod(sizes))
+    if not columns:
+        return np.zeros(0, dtype=np.int64), size
+    return np.ravel_multi_index(tuple(c.values for c in columns), sizes), size
+
+
+def check_cells(n_cells: int) -> None:
+    """Refuse tables beyond what is counted elsewhere."""
+    if n_cells > MAX_CELLS:
+        raise PolicyError(
+            f"The table has {n_cells:,} joint cells, the limit is {MAX_CELLS:,}. "
+            "Declare fewer bins or merge categories by groups."
+        )
+
+
+def require_numbers(estimator: str, columns: tuple[SampleColumn, ...]) -> FloatArray:
+    """Return number columns as a matrix, or refuse discrete ones."""
     for column in columns:
-        joint = joint * (column.n_codes or 1) + column.values
-        size *= column.n_codes or 1
-    return joint, size
+        if not column.is_number:
+            raise PolicyError(
+                f"estimator={estimator!r} needs numbers, but "
+                f"features.{column.feature.name} is discrete. Choose another "
+                "estimator, or leave the choice to its column types (estimator=None)."
+            )
+    return np.stack([column.values for column in columns], axis=1)
+
+
+def require_codes(
+    estimator: str, columns: tuple[SampleColumn, ...]
+) -> tuple[SampleColumn, ...]:
+    """Return discrete columns, or refuse numbers without bins."""
+    for column in columns:
+        if column.is_number:
+            name = column.feature.name
+            raise PolicyError(
+                f"estimator={estimator!r} needs discrete values, but features.{name} "
+                f"is a number without bins. Declare features.{name}.bins."
+            )
+    return columns
+
+
+def require_total_variation(estimator: str, metric: Metric) -> None:
+    """Refuse metrics that an estimator has no formula for."""
+    if metric.name != "total_variation":
+        raise PolicyError(
+            f"estimator={estimator!r} estimates total variation only, got "
+            f"metric={metric.name!r}. Use plug_in or histogram for other metrics."
+        )
+
+
+def values_to_compare(columns: tuple[SampleColumn, ...], n_points: int) -> FloatArray:
+    """Return values of the changed features to compare: codes, or a grid of numbers.
+
+    Shape (n_values, n_columns): the product of all codes and of `n_points` places from
+    one bound to the other per number.
+    """
+    axes = [
+        np.linspace(0.0, 1.0, n_points)
+        if column.is_number
+        else np.arange(column.n_codes or 1, dtype=np.float64)
+        for column in columns
+    ]
+    grid = np.meshgrid(*axes, indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=1)
+
+
+def value_text(columns: tuple[SampleColumn, ...], value: FloatArray) -> str:
+    """Return the words of one value of the changed features."""
+    parts = []
+    for column, entry in zip(columns, value, strict=True):
+        domain = column.feature.domain
+        if column.is_number and isinstance(domain, NumberDomain):
+            raw = domain.lower + float(entry) * (domain.upper - domain.lower)
+            parts.append(f"{column.feature.name} = {raw:.6g}")
+        else:
+            parts.append(column.texts[int(entry)])
+    return ", ".join(parts)

@@ -21,7 +21,7 @@ from corrdp.leakage.estimators import (
     read_sample,
 )
 from corrdp.leakage.release._noise import grouped
-from corrdp.leakage.release._request import LeakageRequest, counted_tables
+from corrdp.leakage.release._request import LeakageRequest
 from corrdp.policy import Conditioning, number_columns
 from corrdp.tables import is_source, read_table
 from corrdp.theory import (
@@ -48,7 +48,7 @@ def exact_leakages(
     if counted:
         layout = count_layout(policy, counted, max_cells=request.max_cells)
         for shape, table in zip(
-            layout.shapes, counted_tables(request, layout).tables, strict=True
+            layout.shapes, request.counts(layout).tables, strict=True
         ):
             sizes = table.sum(axis=1).astype(np.float64)
             groups = request.groups(
@@ -126,7 +126,7 @@ def _by_definition(
     layout = joint_layout(policy)
     names = layout.sensitive
     joint = (
-        counted_tables(request, layout)
+        request.counts(layout)
         .tables[0]
         .reshape([layout.n_codes[name] for name in names])
     )

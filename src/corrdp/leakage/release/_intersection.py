@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from corrdp.exceptions import MissingBoundError, PolicyError
-from corrdp.leakage._margins import LevelSizes
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage.release._table import LeakageTable
 
@@ -50,6 +49,12 @@ def intersect_leakage(first: LeakageTable, second: LeakageTable) -> LeakageTable
             "declared tables."
         )
     joined = first if first.joined else second
+    told = {  # of joined levels by the table that has joined them
+        name: margin
+        for table in (first, second)
+        for name, margin in table.margins.items()
+        if name not in joined.joined or name in table.joined
+    }
     names = dict.fromkeys([*first.features, *second.features])
     return replace(
         joined,
@@ -63,21 +68,10 @@ def intersect_leakage(first: LeakageTable, second: LeakageTable) -> LeakageTable
         source=min(first.source, second.source, key=_SOURCES.index),
         failure_probability=first.failure_probability + second.failure_probability,
         components=(*first.components, *second.components),
-        margins=_margins(first, second),
+        margins=told,
         research=first.research or second.research,
         replayable_noise=first.replayable_noise or second.replayable_noise,
     )
-
-
-def _margins(first: LeakageTable, second: LeakageTable) -> dict[str, LevelSizes]:
-    """Return what either table tells of rows per level, of joined levels if any."""
-    told = {
-        name: margin
-        for table in (first, second)
-        for name, margin in table.margins.items()
-        if name not in {*first.joined, *second.joined} or name in table.joined
-    }
-    return told
 
 
 def _least(found: list[FeatureLeakage], joined: object) -> FeatureLeakage:

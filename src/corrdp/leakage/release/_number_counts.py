@@ -19,7 +19,6 @@ from corrdp.leakage._counts import ContingencyCounts, CountLayout
 from corrdp.leakage.release._noise import noisy_counts
 from corrdp.policy import (
     ColumnRole,
-    Feature,
     NeighborClass,
     NumberDomain,
     Policy,
@@ -90,31 +89,24 @@ def release_number_counts(
     """
     _refuse_exact_counts(policy, noise_scale)
     generator = noise_generator(random_state, purpose="bounds of numbers")
-    return noisy_number_counts(
-        count_numbers(data, policy, n_bins), noise_scale, generator
-    )
-
-
-def count_numbers(
-    data: Any, policy: Policy, n_bins: Mapping[str, int]
-) -> dict[str, IntArray]:
-    """Return exact counts of the bins of every number; nothing that may leave."""
     view, layout = number_layout(policy, n_bins)
-    return bins_of(counts_of(data, view, layout), n_bins)
+    exact = bins_of(counts_of(data, view, layout), n_bins)
+    return noisy_number_counts(exact, noise_scale, generator)
 
 
 def number_layout(
     policy: Policy, n_bins: Mapping[str, int]
 ) -> tuple[Policy, CountLayout]:
     """Return the policy with the bins that are counted, and what is counted by it."""
-
-    def counted(feature: Feature) -> Feature:
-        domain = feature.domain
-        if feature.name not in n_bins or not isinstance(domain, NumberDomain):
-            return feature
-        return replace(feature, domain=replace(domain, bins=n_bins[feature.name]))
-
-    view = replace(policy, features=tuple(map(counted, policy.features)))
+    view = replace(
+        policy,
+        features=tuple(
+            replace(feature, domain=replace(feature.domain, bins=n_bins[feature.name]))
+            if feature.name in n_bins and isinstance(feature.domain, NumberDomain)
+            else feature
+            for feature in policy.features
+        ),
+    )
     n_codes = PolicyEncoder(view).n_codes
     layout = CountLayout(
         n_codes={name: n_codes[name] for name in n_bins},

@@ -18,6 +18,7 @@ from corrdp._validate import (
 from corrdp.accounting import Group, NoisePlan, SensitivityTable, plan_noise
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
+from corrdp.leakage._coding import check_readable
 from corrdp.leakage._counts import MAX_CELLS, CountLayout
 from corrdp.leakage._joining import joined_policy
 from corrdp.leakage._margins import LevelSizes
@@ -39,7 +40,7 @@ from corrdp.leakage.release._noise import (
     release_tables,
     released_margins,
 )
-from corrdp.leakage.release._request import LeakageRequest, counted_tables
+from corrdp.leakage.release._request import LeakageRequest
 from corrdp.leakage.release._table import LeakageTable, declared_table
 from corrdp.policy import (
     Conditioning,
@@ -294,10 +295,11 @@ def _private(
         return {}, plan, {}
     for shape in telling_shapes(layout):
         check_transport(request.metric, table_words(policy, shape.features).ground)
+    check_readable(request.data, policy, layout.features)
     generator = noise_generator(request.random_state, purpose="leakage")
     if charge is not None and plan is not None:
         charge(plan)
-    counts = counted_tables(request, layout)
+    counts = request.counts(layout)
     released = release_tables(
         layout.shapes,
         counts.tables,

@@ -45,6 +45,10 @@ class LeakageRequest:
     random_state: int | None
     joinable: frozenset[str] = frozenset()  # features whose thin levels may be joined
 
+    def counts(self, layout: CountLayout) -> ContingencyCounts:
+        """Return the exact counts of all tables of a layout."""
+        return counts_of(self.data, self.policy, layout, n_threads=self.n_threads)
+
     def groups(
         self, shape: TableShape, sizes: FloatArray, *, noise_scale: float, n_rows: int
     ) -> Groups:
@@ -113,11 +117,6 @@ class JoinedTable:
             reason=f"joined: {self.told}; {found.reason}",
             assumptions=(*found.assumptions, JOINED_SHARES),
         )
-
-
-def counted_tables(request: LeakageRequest, layout: CountLayout) -> ContingencyCounts:
-    rows = request.data, request.policy
-    return counts_of(*rows, layout, n_threads=request.n_threads)
 
 
 def shares_of_cells(tables: dict[str, tuple[FloatArray, float]]) -> dict[str, Any]:

@@ -40,14 +40,12 @@ NOTICES = {
 }
 
 _SHAPE = {
-    "features": {
-        ...: {
-            "estimate": float,
-            "upper": (float, None),
-            "method": str,
-            "reason": str,
-        }
-    },
+    "features": {...: {}},
+    "components": [{}],
+    "declared_fingerprint": str,
+    "margins": {...: {}},
+}
+_PLAIN = {
     "source": frozenset(NOTICES),
     "relation": frozenset(map(str, NeighborRelation)),
     "conditioning": frozenset(map(str, Conditioning)),
@@ -58,6 +56,7 @@ _SHAPE = {
     "replayable_noise": bool,
     "policy_fingerprint": str,
 }
+"""Fields that are written as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,21 +335,13 @@ class LeakageTable:
         document: JSONObject = {
             "schema": JOINED_SCHEMA if self.joined else SCHEMA,
             "features": {name: v.to_dict() for name, v in self.features.items()},
-            "source": self.source,
-            "relation": self.relation,
-            "conditioning": self.conditioning,
-            "metric": self.metric,
-            "failure_probability": self.failure_probability,
+            **{name: getattr(self, name) for name in _PLAIN},
             "notice": NOTICES[self.source],
             "spent": {
                 name: [event.to_json() for event in events]
                 for name, events in self.spent.items()
             },
             "components": [part.to_json() for part in self.components],
-            "delta_factor": self.delta_factor,
-            "research": self.research,
-            "replayable_noise": self.replayable_noise,
-            "policy_fingerprint": self.policy_fingerprint,
         }
         # Fields that only some tables have.
         if self.joined:
@@ -371,41 +362,25 @@ class LeakageTable:
             If a field is not what was written, or a private table states no cost.
         """
         check_digest(document)
+        document = {"declared_fingerprint": "", "margins": {}} | document
+        check_shape(document, _SHAPE | _PLAIN, "leakage table")
         with decoding("leakage table"):
-            return cls._decoded(document)
+            features, margins = document["features"], document["margins"]
+            return cls(
+                features=MappingProxyType(
+                    {name: FeatureLeakage.from_dict(v) for name, v in features.items()}
+                ),
+                components=tuple(map(Component.from_json, document["components"])),
+                declared_fingerprint=document["declared_fingerprint"],
+                margins={name: LevelSizes.from_json(v) for name, v in margins.items()},
+                **{name: document[name] for name in _PLAIN},
+            )
 
     @classmethod
     def from_file(cls, path: str | Path) -> "LeakageTable":
         """Read a table that ``corrdp leakage --out`` wrote; see `from_dict`."""
         document = read_json(Path(path), "leakage table", "corrdp leakage --out")
         return cls.from_dict(document)
-
-    @classmethod
-    def _decoded(cls, document: JSONObject) -> "LeakageTable":
-        check_shape(document, _SHAPE, "leakage table")
-        return cls(
-            features=MappingProxyType(
-                {
-                    n: FeatureLeakage.from_dict(v)
-                    for n, v in document["features"].items()
-                }
-            ),
-            source=document["source"],
-            relation=document["relation"],
-            conditioning=document["conditioning"],
-            metric=document["metric"],
-            failure_probability=document["failure_probability"],
-            components=tuple(Component.from_json(c) for c in document["components"]),
-            delta_factor=document["delta_factor"],
-            research=document["research"],
-            replayable_noise=document["replayable_noise"],
-            policy_fingerprint=document["policy_fingerprint"],
-            declared_fingerprint=document.get("declared_fingerprint", ""),
-            margins={
-                name: LevelSizes.from_json(value)
-                for name, value in document.get("margins", {}).items()
-            },
-        )
 
     def _value(self, name: str, calibration: Calibration) -> float:
         found = self.features[name]
