@@ -215,7 +215,7 @@ class PrivateLinearModel(Searchable):
         model._restore_fitted(content["fitted"])
         check_outputs(model, model._coef.shape[1:], model._intercept.shape)
         if certificate is not None:
-            model._mark_as_spent()
+            model._mark_as_spent(certificate)
         return model
 
     def _own_parameters(self) -> JSONObject:

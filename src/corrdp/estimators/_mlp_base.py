@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count, check_real
+from corrdp._validate import check_count, check_flag, check_real
 from corrdp.certificate import Certificate
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive
@@ -93,9 +93,7 @@ class PrivateNetwork(PrivateEstimator):
         )
         train = _training()
         method = self._chosen_method(_METHODS)
-        widths = tuple(
-            check_count("hidden_units", width) for width in self.hidden_units
-        )
+        widths = self._widths()
         if self.learning_rate is not None:
             check_real("learning_rate", self.learning_rate, lower=0.0, open_lower=True)
         declared, X, y = self._declared(X, y)
@@ -166,7 +164,7 @@ class PrivateNetwork(PrivateEstimator):
         """
         own = (self.batch_size, self.learning_rate, self.clip_norm, self.checkpoint)
         kept = any(setting is not None for setting in own) or not self.hidden_units
-        if kept or not self.fall_back:
+        if kept or not check_flag("fall_back", self.fall_back):
             return False
         return bool(_training().is_too_noisy(plan))
 
@@ -259,7 +257,7 @@ class PrivateNetwork(PrivateEstimator):
         method = self._chosen_method(_METHODS)
         declared = policy_read(self._policy_for("planning a network"), self.leakage)
         policy = without_knots(self._shared(protected_policy(declared, method)))
-        shape = {"hidden_units": tuple(self.hidden_units)}
+        shape = {"hidden_units": self._widths()}
         seed = {"random_state": self.random_state}
         return policy, shape | seed | self._terms(policy, declared, n_rows, n_steps)
 
@@ -288,6 +286,14 @@ class PrivateNetwork(PrivateEstimator):
             "reference": np.zeros(blocks[-1].stop),
             "code_scale": standardizing_scale(blocks),
         }
+
+    def _widths(self) -> tuple[int, ...]:
+        if np.ndim(self.hidden_units) != 1:
+            raise CorrDPError(
+                f"hidden_units must be a sequence of widths, got hidden_units="
+                f"{self.hidden_units!r}. Pass one per layer, for example (20,)."
+            )
+        return tuple(check_count("hidden_units", width) for width in self.hidden_units)
 
     def _epochs(self, n_steps: int, n_rows: int) -> float:
         if self.batch_size is None:
@@ -319,7 +325,6 @@ class PrivateNetwork(PrivateEstimator):
         parameters = self.get_params(deep=False)
         for name in ("policy", "leakage", "checkpoint", "ledger"):
             del parameters[name]
-        parameters["hidden_units"] = list(parameters["hidden_units"])
         content: JSONObject = {
             "kind": type(self).__name__,
             "parameters": parameters,
@@ -343,7 +348,7 @@ class PrivateNetwork(PrivateEstimator):
         check_outputs(model, weight.shape[:1], bias.shape)
         _check_layers(model._weights, PolicyEncoder(policy).blocks_[-1].stop)
         if certificate is not None:
-            model._mark_as_spent()
+            model._mark_as_spent(certificate)
         return model
 
 

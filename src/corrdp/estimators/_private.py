@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
-from corrdp._validate import check_choice, check_count
+from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive, checked_numbers
@@ -24,7 +23,7 @@ from corrdp.estimators._tiled import opened_source, require_readable
 from corrdp.exceptions import BudgetError, GuaranteeVoidError, PolicyError
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
-from corrdp.policy import Budget, Method, Policy
+from corrdp.policy import Budget, Method, Policy, PolicyEncoder
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult
@@ -123,6 +122,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if is_elsewhere(X):
             X, _ = opened_source(self.policy, X, y, whole=True)
         X = self._checked_table(X)
+        PolicyEncoder(self.policy_).fit(X)  # refuses what is no table of these columns
         plan = _evaluation.plan_evaluation(
             self,
             metrics=metrics,
@@ -228,8 +228,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _family_record(self) -> Family:
         """Return the record that this estimator shares with its copies."""
-        if "_family" not in vars(self):
-            self._family = Family()
+        if "_family" not in vars(self):  # threads that ask at once get the same one
+            self.__dict__.setdefault("_family", Family())
         return self._family
 
     def __sklearn_clone__(self) -> Self:
@@ -243,20 +243,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         state: dict[str, Any] = super().__getstate__()
         return state
 
-    def _unpaid_budget(self, charge: Charge | None) -> Budget | None:
+    def _unpaid_budget(self, charge: Charge | None) -> Spending | None:
         """Return the budget of the family, None if it is not what pays."""
         if self.research or charge is not None or self.ledger is not None:
             return None
-        return self._family_budget()
+        return Spending.of(self._family_budget(), ceiling=self._cap())
 
     def _require_budget(self, charge: Charge | None) -> None:
         """Raise before a row is read, if the family cannot pay for another fit."""
-        budget = self._unpaid_budget(charge)
-        if budget is not None:
-            self._family_record().require(self._spending(), budget)
+        whole = self._unpaid_budget(charge)
+        if whole is not None:
+            self._family_record().require(self._spending(0.0), whole)
 
-    def _spending(self) -> Spending:
-        return Spending.of(self._budget(), disjoint=self.disjoint)
+    def _cap(self) -> float:
+        """Return the policy's cap on the epsilon of any class."""
+        return self.policy.epsilon_cap if isinstance(self.policy, Policy) else 0.0
+
+    def _spending(self, ceiling: float) -> Spending:
+        """Return the cost of a fit that leaves every class below a ceiling."""
+        disjoint = check_flag("disjoint", self.disjoint)
+        return Spending.of(self._budget(), ceiling=ceiling, disjoint=disjoint)
 
     def _pay(self, certificate: Certificate, charge: Charge | None) -> None:
         """Record a fit with its family, and charge it where it is to be charged.
@@ -268,7 +274,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         stamped = self._stamped(certificate)
         with self._family_record().spending(
-            self._spending(), self._unpaid_budget(charge)
+            self._spending(highest_epsilon(stamped)), self._unpaid_budget(charge)
         ):
             if charge is not None:
                 charge(stamped)
@@ -285,14 +291,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the certificate, which says so if research was allowed."""
         return replace(certificate, research=self.research)
 
-    def _mark_as_spent(self) -> None:
+    def _mark_as_spent(self, certificate: Certificate) -> None:
         """Record the fit of a model that was loaded."""
-        with self._family_record().spending(self._spending(), None):
+        spent = self._spending(highest_epsilon(certificate))
+        with self._family_record().spending(spent, None):
             pass
 
     def _chosen_method(self, allowed: Sequence[Method]) -> Method:
         method = Method(check_choice("method", self.method, allowed))
-        if not method.is_private and not self.research:
+        research = check_flag("research", self.research)
+        if not method.is_private and not research:
             raise GuaranteeVoidError(
                 f"method={self.method!r} protects nothing and research=False. Choose "
                 "method='corr', or pass research=True on data that may be disclosed."
@@ -321,8 +329,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
         """Return the policy, the table, and the labels as a column of their own."""
         if isinstance(self.policy, AllSensitive):
-            X, y = checked_numbers(self, X, y, y_numeric=self._numeric_label)
-            y = self._checked_labels(y)
+            X, y = checked_numbers(self, X, y, numeric=self._numeric_label)
             policy = self.policy.policy(X.shape[1], y, numeric=self._numeric_label)
             return policy, X, y
         if not isinstance(self.policy, Policy):
@@ -347,9 +354,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return self.policy
 
-    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
-        return y
-
     def _checked_table(self, X: Any) -> Any:
         """Return a table to predict for, as the encoder takes it."""
         check_is_fitted(self, "policy_")
@@ -361,7 +365,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if not isinstance(self.policy, AllSensitive):
             return X
-        return checked_numbers(self, X, reset=False)
+        return checked_numbers(self, X)
 
     def _leakage_given(self) -> Any:
         """Return the leakage to use; one that a fit has bought if it was to buy."""
@@ -374,3 +378,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             declared=declared,
             calibration=Calibration(self.calibration),
         )
+
+
+def highest_epsilon(certificate: Certificate) -> float:
+    """Return the largest epsilon that a certificate allows any class it promises."""
+    claims = certificate.classes.values()
+    return max((c.allowed_epsilon for c in claims if c.promised), default=0.0)

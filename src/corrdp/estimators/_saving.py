@@ -6,6 +6,7 @@ file was changed or swapped by accident, not who wrote it.
 """
 
 import json
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,9 @@ def write_model(
         raise CorrDPError(
             f"the directory {str(place)!r} already holds a model. Choose another one."
         )
+    if "parameters" in content:
+        parameters = {name: _plain(v) for name, v in content["parameters"].items()}
+        content = {**content, "parameters": parameters}
     if certificate is not None:
         _check_parameters(content["parameters"], certificate)
     place.mkdir(parents=True, exist_ok=True)
@@ -160,6 +164,17 @@ def check_outputs(
             f"the model is damaged: its weights have outputs {weights}, its constants "
             f"{constants}, or its labels are others. Ask for the original."
         )
+
+
+def _plain(value: Any) -> Any:
+    """Return a number, also one of numpy, as JSON writes it, and all else as it is."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(part) for part in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def _check_parameters(parameters: JSONObject, certificate: Certificate) -> None:

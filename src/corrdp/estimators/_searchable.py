@@ -101,9 +101,9 @@ class Searchable(TrainsLinearModel):
         That of `Family.spending`: a search is one spending of its whole budget
         (``docs/theory/composition.md``, section 9).
         """
+        whole = Spending.of(budget, ceiling=self._cap())
         return self._family_record().spending(
-            Spending.of(budget, disjoint=False),
-            None if elsewhere or self.research else budget,
+            whole, None if elsewhere or self.research else whole
         )
 
     def fit_in_search(self, X: Any, y: Any, check: Charge) -> None:

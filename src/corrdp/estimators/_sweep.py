@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from corrdp._files import PRIVATE_MODE
 from corrdp._json import check_shape, decoding, digest, parse_json
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_choice, check_count
+from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
@@ -157,7 +158,7 @@ def sweep(
     Each model by itself is trained as by the estimator, between declared bounds
     (`docs/theory/solvers.md`). Refused without `research`.
     """
-    if not research:
+    if not check_flag("research", research):
         raise GuaranteeVoidError(
             "a sweep trains many models on the same rows and scores them without "
             "noise (research=False). Pass research=True on data that may be disclosed."
@@ -171,7 +172,9 @@ def sweep(
         common["bounds"] = DECLARED
     tables = _Tables(estimator(policy, method="nonprivate", **common), frame, y)
     wanted = list(_cases(methods, epsilons, seeds))
-    key = digest([policy.fingerprint(), delta, model, n_steps, repr(leakage)])
+    key = digest(
+        [policy.fingerprint(), delta, model, n_steps, repr(leakage), tables.digest]
+    )
     store = _Store(checkpoint, key)
     done = {_case(row): row for row in store.read()}
     missing = [case for case in wanted if case not in done]
@@ -259,6 +262,12 @@ class _Tables:
         self._made: dict[Any, _Table] = {}
         layout = _by_role(policy)
         self.plain = self._table(policy, layout, codes)
+
+    @property
+    def digest(self) -> str:
+        """What tells these rows from others."""
+        parts = (self.plain.codes, self._labels)
+        return sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
     def planned(self, model: PrivateLinearModel) -> _Planned:
         """Return the plan of a model, and its rows."""
@@ -362,34 +371,44 @@ class _Store:
 
     def __init__(self, path: str | Path | None, key: str) -> None:
         self._path = None if path is None else Path(path)
-        self._key = key
+        self._head = {"sweep": key}
+        if self._path is not None and not self._path.parent.is_dir():
+            raise CorrDPError(
+                f"checkpoint={str(path)!r} lies in no directory that exists. Create "
+                "it, or choose another place."
+            )
 
     def read(self) -> list[JSONObject]:
-        """Return the models of an interrupted sweep, or raise if it was another."""
-        if self._path is None or not self._path.exists():
+        """Return the models of an interrupted sweep, or raise if it was another.
+
+        A last line that the interruption cut off is left out.
+        """
+        if self._path is None:
             return []
+        if not self._path.exists():
+            self._path.touch(mode=PRIVATE_MODE)  # exact scores
         what = f"checkpoint {str(self._path)!r}"
         with decoding(what):
-            text = self._path.read_text(encoding="utf-8")
-            head, *rows = [parse_json(line, what) for line in text.splitlines()]
+            written = self._path.read_text(encoding="utf-8")
+            whole = written[: written.rfind("\n") + 1]
+            if not whole:
+                whole = json.dumps(self._head) + "\n"
+            head, *rows = [parse_json(line, what) for line in whole.splitlines()]
             check_shape(rows, [_ROW], what)
-        if head != {"sweep": self._key}:
+        if head != self._head:
             raise CorrDPError(
                 f"the checkpoint {str(self._path)!r} belongs to another sweep. Choose "
-                "another file, or repeat that sweep's policy and parameters."
+                "another file, or repeat that sweep's policy, rows and parameters."
             )
+        if whole != written:
+            self._path.write_text(whole, encoding="utf-8")
         return list(rows)
 
     def add(self, rows: Sequence[JSONObject]) -> None:
         """Append finished models."""
-        if self._path is None:
-            return
-        lines = [json.dumps(row) for row in rows]
-        if not self._path.exists():
-            lines.insert(0, json.dumps({"sweep": self._key}))
-            self._path.touch(mode=PRIVATE_MODE)  # exact scores
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in lines))
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(row)}\n" for row in rows)
 
 
 def _statistics(scores: Sequence[float], confidence: float) -> JSONObject:

@@ -17,6 +17,7 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._buying import bought_leakage
+from corrdp.estimators._family import share_of
 from corrdp.estimators._fitting import (
     Charge,
     PrivateFit,
@@ -28,6 +29,7 @@ from corrdp.estimators._fitting import (
 from corrdp.estimators._labels import (
     NO_LABELS,
     check_one_label_per_row,
+    count_labels,
     label_column,
 )
 from corrdp.estimators._narrowing import AUTO, RELEASED, narrowed_rows
@@ -159,7 +161,9 @@ class TrainsLinearModel(PlansTraining):
             if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
-        n_rows = 0 if is_elsewhere(X) else len(y)  # which additive models ask for
+        n_rows = 0  # of a source, where no model asks for it
+        if not is_elsewhere(X) and not (n_rows := count_labels(y)):
+            raise CorrDPError("the table has no rows. Pass a table with at least one.")
         policy = self._shared(policy)
         leakage = self._leakage(policy, declared) if private else None
         policy = self._coded(policy, n_rows, leakage, method)
@@ -235,9 +239,8 @@ class TrainsLinearModel(PlansTraining):
         paid: list[NoisePlan] = []
 
         def record(plan: NoisePlan) -> None:
-            with self._family_record().spending(
-                self._spending(), self._unpaid_budget(None)
-            ):
+            spent = self._spending(share_of(self._cap(), self.fits))
+            with self._family_record().spending(spent, self._unpaid_budget(None)):
                 paid.append(plan)
 
         self.leakage_ = bought_leakage(
