@@ -68,7 +68,7 @@ def checked_numbers(model: Any, *rows: Any, numeric: bool | None = None) -> Any:
     Labels are numbers if `numeric`, classes if not; None for rows without labels.
     numpy quotes a text, scikit-learn prints the array below the first line of what it
     says, and labels of two types behind it; names of columns, which it prints there
-    too, are no values.
+    too, are no values, nor are types of cells.
     """
     try:
         if numeric is None:
@@ -82,14 +82,12 @@ def checked_numbers(model: Any, *rows: Any, numeric: bool | None = None) -> Any:
         return X, y
     except (ValueError, TypeError, OverflowError) as error:
         told = str(error)
-        if told.startswith("The feature names"):
+        if told.startswith("The feature names") or "argument must be" in told:
             raise
     # Outside of the block, so that no traceback carries the other error.
     told = told.partition("\n")[0].partition("; Got")[0]
-    if numeric and ("float" in told or "convert" in told):
-        told = "X or y holds cells that are not numbers, which AllSensitive takes"
     if "could not convert" in told:
-        told = "X holds text that is not a number, and AllSensitive takes numbers only"
+        told = "X or y holds text, and AllSensitive takes numbers"
     if told.startswith("Expected 2D array"):
         told = "Expected 2D array. Reshape your data"
     raise CorrDPError(
