@@ -119,9 +119,6 @@ class AdditiveModel(PrivateLinearModel):
             )
         return super()._method()
 
-    def _own_parameters(self) -> JSONObject:
-        return {**super()._own_parameters(), "n_knots": self.n_knots}
-
     def _fitted_content(self) -> JSONObject:
         deviation = None if self._deviation is None else self._deviation.tolist()
         return {**super()._fitted_content(), "deviation": deviation}

@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray, JSONObject
+from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_real
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
@@ -130,9 +130,6 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
         check_real("huber_threshold", threshold, lower=0.0, open_lower=True)
         domain = self._label_bounds(policy)
         return HuberLoss(threshold / (domain.upper - domain.lower))
-
-    def _own_parameters(self) -> JSONObject:
-        return {"loss": self.loss, "huber_threshold": self.huber_threshold}
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         return self._number_codes(encoder, y)

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from corrdp._json import decoding
+from corrdp._json import check_shape, decoding
 from corrdp._typing import JSONObject
 from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.certificate import Calibration, Certificate
@@ -19,14 +19,24 @@ from corrdp.estimators._all_sensitive import AllSensitive, checked_numbers
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import NO_LABELS, label_column
+from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._saving import check_outputs, read_model, write_model
 from corrdp.estimators._tiled import opened_source, require_readable
-from corrdp.exceptions import BudgetError, GuaranteeVoidError, PolicyError
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+)
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget, Method, Policy, PolicyEncoder
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult
+
+
+_UNSAVED = {"policy", "leakage", "ledger", "n_jobs", "cache_dir", "checkpoint"}
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -44,7 +54,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: int | None
     research: bool
     policy_: Policy
+    plan_: Any
+    certificate_: Certificate | None
     _family: Family
+    _saved: ClassVar[JSONObject]  # shape of the content of a file
     _fitted_privates: tuple[str, ...]
     _numeric_label: bool
 
@@ -176,10 +189,52 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             A file was changed, or the certificate cannot be recomputed.
         """
         with decoding("model"):
-            return cls._loaded(directory)
+            content, policy, certificate = read_model(directory)
+            if content["kind"] != cls.__name__:
+                raise CorrDPError(
+                    f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load "
+                    f"it with {content['kind']}.load."
+                )
+            check_shape(content, cls._saved, "model")
+            declared, parameters = cls._arguments(content, policy)
+            model = cls(declared, **parameters)
+            model.policy_, model.plan_, model.certificate_ = policy, None, certificate
+            outputs = model._restore_weights(content)
+            model._restore_fitted(content["fitted"])
+            check_outputs(model, *outputs)
+            if certificate is not None:
+                model._mark_as_spent(certificate)
+            return model
+
+    def save(self, directory: str | Path) -> None:
+        """Write model, policy and certificate as text files; see `load`."""
+        check_is_fitted(self, "policy_")
+        content: JSONObject = {
+            "kind": type(self).__name__,
+            "parameters": {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if name not in _UNSAVED and (name, value) != ("bounds", DECLARED)
+            },
+            **self._weights_content(),
+            "fitted": self._fitted_content(),
+        }
+        write_model(directory, content, self.policy_, self.certificate_)
 
     @classmethod
-    def _loaded(cls, directory: str | Path) -> Self:
+    def _arguments(
+        cls, content: JSONObject, policy: Policy
+    ) -> tuple[Policy, JSONObject]:
+        """Return what the estimator of a file was made with."""
+        return policy, content["parameters"]
+
+    def _weights_content(self) -> JSONObject:
+        raise NotImplementedError
+
+    def _restore_weights(
+        self, content: JSONObject
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Take weights of a file; return the shapes of the outputs by both of them."""
         raise NotImplementedError
 
     def _fitted_content(self) -> JSONObject:
@@ -225,6 +280,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def decided_parameters(self) -> dict[str, Any]:
         """Return parameters that the rule decided in a fit, to plan the same again."""
         return {}
+
+    @property
+    def family(self) -> Family:
+        """The record of spending that this estimator shares with its copies."""
+        return self._family_record()
 
     def _family_record(self) -> Family:
         """Return the record that this estimator shares with its copies."""

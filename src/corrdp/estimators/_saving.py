@@ -18,6 +18,7 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._family import share_of
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Policy, PolicyEncoder
+from corrdp.training import Solver
 
 SCHEMA = "corrdp.model/1"
 MODEL_FILE = "model.json"
@@ -78,19 +79,6 @@ def write_model(
         (place / CERTIFICATE_FILE).write_text(text, encoding="utf-8")
     text = json.dumps(document, indent=2, allow_nan=False)
     (place / MODEL_FILE).write_text(text, encoding="utf-8")
-
-
-def read_model_of(
-    kind: str, directory: str | Path
-) -> tuple[JSONObject, Policy, Certificate | None]:
-    """Read a model as `read_model` does, and refuse one of another class."""
-    content, policy, certificate = read_model(directory)
-    if content["kind"] != kind:
-        raise CorrDPError(
-            f"the model is a {content['kind']!r}, not a {kind!r}. Load it with "
-            f"{content['kind']}.load."
-        )
-    return content, policy, certificate
 
 
 def read_model(
@@ -167,7 +155,9 @@ def check_outputs(
 
 
 def _plain(value: Any) -> Any:
-    """Return a number, also one of numpy, as JSON writes it, and all else as it is."""
+    """Return a parameter as JSON writes it: numbers, also those of numpy, lists."""
+    if isinstance(value, Solver):
+        return value.to_json()
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(part) for part in value]
     if isinstance(value, bool | np.bool_):
