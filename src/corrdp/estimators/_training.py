@@ -16,7 +16,6 @@ from corrdp.accounting import NoisePlan
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._buying import bought_leakage
 from corrdp.estimators._family import share_of
 from corrdp.estimators._fitting import (
     Charge,
@@ -243,8 +242,14 @@ class TrainsLinearModel(PlansTraining):
             with self._family_record().spending(spent, self._unpaid_budget(None)):
                 paid.append(plan)
 
-        self.leakage_ = bought_leakage(
-            X, policy, purchase, record=record, random_state=self.random_state
+        self.leakage_ = estimate_leakage(
+            X,
+            policy,
+            epsilon=purchase.epsilon,
+            delta=purchase.delta,
+            research=False,
+            random_state=self.random_state,
+            charge=record,
         )
         return (lambda certificate: None) if paid else pay
 
