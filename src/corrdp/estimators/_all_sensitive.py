@@ -85,7 +85,8 @@ def checked_numbers(model: Any, *rows: Any, numeric: bool | None = None) -> Any:
         if told.startswith("The feature names") or "argument must be" in told:
             raise
     # Outside of the block, so that no traceback carries the other error.
-    told = told.partition("\n")[0].partition("; Got")[0]
+    told = told.partition("\n")[0]
+    told = told.partition("; Got")[0]
     if "could not convert" in told:
         told = "X or y holds text, and AllSensitive takes numbers"
     if told.startswith("Expected 2D array"):

@@ -30,7 +30,6 @@ from corrdp.exceptions import (
     CorrDPError,
     CorrDPWarning,
     GuaranteeVoidError,
-    PolicyError,
 )
 from corrdp.leakage import LeakageInput, policy_read
 from corrdp.ledger import Ledger
@@ -161,11 +160,7 @@ class PrivateLinearModel(TrainsLinearModel):
 
     def require_searchable(self) -> None:
         """Raise unless a search can pay for fits of this estimator."""
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"a search needs a Policy, got policy={self.policy!r}. Load one with "
-                "Policy.from_file."
-            )
+        self._policy_for("a search")
         if self.epsilon is not None or self.ledger is not None:
             raise BudgetError(
                 f"the budget is that of the search, got an estimator with epsilon="
@@ -205,8 +200,7 @@ class PrivateLinearModel(TrainsLinearModel):
 
     def searched_promise(self) -> tuple[Policy, LeakageInput]:
         """Return the policy that a search keeps, and its distances."""
-        assert isinstance(self.policy, Policy)  # as `require_searchable` demands
-        declared = policy_read(self.policy, self._leakage_given())
+        declared = policy_read(self._policy_for("a search"), self._leakage_given())
         kept = without_knots(protected_policy(declared, self._method()))
         leakage = self._leakage(kept, declared)
         if leakage.spent or leakage.claim.source in ("private", "in_sample"):
@@ -242,12 +236,7 @@ class PrivateLinearModel(TrainsLinearModel):
         )
 
     def fit_in_search(self, X: Any, y: Any, check: Charge) -> None:
-        """Fit for a search, which is charged for all of its fits; `check` is told.
-
-        Guarantee
-        ---------
-        None by itself: the search pays (``docs/theory/selection.md``).
-        """
+        """Fit for a search, which pays for all of its fits; `check` is told."""
         if self.bounds == RELEASED:  # an estimator that no search has asked for
             self.require_searchable()
         self._family, self._planned_blind = Family(), True

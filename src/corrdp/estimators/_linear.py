@@ -35,14 +35,8 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
 
     Attributes
     ----------
-    certificate_ : Certificate
-        What is proved; None for methods that protect nothing.
-    plan_ : TrainingPlan
-        Everything that was decided before data was read.
-    hindsight_ : Hindsight
-        Excess risk that is expected of the model, from what training released: nearer
-        to the truth than ``plan_.prediction``. None for other walks than the default
-        rule's, with public rows, and after loading.
+    certificate_, plan_, hindsight_
+        As those of `LogisticRegression`.
     coef_ : array of float, shape (n_codes,)
         Weights of the encoded columns in units of the label; `coef_by_name_` names
         them.

@@ -30,7 +30,7 @@ from corrdp.exceptions import (
 )
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
-from corrdp.policy import Budget, Method, Policy, PolicyEncoder
+from corrdp.policy import Budget, Method, Policy
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult
@@ -128,35 +128,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         cost is in `certificate_` (``docs/theory/queries.md``).
         """
         from corrdp.estimators import _evaluation
-        from corrdp.queries import answer_plan
 
         check_is_fitted(self, "policy_")
         refuse_hosted(X, "an evaluation of a model")
         if is_elsewhere(X):
             X, _ = opened_source(self.policy, X, y, whole=True)
-        X = self._checked_table(X)
-        PolicyEncoder(self.policy_).fit(X)  # refuses what is no table of these columns
-        plan = _evaluation.plan_evaluation(
+        return _evaluation.evaluate(
             self,
+            self._checked_table(X),
+            y,
             metrics=metrics,
             by=by,
-            n_rows=len(X),
             budget=Budget(epsilon=epsilon, delta=delta),  # type: ignore[arg-type]
+            ledger=ledger,
             leakage=leakage,
-            labels=y,
-        )
-        self.require_readable(X, y)
-        account = ledger if ledger is not None else self.ledger
-        if account is not None and not isinstance(account, Ledger):
-            account = Ledger.open(account)
-        if account is not None:
-            given = _evaluation.known_leakage(self) if leakage is None else leakage
-            _evaluation.require_paid_leakage(account, plan, given)
-            account.add_policy(plan.policy, leakage=plan.leakage.distances(plan.policy))
-        return answer_plan(
-            X,
-            plan,
-            ledger=account,
             failure_probability=failure_probability,
             accept_new_data=accept_new_data,
             random_state=random_state,

@@ -360,26 +360,17 @@ class TrainsLinearModel(PlansTraining):
 
     def _fit_privately(self, rows: Rows) -> PrivateFit:
         if Calibration(self.calibration) is Calibration.THEOREM:
-            self.plan_ = self._theorem_plan(
-                rows.policy, rows.n_rows, rows.budget, rows.leakage
-            )
+            self.plan_ = self._theorem_plan(rows.policy, rows.n_rows, rows.leakage)
             return fit_by_theorem(rows, self.plan_)
         self.plan_ = plan = rows.plan or self._chosen_plan(rows)
         if self.sampling_rate is None or plan.noise == CONSTANT:
             return fit_full_batch(rows, plan)
-        return fit_on_samples(
-            rows,
-            plan,
-            rate=self.sampling_rate,
-            n_steps=self.n_steps,
-        )
+        return fit_on_samples(rows, plan, rate=self.sampling_rate, n_steps=self.n_steps)
 
     def _chosen_plan(self, rows: Rows) -> TrainingPlan:
         """Return the plan of a fit between the bounds that rows are read by."""
         deviation = self._deviation_for(rows)
-        plan = self._plan(
-            rows.policy, rows.n_rows, rows.budget, rows.leakage, deviation
-        )
+        plan = self._plan(rows.policy, rows.n_rows, rows.leakage, deviation)
         return self._chosen(plan, rows)
 
     def _deviation_for(self, rows: Rows) -> float:
