@@ -94,11 +94,7 @@ def plan_evaluation(
     assert label is not None  # a fitted model has one
     classifies = hasattr(model, "classes_")
     chosen = _checked_metrics(metrics, policy, classifies)
-    derived = (
-        _of_classifier(model, policy, labels)
-        if classifies
-        else _of_regressor(model, policy, labels)
-    )
+    derived = _derived(model, policy, labels)
     plan = plan_queries(
         policy,
         Questions(
@@ -142,7 +138,10 @@ def evaluate(
         leakage=leakage,
         labels=labels,
     )
-    model.require_readable(X, labels)
+    assert plan.derived is not None  # planned with predictions
+    rows = plan.derived.extend(X)  # reads every cell, so that a refusal costs nothing
+    # A result keeps its plan, and a plan no labels.
+    plan = replace(plan, derived=_derived(model, plan.policy, None))
     account = ledger if ledger is not None else model.ledger
     if account is not None and not isinstance(account, Ledger):
         account = Ledger.open(account)
@@ -150,7 +149,7 @@ def evaluate(
         given = known_leakage(model) if leakage is None else leakage
         require_paid_leakage(account, plan, given)
         account.add_policy(plan.policy, leakage=plan.leakage.distances(plan.policy))
-    return answer_plan(X, plan, ledger=account, **options)
+    return answer_plan(rows, plan, ledger=account, **options)
 
 
 def row_scores(
@@ -164,8 +163,7 @@ def row_scores(
     noise (``docs/theory/selection.md``, section 6).
     """
     policy = model.policy_
-    classifies = hasattr(model, "classes_")
-    derived = (_of_classifier if classifies else _of_regressor)(model, policy, labels)
+    derived = _derived(model, policy, labels)
     domain = derived.domains[column]
     assert isinstance(domain, NumberDomain)
     return np.asarray(derived.compute(table)[column], dtype=np.float64), domain.upper
@@ -238,6 +236,11 @@ def _labels_beside(policy: Policy, labels: Any) -> dict[str, NDArray[Any]]:
 def _encoded_labels(policy: Policy, table: Any, labels: Any) -> NDArray[Any]:
     column = label_column(table, policy, NO_LABELS) if labels is None else labels
     return np.asarray(PolicyEncoder(policy).encode_label(column))
+
+
+def _derived(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
+    classifies = hasattr(model, "classes_")
+    return (_of_classifier if classifies else _of_regressor)(model, policy, labels)
 
 
 def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
