@@ -47,8 +47,8 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
     ---------
     (epsilon, delta)-CorrDP for `policy`: per class what `certificate_` states. The
     bound on residuals is public, or adapted from a noisy fraction that is paid for
-    (`docs/theory/glm_sensitivity.md`, Lemma 2; `docs/theory/solvers.md`). Other
-    proofs as for `LogisticRegression`.
+    (`docs/theory/glm_sensitivity.md`, Lemma 2). Other proofs as for
+    `LogisticRegression`.
 
     Examples
     --------

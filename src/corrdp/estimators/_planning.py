@@ -61,7 +61,13 @@ _THEOREM_STEPS = 1000
 
 
 class PlansTraining(PrivateEstimator):
-    """Linear models before their rows: all of it is a function of public numbers."""
+    """Linear models before their rows.
+
+    Guarantee
+    ---------
+    What every method here returns is a function of the policy, the budget, the public
+    number of rows and other public numbers (`docs/theory/default_rule.md`).
+    """
 
     solver: str | Solver
     n_steps: int | None
@@ -86,11 +92,6 @@ class PlansTraining(PrivateEstimator):
             Deviation of a label that is a number, in units of its declared range, if
             it is public; a sixth by default. `fit` takes that of the rows where no
             class changes labels.
-
-        Guarantee
-        ---------
-        A function of the policy, the budget and public numbers
-        (`docs/theory/default_rule.md`).
         """
         return self.plan_with_counts(n_rows, label_deviation=label_deviation)[0]
 
@@ -100,10 +101,6 @@ class PlansTraining(PrivateEstimator):
         """Return the training plan, and how numbers are counted before it.
 
         Parameters as for `plan`. None where bounds of numbers stay as declared.
-
-        Guarantee
-        ---------
-        As `plan` (`docs/theory/default_rule.md`, Proposition 5).
         """
         policy, leakage = self._known(n_rows)
         if leakage is None:
@@ -129,11 +126,6 @@ class PlansTraining(PrivateEstimator):
             Public number of rows.
         label_deviation : float, optional
             As for `plan`.
-
-        Guarantee
-        ---------
-        As `plan`; a change of any set of columns is as well hidden as one of sensitive
-        columns (`docs/theory/default_rule.md`).
         """
         method = Method.STANDARD
         kept = protected_policy(policy, method)
@@ -151,10 +143,7 @@ class PlansTraining(PrivateEstimator):
     def plan_leakage(self, n_rows: int) -> LeakagePurchase:
         """Return what ``leakage="auto"`` would buy for `n_rows` rows, reading no data.
 
-        Guarantee
-        ---------
-        A function of the policy, the budget and the public number of rows
-        (`docs/theory/default_rule.md`, 6).
+        The rule is in `docs/theory/default_rule.md`, section 6.
         """
         declared = self._policy_for("plan_leakage")
         rows = check_count("n_rows", n_rows)
