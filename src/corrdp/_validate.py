@@ -105,6 +105,15 @@ def check_choice(
     return value
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return True or False, or raise: any text, "no" too, would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise CorrDPError(
+            f"{name} must be True or False, got {name}={value!r}. Choose one."
+        )
+    return bool(value)
+
+
 def check_epsilon(epsilon: Any, *, name: str = "epsilon") -> float:
     """Return a positive finite epsilon, or raise `BudgetError`."""
     if epsilon is None:

@@ -1,6 +1,6 @@
 """Estimators in the manner of scikit-learn, each fit with a certificate."""
 
-from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
+from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor, Shape
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._evaluation import plan_evaluation, require_paid_leakage
 from corrdp.estimators._fitting import sampled_budget
@@ -12,7 +12,6 @@ from corrdp.estimators._private import PrivateEstimator
 from corrdp.estimators._saving import read_model, write_model
 from corrdp.estimators._search import PrivateSearchCV
 from corrdp.estimators._search_plan import SearchPlan, is_from_search
-from corrdp.estimators._shape import Shape
 from corrdp.estimators._sweep import SweepResult, sweep
 from corrdp.policy import Method
 from corrdp.training import Solver

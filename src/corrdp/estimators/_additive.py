@@ -1,12 +1,13 @@
 """Additive models under a policy: a curve per number, a weight per level."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from corrdp._typing import JSONObject
+from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration
 from corrdp.estimators._all_sensitive import AllSensitive
@@ -14,15 +15,17 @@ from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._public_rows import PublicRows
-from corrdp.estimators._shape import Shape, shape_of
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageInput
 from corrdp.ledger import Ledger
 from corrdp.policy import (
+    Block,
     BlockKind,
+    ColumnRole,
     Method,
     NumberDomain,
     Policy,
+    PolicyEncoder,
     even_knots,
     with_knots,
     without_knots,
@@ -39,6 +42,66 @@ from corrdp.training import (
 
 _PLAIN_KNOTS = 8  # of models that protect nothing
 _MOST_KNOTS = 64
+BAND = 1.96  # standard deviations of the noise either way
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What one feature adds to the score at its knots, levels, or ends.
+
+    Parameters
+    ----------
+    feature : str
+        The raw feature.
+    role : ColumnRole
+        Its role.
+    values : tuple of float or of str
+        Numbers at which the curve bends, or names of levels; between numbers the
+        curve is a straight line.
+    effect : array of float, shape (n_values,) or (n_values, n_outputs)
+        What the feature adds, minus the mean over `values`: log odds, a score per
+        label, or units of the label.
+    deviation : array of float, shape (n_values,), optional
+        Standard deviation that noise alone gives the effect, roughly; None where it
+        is not known, as in models that were trained without noise.
+
+    Guarantee
+    ---------
+    Released weights and the noise that was planned, nothing else: costs nothing
+    (`docs/theory/additive.md`, section 3). A band covers noise, not the chance of
+    which rows there were.
+    """
+
+    feature: str
+    role: ColumnRole
+    values: tuple[float, ...] | tuple[str, ...]
+    effect: FloatArray
+    deviation: FloatArray | None
+
+    @property
+    def low(self) -> FloatArray | None:
+        """Lower end of the band, 95 % if the model is right."""
+        return None if self.deviation is None else self.effect - self._half()
+
+    @property
+    def high(self) -> FloatArray | None:
+        """Upper end of the band."""
+        return None if self.deviation is None else self.effect + self._half()
+
+    def to_json(self) -> JSONObject:
+        """Return a JSON-able description, for reports."""
+        return {
+            "feature": self.feature,
+            "role": self.role.value,
+            "values": list(self.values),
+            "effect": self.effect.tolist(),
+            "deviation": None if self.deviation is None else self.deviation.tolist(),
+        }
+
+    def _half(self) -> FloatArray:
+        assert self.deviation is not None
+        half = BAND * self.deviation
+        return half if self.effect.ndim == 1 else half[:, None]
 
 
 class AdditiveModel(PrivateLinearModel):
@@ -93,7 +156,7 @@ class AdditiveModel(PrivateLinearModel):
             curved = _curved(policy, count, self._public)
             if curved == tried:
                 break  # every number declares its knots
-            facts = self._plan_inputs(curved, n_rows, self._budget(), leakage)
+            facts = self._plan_inputs(curved, n_rows, leakage)
             if curves_pay(self._planned(facts, method)):
                 return curved
             tried = curved
@@ -118,9 +181,6 @@ class AdditiveModel(PrivateLinearModel):
                 f"{self.sampling_rate!r}: their steps are planned for full batches."
             )
         return super()._method()
-
-    def _own_parameters(self) -> JSONObject:
-        return {**super()._own_parameters(), "n_knots": self.n_knots}
 
     def _fitted_content(self) -> JSONObject:
         deviation = None if self._deviation is None else self._deviation.tolist()
@@ -248,6 +308,58 @@ class AdditiveRegressor(AdditiveModel, LinearRegression):
 
     def _effect_unit(self) -> float:
         return self._width
+
+
+def shape_of(
+    encoder: PolicyEncoder,
+    feature: str,
+    coef: FloatArray,
+    deviation: FloatArray | None,
+) -> Shape:
+    """Return the shape of a feature under released weights of encoded columns."""
+    own = [block for block in encoder.blocks_ if block.feature == feature]
+    if not own:
+        names = [declared.name for declared in encoder.policy.features]
+        raise CorrDPError(
+            f"the model has no feature {feature!r}. Its features are "
+            f"{', '.join(names)}; name one."
+        )
+    values, codes = _codes(encoder, own)
+    columns = slice(own[0].start, own[-1].stop)
+    effect = codes @ coef[columns]
+    spread = None
+    if deviation is not None:
+        middle = codes - codes.mean(axis=0)
+        spread = np.sqrt(middle**2 @ deviation[columns] ** 2)
+    return Shape(feature, own[0].role, values, effect - effect.mean(axis=0), spread)
+
+
+def _codes(
+    encoder: PolicyEncoder, own: list[Block]
+) -> tuple[tuple[float, ...] | tuple[str, ...], FloatArray]:
+    """Return the places at which a shape is drawn, and the codes of a record there."""
+    first, width = own[0], own[-1].stop - own[0].start
+    domain = encoder.policy.feature(first.feature).domain
+    if isinstance(domain, NumberDomain):
+        knots = domain.knots or (domain.lower, domain.upper)
+        codes = np.zeros((len(knots), width))
+        span = np.array(knots)
+        codes[:, 0] = (span - span[0]) / (span[-1] - span[0]) - 0.5
+        if len(own) > 1 and own[1].kind is BlockKind.HATS:
+            codes[:, 1 : 1 + len(knots)] = np.eye(len(knots))
+        return tuple(knots), codes
+    if first.kind is BlockKind.NUMBER:
+        names, codes = ["false", "true"], np.zeros((2, width))
+        codes[:, 0] = -0.5, 0.5
+    else:
+        count = first.stop - first.start
+        texts = encoder.get_feature_names_out()[first.columns]
+        names = [str(text).removeprefix(f"{first.feature}=") for text in texts]
+        codes = np.eye(count, width)
+    if own[-1].kind is BlockKind.FLAG:
+        names.append("(missing)")
+        codes = np.vstack([codes, np.eye(1, width, width - 1)])
+    return tuple(names), codes
 
 
 def _checked_knots(n_knots: Any) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from corrdp.exceptions import CorrDPError
@@ -51,26 +52,43 @@ class AllSensitive:
             low, high = float(np.min(y)), float(np.max(y))
             domain = NumberDomain(low, high if high > low else low + 1.0)
         else:
-            domain = CategoryDomain(tuple(np.unique(y).tolist()))
+            classes = np.unique(y).tolist()
+            if len(classes) < 2:
+                raise CorrDPError(
+                    "y holds one class; a classifier needs samples of 2 classes. "
+                    "Declare a policy whose label has them, or pass more."
+                )
+            domain = CategoryDomain(tuple(classes))
         return Policy(features, Label("y", domain, score=0.0))
 
 
-def checked_numbers(model: Any, *rows: Any, **options: Any) -> Any:
+def checked_numbers(model: Any, *rows: Any, numeric: bool | None = None) -> Any:
     """Return rows as scikit-learn checks them, and withhold the values that it quotes.
 
+    Labels are numbers if `numeric`, classes if not; None for rows without labels.
     numpy quotes a text, scikit-learn prints the array below the first line of what it
-    says; names of columns, which it prints there too, are no values.
+    says, and labels of two types behind it; names of columns, which it prints there
+    too, are no values, nor are types of cells.
     """
     try:
-        return validate_data(model, *rows, dtype="numeric", **options)
-    except ValueError as error:
+        if numeric is None:
+            return validate_data(model, *rows, dtype="numeric", reset=False)
+        X, y = validate_data(model, *rows, dtype="numeric", y_numeric=numeric)
+        if np.asarray(y).dtype.kind in "mM":
+            raise TypeError("y holds times, which are neither numbers nor classes")
+        if numeric:
+            return X, np.asarray(y, dtype=np.float64)
+        check_classification_targets(y)
+        return X, y
+    except (ValueError, TypeError, OverflowError) as error:
         told = str(error)
-        if told.startswith("The feature names"):
+        if told.startswith("The feature names") or "argument must be" in told:
             raise
     # Outside of the block, so that no traceback carries the other error.
     told = told.partition("\n")[0]
+    told = told.partition("; Got")[0]
     if "could not convert" in told:
-        told = "X holds text that is not a number, and AllSensitive takes numbers only"
+        told = "X or y holds text, and AllSensitive takes numbers"
     if told.startswith("Expected 2D array"):
         told = "Expected 2D array. Reshape your data"
     raise CorrDPError(

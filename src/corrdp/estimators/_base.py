@@ -1,70 +1,57 @@
 """What the linear estimators share beside their fit: rows, weights, saving."""
 
+import warnings
+from contextlib import AbstractContextManager
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
+from corrdp.certificate import Calibration, Certificate, certify
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._family import Family
-from corrdp.estimators._fitting import (
-    Charge,
-)
+from corrdp.estimators._family import Family, Spending
+from corrdp.estimators._fitting import Charge
 from corrdp.estimators._narrowing import (
     AUTO,
     DECLARED,
+    RELEASED,
     declared_numbers,
     with_declared_numbers,
 )
-from corrdp.estimators._saving import (
-    check_outputs,
-    coefficients_from_names,
-    read_model_of,
-    write_model,
+from corrdp.estimators._saving import coefficients_from_names
+from corrdp.estimators._training import TrainsLinearModel
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    CorrDPWarning,
+    GuaranteeVoidError,
 )
-from corrdp.estimators._searchable import Searchable
-from corrdp.exceptions import CorrDPError
+from corrdp.leakage import LeakageInput, policy_read
 from corrdp.ledger import Ledger
 from corrdp.policy import (
+    Budget,
     Policy,
     PolicyEncoder,
+    protected_policy,
+    without_knots,
 )
-from corrdp.training import (
-    Solver,
-    central_reference,
-    standardizing_scale,
-)
-
-_PARAMETERS = [
-    "epsilon",
-    "delta",
-    "method",
-    "calibration",
-    "solver",
-    "sampling_rate",
-    "n_steps",
-    "step_size",
-    "theorem_constant",
-    "random_state",
-    "fits",
-    "disjoint",
-    "research",
-]
-_SAVED = {
-    "parameters": {"solver": (str, {})},
-    "coefficients": {...: (float, [float])},
-    "intercept": (float, [float]),
-    "fitted": {},
-}
+from corrdp.training import Solver, central_reference, standardizing_scale
 
 
-class PrivateLinearModel(Searchable):
+class PrivateLinearModel(TrainsLinearModel):
     """Base of the linear estimators; see `LogisticRegression`."""
+
+    _saved: ClassVar[JSONObject] = {
+        "parameters": {"solver": (str, {})},
+        "coefficients": {...: (float, [float])},
+        "intercept": (float, [float]),
+        "fitted": {},
+    }
 
     _fitted_privates = (
         "_encoder",
@@ -169,30 +156,127 @@ class PrivateLinearModel(Searchable):
             scores.append((step, float(iterate.score(X, y))))
         return tuple(scores)
 
-    def save(self, directory: str | Path) -> None:
-        """Write model, policy and certificate to a directory; see `load`."""
-        check_is_fitted(self, "policy_")
-        solver = self.solver
-        content: JSONObject = {
-            "kind": type(self).__name__,
-            "parameters": {
-                **{name: getattr(self, name) for name in _PARAMETERS},
-                **({} if isinstance(solver, str) else {"solver": solver.to_json()}),
-                **({} if self.bounds == DECLARED else {"bounds": self.bounds}),
-                **self._own_parameters(),
-            },
-            "coefficients": self.coef_by_name_,
-            "intercept": np.asarray(self._intercept).tolist(),
-            "fitted": self._fitted_content(),
-        }
-        if declared := declared_numbers(self._kept, self.policy_):
-            content["declared_numbers"] = declared
-        write_model(directory, content, self.policy_, self.certificate_)
+    # --- for a search, which pays for all its fits together
+
+    def require_searchable(self) -> None:
+        """Raise unless a search can pay for fits of this estimator."""
+        self._policy_for("a search")
+        if self.epsilon is not None or self.ledger is not None:
+            raise BudgetError(
+                f"the budget is that of the search, got an estimator with epsilon="
+                f"{self.epsilon!r} and ledger={self.ledger!r}. Pass both to "
+                "PrivateSearchCV instead."
+            )
+        if self.fits != 1 or self.disjoint:
+            raise BudgetError(
+                f"the search counts its fits itself, got fits={self.fits!r}, disjoint="
+                f"{self.disjoint!r}. Leave both at their defaults."
+            )
+        if self.random_state is not None:
+            raise GuaranteeVoidError(
+                "every run of a search draws noise of its own, got an estimator with "
+                f"random_state={self.random_state!r}, of which all runs would draw the "
+                "same. Pass it to PrivateSearchCV instead."
+            )
+        if isinstance(self.leakage, str):
+            raise BudgetError(
+                f"leakage={self.leakage!r} would be bought in every run. Declare the "
+                "leakage, or estimate it from public rows."
+            )
+        if self.bounds == RELEASED:
+            raise BudgetError(
+                f"bounds={self.bounds!r} would be released in every run, which the "
+                f"search does not pay for. Leave bounds at {AUTO!r}, which stands for "
+                f"{DECLARED!r} in a search, or declare narrower ones."
+            )
+        certified = self.calibration == Calibration.CERTIFIED
+        full = certified and self.sampling_rate is None
+        if not self._method().is_private or not full:
+            raise CorrDPError(
+                "a search is for certified training on full batches, got method="
+                f"{self.method!r}, calibration={self.calibration!r}, sampling_rate="
+                f"{self.sampling_rate!r}. Leave them at their defaults."
+            )
+
+    def searched_promise(self) -> tuple[Policy, LeakageInput]:
+        """Return the policy that a search keeps, and its distances."""
+        declared = policy_read(self._policy_for("a search"), self._leakage_given())
+        kept = without_knots(protected_policy(declared, self._method()))
+        leakage = self._leakage(kept, declared)
+        if leakage.spent or leakage.claim.source in ("private", "in_sample"):
+            raise BudgetError(
+                "a search does not share its budget with a leakage table of private "
+                f"rows (source {leakage.claim.source!r}). Declare the leakage, or "
+                "estimate it from public rows."
+            )
+        return kept, leakage
+
+    def searched_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return the table, and the labels as a column of their own.
+
+        All cells have been read by then, so that one which is refused costs nothing.
+        """
+        policy, table, labels = self._declared(X, y)
+        self._require_readable(table, labels, policy)
+        return table, labels
+
+    def paying_for_search(
+        self, budget: Budget, *, elsewhere: bool
+    ) -> AbstractContextManager[None]:
+        """Record a search around its payment, for this estimator and all its copies.
+
+        Guarantee
+        ---------
+        That of `Family.spending`: a search is one spending of its whole budget
+        (``docs/theory/composition.md``, section 9).
+        """
+        whole = Spending.of(budget, ceiling=self._cap())
+        return self._family_record().spending(
+            whole, None if elsewhere or self.research else whole
+        )
+
+    def fit_in_search(self, X: Any, y: Any, check: Charge) -> None:
+        """Fit for a search, which pays for all of its fits; `check` is told."""
+        if self.bounds == RELEASED:  # an estimator that no search has asked for
+            self.require_searchable()
+        self._family, self._planned_blind = Family(), True
+        with warnings.catch_warnings():
+            # A warning per run would tell how many there were.
+            warnings.simplefilter("ignore", CorrDPWarning)
+            self._fit(X, y, check)
+
+    def release_from_search(
+        self, template: "PrivateLinearModel", budget: Budget, certificate: Certificate
+    ) -> None:
+        """Take on the budget, the family and the certificate of a whole search.
+
+        Guarantee
+        ---------
+        The model says what the search cost, not what its own fit did, and shares the
+        budget of the estimator that was searched with
+        (``docs/theory/selection.md``).
+        """
+        self.policy, self.leakage = template.policy, template.leakage
+        self.epsilon, self.delta = budget.epsilon, budget.delta
+        self.random_state = template.random_state
+        self._family = template.family
+        self.policy_ = replace(self.policy_, epsilon_cap=certificate.epsilon_cap)
+        self.certificate_ = certify(
+            self.policy_,
+            certificate.components,
+            budget=budget,
+            leakage=certificate.leakage,
+            assumptions=certificate.assumptions[1:],  # the first is every certificate's
+            replayable_noise=certificate.replayable_noise,
+            research=self.research,
+        )
+
+    # --- files
 
     @classmethod
-    def _loaded(cls, directory: str | Path) -> Self:
-        content, policy, certificate = read_model_of(cls.__name__, directory)
-        check_shape(content, _SAVED, "model")
+    def _arguments(
+        cls, content: JSONObject, policy: Policy
+    ) -> tuple[Policy, JSONObject]:
         parameters = dict(content["parameters"])
         if "bounds" in cls._get_param_names():  # written unless they are declared
             parameters.setdefault("bounds", DECLARED)
@@ -204,19 +288,23 @@ class PrivateLinearModel(Searchable):
                 "model.declared_numbers are narrower than the bounds that the model "
                 "reads numbers between. The file is damaged; train it again."
             )
-        model = cls(declared, **parameters)
-        model.policy_, model._kept = policy, declared
-        model._path, model._deviation = (), None
-        model.plan_, model.certificate_ = None, certificate
-        model.hindsight_ = None
-        model._encoder = PolicyEncoder(policy)
-        model._coef = coefficients_from_names(policy, content["coefficients"])
-        model._intercept = np.asarray(content["intercept"], dtype=np.float64)
-        model._restore_fitted(content["fitted"])
-        check_outputs(model, model._coef.shape[1:], model._intercept.shape)
-        if certificate is not None:
-            model._mark_as_spent()
-        return model
+        return declared, parameters
 
-    def _own_parameters(self) -> JSONObject:
-        return {}
+    def _weights_content(self) -> JSONObject:
+        content: JSONObject = {
+            "coefficients": self.coef_by_name_,
+            "intercept": np.asarray(self._intercept).tolist(),
+        }
+        if declared := declared_numbers(self._kept, self.policy_):
+            content["declared_numbers"] = declared
+        return content
+
+    def _restore_weights(
+        self, content: JSONObject
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        self._kept = self._policy_for("a saved model")
+        self._path, self._deviation, self.hindsight_ = (), None, None
+        self._encoder = PolicyEncoder(self.policy_)
+        self._coef = coefficients_from_names(self.policy_, content["coefficients"])
+        self._intercept = np.asarray(content["intercept"], dtype=np.float64)
+        return self._coef.shape[1:], self._intercept.shape

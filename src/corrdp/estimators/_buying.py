@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from corrdp._typing import JSONObject
-from corrdp.accounting import NoisePlan
 from corrdp.certificate import Component, LeakageClaim
 from corrdp.exceptions import (
     BudgetError,
@@ -19,11 +18,9 @@ from corrdp.exceptions import (
 from corrdp.leakage import (
     BLOCK,
     LeakageInput,
-    LeakageTable,
     LevelSizes,
     count_layout,
     declared_or_one,
-    estimate_leakage,
     leakage_targets,
     plan_leakage_release,
     planned_margins,
@@ -197,23 +194,3 @@ def _predicted(
     component = Component("leakage", plan=plan, scope=class_columns(policy))
     margins = planned_margins(layout, plan, n_rows)
     return (component.restated(policy),), distances, margins
-
-
-def bought_leakage(
-    X: Any,
-    policy: Policy,
-    purchase: LeakagePurchase,
-    *,
-    record: Callable[[NoisePlan], None],
-    random_state: int | None,
-) -> LeakageTable:
-    """Release the leakage that was planned, recorded before a row is counted."""
-    return estimate_leakage(
-        X,
-        policy,
-        epsilon=purchase.epsilon,
-        delta=purchase.delta,
-        research=False,
-        random_state=random_state,
-        charge=record,
-    )

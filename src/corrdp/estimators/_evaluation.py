@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ from corrdp.policy import (
 from corrdp.queries import (
     DerivedColumns,
     QueryPlan,
+    QueryResult,
     Questions,
+    answer_plan,
     group_names,
     metric_query,
     plan_queries,
@@ -91,11 +94,7 @@ def plan_evaluation(
     assert label is not None  # a fitted model has one
     classifies = hasattr(model, "classes_")
     chosen = _checked_metrics(metrics, policy, classifies)
-    derived = (
-        _of_classifier(model, policy, labels)
-        if classifies
-        else _of_regressor(model, policy, labels)
-    )
+    derived = _derived(model, policy, labels)
     plan = plan_queries(
         policy,
         Questions(
@@ -110,6 +109,49 @@ def plan_evaluation(
     return replace(plan, assumptions=(*plan.assumptions, MODEL_ASSUMPTION))
 
 
+def evaluate(
+    model: Any,
+    X: Any,
+    labels: Any,
+    *,
+    metrics: Sequence[str] | None,
+    by: str | tuple[str, ...] | None,
+    budget: Budget,
+    ledger: Ledger | str | Path | None,
+    leakage: Any,
+    **options: Any,
+) -> QueryResult:
+    """Measure a fitted model on rows; parameters as for `PrivateEstimator.evaluate`.
+
+    Guarantee
+    ---------
+    Charged before anything is computed from rows, and after every cell has been read
+    (``docs/theory/queries.md``).
+    """
+    PolicyEncoder(model.policy_).fit(X)  # refuses what is no table of these columns
+    plan = plan_evaluation(
+        model,
+        metrics=metrics,
+        by=by,
+        n_rows=len(X),
+        budget=budget,
+        leakage=leakage,
+        labels=labels,
+    )
+    assert plan.derived is not None  # planned with predictions
+    rows = plan.derived.extend(X)  # reads every cell, so that a refusal costs nothing
+    # A result keeps its plan, and a plan no labels.
+    plan = replace(plan, derived=_derived(model, plan.policy, None))
+    account = ledger if ledger is not None else model.ledger
+    if account is not None and not isinstance(account, Ledger):
+        account = Ledger.open(account)
+    if account is not None:
+        given = known_leakage(model) if leakage is None else leakage
+        require_paid_leakage(account, plan, given)
+        account.introduce(plan.policy, leakage=plan.leakage.distances(plan.policy))
+    return answer_plan(rows, plan, ledger=account, **options)
+
+
 def row_scores(
     model: Any, table: Any, labels: Any, column: str
 ) -> tuple[NDArray[Any], float]:
@@ -121,8 +163,7 @@ def row_scores(
     noise (``docs/theory/selection.md``, section 6).
     """
     policy = model.policy_
-    classifies = hasattr(model, "classes_")
-    derived = (_of_classifier if classifies else _of_regressor)(model, policy, labels)
+    derived = _derived(model, policy, labels)
     domain = derived.domains[column]
     assert isinstance(domain, NumberDomain)
     return np.asarray(derived.compute(table)[column], dtype=np.float64), domain.upper
@@ -185,11 +226,6 @@ def _checked_metrics(
     return chosen
 
 
-def _inputs(policy: Policy) -> frozenset[str]:
-    """Return all features: a model may read any of them."""
-    return frozenset(feature.name for feature in policy.features)
-
-
 def _labels_beside(policy: Policy, labels: Any) -> dict[str, NDArray[Any]]:
     if labels is None:
         return {}
@@ -200,6 +236,11 @@ def _labels_beside(policy: Policy, labels: Any) -> dict[str, NDArray[Any]]:
 def _encoded_labels(policy: Policy, table: Any, labels: Any) -> NDArray[Any]:
     column = label_column(table, policy, NO_LABELS) if labels is None else labels
     return np.asarray(PolicyEncoder(policy).encode_label(column))
+
+
+def _derived(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
+    classifies = hasattr(model, "classes_")
+    return (_of_classifier if classifies else _of_regressor)(model, policy, labels)
 
 
 def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
@@ -219,7 +260,7 @@ def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
             **_labels_beside(policy, labels),
         }
 
-    reads = _inputs(policy)
+    reads = frozenset(f.name for f in policy.features)  # a model may read any
     both = reads | {policy.label.name}
     return DerivedColumns(
         {
@@ -256,9 +297,9 @@ def _of_regressor(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
             **_labels_beside(policy, labels),
         }
 
-    both = _inputs(policy) | {policy.label.name}
+    both = {feature.name for feature in policy.features} | {policy.label.name}
     return DerivedColumns(
         {"(squared error)": NumberDomain(0.0, 1.0)},
-        {"(squared error)": both},
+        {"(squared error)": frozenset(both)},
         compute,
     )

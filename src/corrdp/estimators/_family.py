@@ -26,20 +26,29 @@ _REMEDIES = """
 
 @dataclass(frozen=True)
 class Spending:
-    """The cost of one fit: its share of the family's budget.
+    """A budget, or the cost of one fit: its share of the family's budget.
 
-    Rows of a `disjoint` one were declared to have no person in common with those of the
+    `ceiling` is the largest epsilon of any class: the cap on epsilons is shared, too.
+    Rows of a `disjoint` fit were declared to have no person in common with those of the
     other disjoint fits.
     """
 
     epsilon: Fraction
     delta: Fraction
-    disjoint: bool
+    ceiling: Fraction
+    disjoint: bool = False
 
     @classmethod
-    def of(cls, budget: Budget, *, disjoint: bool) -> "Spending":
-        """Return the cost of a fit with a budget."""
-        return cls(Fraction(budget.epsilon), Fraction(budget.delta), disjoint)
+    def of(
+        cls, budget: Budget, *, ceiling: float, disjoint: bool = False
+    ) -> "Spending":
+        """Return what is spent with a budget, if no class has more than `ceiling`."""
+        return cls(
+            Fraction(budget.epsilon),
+            Fraction(budget.delta),
+            Fraction(max(budget.epsilon, ceiling)),
+            disjoint,
+        )
 
 
 class Family:
@@ -80,18 +89,18 @@ class Family:
         """Number of fits so far."""
         return len(self._spent)
 
-    def total(self, *more: Spending) -> tuple[Fraction, Fraction]:
-        """Return the epsilon and delta spent, with some more fits."""
-        spent = [*self._spent, *more]
-        apart = [fit for fit in spent if fit.disjoint]
-        epsilon = sum((fit.epsilon for fit in spent if not fit.disjoint), Fraction(0))
-        delta = sum((fit.delta for fit in spent if not fit.disjoint), Fraction(0))
-        return (
-            epsilon + max((fit.epsilon for fit in apart), default=Fraction(0)),
-            delta + max((fit.delta for fit in apart), default=Fraction(0)),
-        )
+    def total(self, *more: Spending) -> Spending:
+        """Return what was spent, with some more fits."""
 
-    def require(self, fit: Spending, budget: Budget) -> None:
+        def added(name: str) -> Fraction:
+            costs: dict[bool, list[Fraction]] = {False: [], True: [Fraction(0)]}
+            for fit in (*self._spent, *more):
+                costs[fit.disjoint].append(getattr(fit, name))
+            return sum(costs[False], max(costs[True]))
+
+        return Spending(added("epsilon"), added("delta"), added("ceiling"))
+
+    def require(self, fit: Spending, whole: Spending) -> None:
         """Raise `BudgetError` unless the family's budget covers one more fit."""
         if self._process != os.getpid():
             raise BudgetError(
@@ -101,28 +110,36 @@ class Family:
                 "processes share: ledger='rows.ledger'. On rows that may be disclosed: "
                 "research=True."
             )
-        epsilon, delta = self.total()
-        after = self.total(fit)
-        if after[0] > Fraction(budget.epsilon) or after[1] > Fraction(budget.delta):
+        before, after = self.total(), self.total(fit)
+        if after.epsilon > whole.epsilon or after.delta > whole.delta:
             raise BudgetError(
-                f"the budget epsilon={budget.epsilon!r}, delta={budget.delta!r} is "
-                "that of the estimator and all its clones and copies together, "
-                f"whatever their rows (folds overlap). Spent: {self.n_fits} fit"
-                f"{'' if self.n_fits == 1 else 's'}, epsilon {float(epsilon):g}, delta "
-                f"{float(delta):g}; this fit would add epsilon {float(fit.epsilon):g}, "
-                f"delta {float(fit.delta):g}. Choose one:{_REMEDIES}"
+                f"the budget epsilon={float(whole.epsilon)!r}, delta="
+                f"{float(whole.delta)!r} is that of the estimator and all its clones "
+                "and copies together, whatever their rows (folds overlap). Spent: "
+                f"{self.n_fits} fit{'' if self.n_fits == 1 else 's'}, epsilon "
+                f"{float(before.epsilon):g}, delta {float(before.delta):g}; this fit "
+                f"would add epsilon {float(fit.epsilon):g}, delta "
+                f"{float(fit.delta):g}. Choose one:{_REMEDIES}"
+            )
+        if after.ceiling > whole.ceiling:
+            raise BudgetError(
+                f"the cap {float(whole.ceiling):g} on the epsilon of any class is "
+                "that of the estimator and all its clones and copies together. Spent: "
+                f"{float(before.ceiling):g}; this fit would add "
+                f"{float(fit.ceiling):g}. Divide it from the first fit on (fits=...), "
+                f"or choose one:{_REMEDIES}"
             )
 
     @contextmanager
-    def spending(self, fit: Spending, budget: Budget | None) -> Iterator[None]:
+    def spending(self, fit: Spending, whole: Spending | None) -> Iterator[None]:
         """Record a fit around its payment; a payment that raises leaves no record.
 
         The budget is the family's; None if somebody else pays, or if nothing is
         promised.
         """
         with self._lock:
-            if budget is not None:
-                self.require(fit, budget)
+            if whole is not None:
+                self.require(fit, whole)
             self._spent.append(fit)
         try:
             yield

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from corrdp._typing import FloatArray, IntArray, JSONObject
@@ -46,15 +45,6 @@ class DeclaredLabels(ClassifierMixin):  # type: ignore[misc]
     def predicted_codes(self, X: Any) -> IntArray:
         """Return the index of the predicted class of every row."""
         raise NotImplementedError
-
-    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
-        check_classification_targets(y)
-        if len(np.unique(y)) < 2:
-            raise CorrDPError(
-                "y holds one class; a classifier needs samples of 2 classes. Declare "
-                "a policy whose label has them, or pass more."
-            )
-        return y
 
     def _fitted_content(self) -> JSONObject:
         return {"classes": self.classes_.tolist()}
@@ -130,11 +120,23 @@ def declared_labels(policy: Policy) -> NDArray[Any]:
 
 def check_one_label_per_row(rows: Any, labels: Any) -> None:
     """Raise unless there are as many labels as rows."""
-    if len(labels) != len(rows):
+    n_labels = count_labels(labels)
+    if n_labels != len(rows):
         raise CorrDPError(
             f"X and y must have equally many rows, got {len(rows)} and "
-            f"{len(labels)}. Pass one label per row."
+            f"{n_labels}. Pass one label per row."
         )
+
+
+def count_labels(labels: Any) -> int:
+    """Return how many labels there are, or raise if they are no column."""
+    try:
+        return len(labels)
+    except TypeError:
+        kind = type(labels).__name__
+    raise CorrDPError(
+        f"y must be a series, an array or a list, got a {kind}. Pass one label per row."
+    )
 
 
 def label_column(table: Any, policy: Policy, missing: str) -> Any:

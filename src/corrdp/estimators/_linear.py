@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from corrdp._typing import FloatArray, JSONObject
+from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_real
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
@@ -35,14 +35,8 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
 
     Attributes
     ----------
-    certificate_ : Certificate
-        What is proved; None for methods that protect nothing.
-    plan_ : TrainingPlan
-        Everything that was decided before data was read.
-    hindsight_ : Hindsight
-        Excess risk that is expected of the model, from what training released: nearer
-        to the truth than ``plan_.prediction``. None for other walks than the default
-        rule's, with public rows, and after loading.
+    certificate_, plan_, hindsight_
+        As those of `LogisticRegression`.
     coef_ : array of float, shape (n_codes,)
         Weights of the encoded columns in units of the label; `coef_by_name_` names
         them.
@@ -53,8 +47,8 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
     ---------
     (epsilon, delta)-CorrDP for `policy`: per class what `certificate_` states. The
     bound on residuals is public, or adapted from a noisy fraction that is paid for
-    (`docs/theory/glm_sensitivity.md`, Lemma 2; `docs/theory/solvers.md`). Other
-    proofs as for `LogisticRegression`.
+    (`docs/theory/glm_sensitivity.md`, Lemma 2). Other proofs as for
+    `LogisticRegression`.
 
     Examples
     --------
@@ -130,9 +124,6 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
             return SQUARED_LOSS
         check_real("huber_threshold", threshold, lower=0.0, open_lower=True)
         return HuberLoss(threshold / (domain.upper - domain.lower))
-
-    def _own_parameters(self) -> JSONObject:
-        return {"loss": self.loss, "huber_threshold": self.huber_threshold}
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         return self._number_codes(encoder, y)

@@ -21,14 +21,11 @@ from corrdp.policy import Policy, PolicyEncoder
 class MLPClassifier(DeclaredLabels, PrivateNetwork):
     r"""Softplus network with softmax output, trained under a policy.
 
+    The label has declared categories. Parameters that are not described here are those
+    of `LogisticRegression`; leakage is declared, or a table, and not bought.
+
     Parameters
     ----------
-    policy : Policy or AllSensitive
-        Who is protected from what; the label has declared categories.
-    epsilon, delta : float
-        The budget; must be chosen.
-    leakage : mapping, float or leakage table, optional
-        Leakage of insensitive features; what the policy declares by default.
     method : {"corr", "standard", "semi", "nonprivate"}
         What is protected; the last one needs ``research=True``.
     calibration : {"certified", "theorem"}
@@ -50,17 +47,6 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
         File that a broken-off training resumes from, privacy spent included.
     checkpoint_every : int
         Steps between checkpoints.
-    random_state : int, optional
-        Replayable noise, for research.
-    fits : int
-        Number of fits that share `epsilon` and `delta`, which belong to the estimator
-        and all its clones and copies together (`docs/scikit-learn.md`).
-    disjoint : bool
-        Declares that no person has rows in two of the fits.
-    ledger : Ledger or path, optional
-        Pays for every fit before it computes anything from rows.
-    research : bool
-        Allow methods that protect nothing; the certificate is stamped.
 
     Attributes
     ----------

@@ -4,15 +4,14 @@ import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from corrdp._json import check_shape
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count, check_real
+from corrdp._validate import check_count, check_flag, check_real
 from corrdp.certificate import Certificate
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive
@@ -21,7 +20,6 @@ from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.estimators._narrowing import DECLARED
 from corrdp.estimators._private import PrivateEstimator
-from corrdp.estimators._saving import check_outputs, read_model_of, write_model
 from corrdp.exceptions import CorrDPError, UtilityWarning
 from corrdp.leakage import policy_read
 from corrdp.ledger import Ledger
@@ -29,7 +27,6 @@ from corrdp.policy import Method, Policy, PolicyEncoder, protected_policy, witho
 from corrdp.training import central_reference, standardizing_scale
 
 _METHODS = (Method.CORR, Method.STANDARD, Method.SEMI, Method.NONPRIVATE)
-_SAVED = {"parameters": {}, "weights": [[([[float]], [float])]], "fitted": {}}
 _NOISE_WARNED = 0.3  # one-step noise on the mean gradient, per clipping norm
 
 
@@ -37,6 +34,11 @@ class PrivateNetwork(PrivateEstimator):
     """Base of the network estimators; see `MLPClassifier`."""
 
     _fitted_privates = ("_weights",)
+    _saved: ClassVar[JSONObject] = {
+        "parameters": {},
+        "weights": [[([[float]], [float])]],
+        "fitted": {},
+    }
     _linear_kind: type[PrivateLinearModel]  # what is trained in a network's place
     fall_back: bool
     hidden_units: Sequence[int]
@@ -93,9 +95,7 @@ class PrivateNetwork(PrivateEstimator):
         )
         train = _training()
         method = self._chosen_method(_METHODS)
-        widths = tuple(
-            check_count("hidden_units", width) for width in self.hidden_units
-        )
+        widths = self._widths()
         if self.learning_rate is not None:
             check_real("learning_rate", self.learning_rate, lower=0.0, open_lower=True)
         declared, X, y = self._declared(X, y)
@@ -166,7 +166,7 @@ class PrivateNetwork(PrivateEstimator):
         """
         own = (self.batch_size, self.learning_rate, self.clip_norm, self.checkpoint)
         kept = any(setting is not None for setting in own) or not self.hidden_units
-        if kept or not self.fall_back:
+        if kept or not check_flag("fall_back", self.fall_back):
             return False
         return bool(_training().is_too_noisy(plan))
 
@@ -259,7 +259,7 @@ class PrivateNetwork(PrivateEstimator):
         method = self._chosen_method(_METHODS)
         declared = policy_read(self._policy_for("planning a network"), self.leakage)
         policy = without_knots(self._shared(protected_policy(declared, method)))
-        shape = {"hidden_units": tuple(self.hidden_units)}
+        shape = {"hidden_units": self._widths()}
         seed = {"random_state": self.random_state}
         return policy, shape | seed | self._terms(policy, declared, n_rows, n_steps)
 
@@ -289,6 +289,14 @@ class PrivateNetwork(PrivateEstimator):
             "code_scale": standardizing_scale(blocks),
         }
 
+    def _widths(self) -> tuple[int, ...]:
+        if np.ndim(self.hidden_units) != 1:
+            raise CorrDPError(
+                f"hidden_units must be a sequence of widths, got hidden_units="
+                f"{self.hidden_units!r}. Pass one per layer, for example (20,)."
+            )
+        return tuple(check_count("hidden_units", width) for width in self.hidden_units)
+
     def _epochs(self, n_steps: int, n_rows: int) -> float:
         if self.batch_size is None:
             return n_steps
@@ -313,38 +321,19 @@ class PrivateNetwork(PrivateEstimator):
             values = values @ weight.T + bias
         return values
 
-    def save(self, directory: str | Path) -> None:
-        """Write model, policy and certificate as text files; see `load`."""
-        check_is_fitted(self, "policy_")
-        parameters = self.get_params(deep=False)
-        for name in ("policy", "leakage", "checkpoint", "ledger"):
-            del parameters[name]
-        parameters["hidden_units"] = list(parameters["hidden_units"])
-        content: JSONObject = {
-            "kind": type(self).__name__,
-            "parameters": parameters,
-            "weights": [[w.tolist(), b.tolist()] for w, b in self._weights],
-            "fitted": self._fitted_content(),
-        }
-        write_model(directory, content, self.policy_, self.certificate_)
+    def _weights_content(self) -> JSONObject:
+        return {"weights": [[w.tolist(), b.tolist()] for w, b in self._weights]}
 
-    @classmethod
-    def _loaded(cls, directory: str | Path) -> Self:
-        content, policy, certificate = read_model_of(cls.__name__, directory)
-        check_shape(content, _SAVED, "model")
-        model = cls(policy, **content["parameters"])
-        model.policy_ = policy
-        model.plan_, model.certificate_, model.linear_ = None, certificate, None
-        model._weights = tuple(
+    def _restore_weights(
+        self, content: JSONObject
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        self.linear_ = None
+        self._weights = tuple(
             (np.array(weight), np.array(bias)) for weight, bias in content["weights"]
         )
-        model._restore_fitted(content["fitted"])
-        weight, bias = model._weights[-1]
-        check_outputs(model, weight.shape[:1], bias.shape)
-        _check_layers(model._weights, PolicyEncoder(policy).blocks_[-1].stop)
-        if certificate is not None:
-            model._mark_as_spent()
-        return model
+        _check_layers(self._weights, PolicyEncoder(self.policy_).blocks_[-1].stop)
+        weight, bias = self._weights[-1]
+        return weight.shape[:1], bias.shape
 
 
 def _resume(training: Any, checkpoint: Path) -> None:

@@ -28,7 +28,6 @@ from corrdp.leakage import (
     resolve_leakage,
 )
 from corrdp.policy import (
-    Budget,
     Method,
     NeighborRelation,
     Policy,
@@ -64,7 +63,13 @@ _THEOREM_STEPS = 1000
 
 
 class PlansTraining(PrivateEstimator):
-    """Linear models before their rows: all of it is a function of public numbers."""
+    """Linear models before their rows.
+
+    Guarantee
+    ---------
+    What every method here returns is a function of the policy, the budget, the public
+    number of rows and other public numbers (`docs/theory/default_rule.md`).
+    """
 
     solver: str | Solver
     n_steps: int | None
@@ -89,11 +94,6 @@ class PlansTraining(PrivateEstimator):
             Deviation of a label that is a number, in units of its declared range, if
             it is public; a sixth by default. `fit` takes that of the rows where no
             class changes labels.
-
-        Guarantee
-        ---------
-        A function of the policy, the budget and public numbers
-        (`docs/theory/default_rule.md`).
         """
         return self.plan_with_counts(n_rows, label_deviation=label_deviation)[0]
 
@@ -103,10 +103,6 @@ class PlansTraining(PrivateEstimator):
         """Return the training plan, and how numbers are counted before it.
 
         Parameters as for `plan`. None where bounds of numbers stay as declared.
-
-        Guarantee
-        ---------
-        As `plan` (`docs/theory/default_rule.md`, Proposition 5).
         """
         deviation = checked_deviation(label_deviation)
 
@@ -128,7 +124,7 @@ class PlansTraining(PrivateEstimator):
             )
         if self._narrows():
             return self._plan_with_counts(policy, n_rows, leakage, deviation)
-        return self._plan(policy, n_rows, self._budget(), leakage, deviation), None
+        return self._plan(policy, n_rows, leakage, deviation), None
 
     def _advised(
         self,
@@ -170,13 +166,8 @@ class PlansTraining(PrivateEstimator):
             Public number of rows.
         label_deviation : float, optional
             As for `plan`.
-
-        Guarantee
-        ---------
-        As `plan`; a change of any set of columns is as well hidden as one of sensitive
-        columns (`docs/theory/default_rule.md`).
         """
-        method, budget = Method.STANDARD, self._budget()
+        method = Method.STANDARD
         kept = protected_policy(policy, method)
         leakage = resolve_leakage(
             kept, None, declared=kept, calibration=Calibration.CERTIFIED
@@ -185,31 +176,26 @@ class PlansTraining(PrivateEstimator):
         if self._narrows():
             counted = self._planned_narrowing(coded, leakage, n_rows)
             leakage = leakage if counted is None else counted.after(leakage)
-        facts = self._plan_inputs(
-            coded, n_rows, budget, leakage, checked_deviation(label_deviation)
-        )
+        deviation = checked_deviation(label_deviation)
+        facts = self._plan_inputs(coded, n_rows, leakage, deviation)
         return self._planned(facts, method)
 
     def plan_leakage(self, n_rows: int) -> LeakagePurchase:
         """Return what ``leakage="auto"`` would buy for `n_rows` rows, reading no data.
 
-        Guarantee
-        ---------
-        A function of the policy, the budget and the public number of rows
-        (`docs/theory/default_rule.md`, 6).
+        The rule is in `docs/theory/default_rule.md`, section 6.
         """
         declared = self._policy_for("plan_leakage")
         rows = check_count("n_rows", n_rows)
-        budget = self._budget()
-        budget.warn_if_large_delta(rows)
+        self._budget().warn_if_large_delta(rows)
         kept = protected_policy(declared, self._method())
         policy = without_knots(self._shared(kept))
         return plan_purchase(
             policy,
-            budget=budget,
+            budget=self._budget(),
             n_rows=rows,
             predicted_loss=lambda leakage: (
-                self._plan(policy, rows, budget, leakage).prediction.compared
+                self._plan(policy, rows, leakage).prediction.compared
             ),
         )
 
@@ -264,12 +250,8 @@ class PlansTraining(PrivateEstimator):
         given = self._policy_for("theorem_plan")
         declared = policy_read(given, self._leakage_given())
         policy = self._shared(declared)
-        return self._theorem_plan(
-            policy,
-            check_count("n_rows", n_rows),
-            self._budget(),
-            self._leakage(policy, declared),
-        )
+        leakage = self._leakage(policy, declared)
+        return self._theorem_plan(policy, check_count("n_rows", n_rows), leakage)
 
     def _is_to_buy(self) -> bool:
         return isinstance(self.leakage, str) and self.leakage == AUTO
@@ -322,14 +304,13 @@ class PlansTraining(PrivateEstimator):
         A model that would learn labels alone is planned without: counts are no use to
         it, and what they would cost may be what it lacks.
         """
-        budget = self._budget()
         counted = self._planned_narrowing(policy, leakage, n_rows)
         if counted is not None:
             after = counted.after(leakage)
-            plan = self._plan(policy, n_rows, budget, after, deviation)
+            plan = self._plan(policy, n_rows, after, deviation)
             if plan.noise != CONSTANT:
                 return plan, counted
-        return self._plan(policy, n_rows, budget, leakage, deviation), None
+        return self._plan(policy, n_rows, leakage, deviation), None
 
     def _planned_narrowing(
         self, policy: Policy, leakage: LeakageInput, n_rows: int
@@ -355,7 +336,7 @@ class PlansTraining(PrivateEstimator):
         return without_knots(policy)
 
     def _theorem_plan(
-        self, policy: Policy, n_rows: int, budget: Budget, leakage: LeakageInput
+        self, policy: Policy, n_rows: int, leakage: LeakageInput
     ) -> TheoremPlan:
         loss = self.loss_of(policy)
         if loss.n_outputs > 1:
@@ -370,7 +351,7 @@ class PlansTraining(PrivateEstimator):
             layout_by_feature(PolicyEncoder(policy).blocks_),
             neighbor_classes(policy, leakage.distances),
             known,
-            budget=budget,
+            budget=self._budget(),
             epsilon_cap=policy.epsilon_cap,
             n_rows=n_rows,
             loss=loss,
@@ -384,11 +365,10 @@ class PlansTraining(PrivateEstimator):
         self,
         policy: Policy,
         n_rows: int,
-        budget: Budget,
         leakage: LeakageInput,
         label_deviation: float = LABEL_DEVIATION,
     ) -> TrainingPlan:
-        facts = self._plan_inputs(policy, n_rows, budget, leakage, label_deviation)
+        facts = self._plan_inputs(policy, n_rows, leakage, label_deviation)
         plan = self._planned(facts, self._method())
         plan = or_constant(plan).with_solver(self._solver())
         return plan.with_steps(self.n_steps)
@@ -397,7 +377,6 @@ class PlansTraining(PrivateEstimator):
         self,
         policy: Policy,
         n_rows: int,
-        budget: Budget,
         leakage: LeakageInput,
         label_deviation: float = LABEL_DEVIATION,
     ) -> PlanInputs:
@@ -407,7 +386,7 @@ class PlansTraining(PrivateEstimator):
         spending = plan_spending(
             policy,
             neighbor_classes(policy, leakage.distances),
-            budget=budget,
+            budget=self._budget(),
             spent=leakage.spent,
             adapts_residual_bound=loss.adapts_residual_bound,
             known_means=known_means(policy, leakage.margins, n_rows),

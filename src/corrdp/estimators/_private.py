@@ -5,30 +5,39 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from corrdp._json import decoding
+from corrdp._json import check_shape, decoding
 from corrdp._random import check_seed
 from corrdp._typing import JSONObject
-from corrdp._validate import check_choice, check_count
+from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive, checked_numbers
 from corrdp.estimators._family import Family, Spending, share_of
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import NO_LABELS, label_column
+from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._saving import check_outputs, read_model, write_model
 from corrdp.estimators._tiled import opened_source, require_readable
-from corrdp.exceptions import BudgetError, GuaranteeVoidError, PolicyError
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+)
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
 from corrdp.policy import Budget, Method, Policy
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult
+
+
+_UNSAVED = {"policy", "leakage", "ledger", "n_jobs", "cache_dir", "checkpoint"}
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -46,7 +55,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: int | None
     research: bool
     policy_: Policy
+    plan_: Any
+    certificate_: Certificate | None
     _family: Family
+    _saved: ClassVar[JSONObject]  # shape of the content of a file
     _fitted_privates: tuple[str, ...]
     _numeric_label: bool
 
@@ -118,34 +130,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         cost is in `certificate_` (``docs/theory/queries.md``).
         """
         from corrdp.estimators import _evaluation
-        from corrdp.queries import answer_plan
 
         check_is_fitted(self, "policy_")
         refuse_hosted(X, "an evaluation of a model")
         if is_elsewhere(X):
             X, _ = opened_source(self.policy, X, y, whole=True)
-        X = self._checked_table(X)
-        plan = _evaluation.plan_evaluation(
+        return _evaluation.evaluate(
             self,
+            self._checked_table(X),
+            y,
             metrics=metrics,
             by=by,
-            n_rows=len(X),
             budget=Budget(epsilon=epsilon, delta=delta),  # type: ignore[arg-type]
+            ledger=ledger,
             leakage=leakage,
-            labels=y,
-        )
-        self.require_readable(X, y)
-        account = ledger if ledger is not None else self.ledger
-        if account is not None and not isinstance(account, Ledger):
-            account = Ledger.open(account)
-        if account is not None:
-            given = _evaluation.known_leakage(self) if leakage is None else leakage
-            _evaluation.require_paid_leakage(account, plan, given)
-            account.introduce(plan.policy, leakage=plan.leakage.distances(plan.policy))
-        return answer_plan(
-            X,
-            plan,
-            ledger=account,
             failure_probability=failure_probability,
             accept_new_data=accept_new_data,
             random_state=random_state,
@@ -178,10 +176,52 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             A file was changed, or the certificate cannot be recomputed.
         """
         with decoding("model"):
-            return cls._loaded(directory)
+            content, policy, certificate = read_model(directory)
+            if content["kind"] != cls.__name__:
+                raise CorrDPError(
+                    f"the model is a {content['kind']!r}, not a {cls.__name__!r}. Load "
+                    f"it with {content['kind']}.load."
+                )
+            check_shape(content, cls._saved, "model")
+            declared, parameters = cls._arguments(content, policy)
+            model = cls(declared, **parameters)
+            model.policy_, model.plan_, model.certificate_ = policy, None, certificate
+            outputs = model._restore_weights(content)
+            model._restore_fitted(content["fitted"])
+            check_outputs(model, *outputs)
+            if certificate is not None:
+                model._mark_as_spent(certificate)
+            return model
+
+    def save(self, directory: str | Path) -> None:
+        """Write model, policy and certificate as text files; see `load`."""
+        check_is_fitted(self, "policy_")
+        content: JSONObject = {
+            "kind": type(self).__name__,
+            "parameters": {
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if name not in _UNSAVED and (name, value) != ("bounds", DECLARED)
+            },
+            **self._weights_content(),
+            "fitted": self._fitted_content(),
+        }
+        write_model(directory, content, self.policy_, self.certificate_)
 
     @classmethod
-    def _loaded(cls, directory: str | Path) -> Self:
+    def _arguments(
+        cls, content: JSONObject, policy: Policy
+    ) -> tuple[Policy, JSONObject]:
+        """Return what the estimator of a file was made with."""
+        return policy, content["parameters"]
+
+    def _weights_content(self) -> JSONObject:
+        raise NotImplementedError
+
+    def _restore_weights(
+        self, content: JSONObject
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Take weights of a file; return the shapes of the outputs by both of them."""
         raise NotImplementedError
 
     def _fitted_content(self) -> JSONObject:
@@ -228,10 +268,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return parameters that the rule decided in a fit, to plan the same again."""
         return {}
 
+    @property
+    def family(self) -> Family:
+        """The record of spending that this estimator shares with its copies."""
+        return self._family_record()
+
     def _family_record(self) -> Family:
         """Return the record that this estimator shares with its copies."""
-        if "_family" not in vars(self):
-            self._family = Family()
+        if "_family" not in vars(self):  # threads that ask at once get the same one
+            self.__dict__.setdefault("_family", Family())
         return self._family
 
     def __sklearn_clone__(self) -> Self:
@@ -245,20 +290,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         state: dict[str, Any] = super().__getstate__()
         return state
 
-    def _unpaid_budget(self, charge: Charge | None) -> Budget | None:
+    def _unpaid_budget(self, charge: Charge | None) -> Spending | None:
         """Return the budget of the family, None if it is not what pays."""
         if self.research or charge is not None or self.ledger is not None:
             return None
-        return self._family_budget()
+        return Spending.of(self._family_budget(), ceiling=self._cap())
 
     def _require_budget(self, charge: Charge | None) -> None:
         """Raise before a row is read, if the family cannot pay for another fit."""
-        budget = self._unpaid_budget(charge)
-        if budget is not None:
-            self._family_record().require(self._spending(), budget)
+        whole = self._unpaid_budget(charge)
+        if whole is not None:
+            self._family_record().require(self._spending(0.0), whole)
 
-    def _spending(self) -> Spending:
-        return Spending.of(self._budget(), disjoint=self.disjoint)
+    def _cap(self) -> float:
+        """Return the policy's cap on the epsilon of any class."""
+        return self.policy.epsilon_cap if isinstance(self.policy, Policy) else 0.0
+
+    def _spending(self, ceiling: float) -> Spending:
+        """Return the cost of a fit that leaves every class below a ceiling."""
+        disjoint = check_flag("disjoint", self.disjoint)
+        return Spending.of(self._budget(), ceiling=ceiling, disjoint=disjoint)
 
     def _pay(self, certificate: Certificate, charge: Charge | None) -> None:
         """Record a fit with its family, and charge it where it is to be charged.
@@ -270,7 +321,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         stamped = self._stamped(certificate)
         with self._family_record().spending(
-            self._spending(), self._unpaid_budget(charge)
+            self._spending(highest_epsilon(stamped)), self._unpaid_budget(charge)
         ):
             if charge is not None:
                 charge(stamped)
@@ -287,14 +338,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the certificate, which says so if research was allowed."""
         return replace(certificate, research=self.research)
 
-    def _mark_as_spent(self) -> None:
+    def _mark_as_spent(self, certificate: Certificate) -> None:
         """Record the fit of a model that was loaded."""
-        with self._family_record().spending(self._spending(), None):
+        spent = self._spending(highest_epsilon(certificate))
+        with self._family_record().spending(spent, None):
             pass
 
     def _chosen_method(self, allowed: Sequence[Method]) -> Method:
         method = Method(check_choice("method", self.method, allowed))
-        if not method.is_private and not self.research:
+        research = check_flag("research", self.research)
+        if not method.is_private and not research:
             raise GuaranteeVoidError(
                 f"method={self.method!r} protects nothing and research=False. Choose "
                 "method='corr', or pass research=True on data that may be disclosed."
@@ -323,8 +376,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _declared(self, X: Any, y: Any) -> tuple[Policy, Any, Any]:
         """Return the policy, the table, and the labels as a column of their own."""
         if isinstance(self.policy, AllSensitive):
-            X, y = checked_numbers(self, X, y, y_numeric=self._numeric_label)
-            y = self._checked_labels(y)
+            X, y = checked_numbers(self, X, y, numeric=self._numeric_label)
             policy = self.policy.policy(X.shape[1], y, numeric=self._numeric_label)
             return policy, X, y
         if not isinstance(self.policy, Policy):
@@ -349,9 +401,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return self.policy
 
-    def _checked_labels(self, y: NDArray[Any]) -> NDArray[Any]:
-        return y
-
     def _checked_table(self, X: Any) -> Any:
         """Return a table to predict for, as the encoder takes it."""
         check_is_fitted(self, "policy_")
@@ -363,7 +412,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         )
         if not isinstance(self.policy, AllSensitive):
             return X
-        return checked_numbers(self, X, reset=False)
+        return checked_numbers(self, X)
 
     def _leakage_given(self) -> Any:
         """Return the leakage to use; one that a fit has bought if it was to buy."""
@@ -376,3 +425,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             declared=declared,
             calibration=Calibration(self.calibration),
         )
+
+
+def highest_epsilon(certificate: Certificate) -> float:
+    """Return the largest epsilon that a certificate allows any class it promises."""
+    claims = certificate.classes.values()
+    return max((c.allowed_epsilon for c in claims if c.promised), default=0.0)

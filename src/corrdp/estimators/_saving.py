@@ -6,6 +6,7 @@ file was changed or swapped by accident, not who wrote it.
 """
 
 import json
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.estimators._family import share_of
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Policy, PolicyEncoder
+from corrdp.training import Solver
 
 SCHEMA = "corrdp.model/1"
 MODEL_FILE = "model.json"
@@ -55,6 +57,9 @@ def write_model(
         raise CorrDPError(
             f"the directory {str(place)!r} already holds a model. Choose another one."
         )
+    if "parameters" in content:
+        parameters = {name: _plain(v) for name, v in content["parameters"].items()}
+        content = {**content, "parameters": parameters}
     if certificate is not None:
         _check_parameters(content["parameters"], certificate)
     place.mkdir(parents=True, exist_ok=True)
@@ -74,19 +79,6 @@ def write_model(
         (place / CERTIFICATE_FILE).write_text(text, encoding="utf-8")
     text = json.dumps(document, indent=2, allow_nan=False)
     (place / MODEL_FILE).write_text(text, encoding="utf-8")
-
-
-def read_model_of(
-    kind: str, directory: str | Path
-) -> tuple[JSONObject, Policy, Certificate | None]:
-    """Read a model as `read_model` does, and refuse one of another class."""
-    content, policy, certificate = read_model(directory)
-    if content["kind"] != kind:
-        raise CorrDPError(
-            f"the model is a {content['kind']!r}, not a {kind!r}. Load it with "
-            f"{content['kind']}.load."
-        )
-    return content, policy, certificate
 
 
 def read_model(
@@ -160,6 +152,19 @@ def check_outputs(
             f"the model is damaged: its weights have outputs {weights}, its constants "
             f"{constants}, or its labels are others. Ask for the original."
         )
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON writes it: numbers, also those of numpy, lists."""
+    if isinstance(value, Solver):
+        return value.to_json()
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(part) for part in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def _check_parameters(parameters: JSONObject, certificate: Certificate) -> None:

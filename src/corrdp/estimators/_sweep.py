@@ -3,20 +3,20 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
 from corrdp._files import PRIVATE_MODE
 from corrdp._json import check_shape, decoding, digest, parse_json
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_choice, check_count
+from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
 from corrdp.estimators._base import PrivateLinearModel
@@ -37,7 +37,6 @@ from corrdp.training import (
     CONSTANT,
     Descent,
     GradientLayout,
-    Loss,
     PreparedRows,
     TrainingPlan,
     constant_model,
@@ -48,6 +47,8 @@ from corrdp.training import (
 )
 
 MODELS_PER_PASS = 64
+_Case: TypeAlias = tuple[str, float, int]  # method, epsilon, seed
+_Planned: TypeAlias = tuple[TrainingPlan, FloatArray, PreparedRows]
 NOT_PRIVATE = "not private: scores were computed from the rows without noise"
 
 
@@ -157,7 +158,7 @@ def sweep(
     Each model by itself is trained as by the estimator, between declared bounds
     (`docs/theory/solvers.md`). Refused without `research`.
     """
-    if not research:
+    if not check_flag("research", research):
         raise GuaranteeVoidError(
             "a sweep trains many models on the same rows and scores them without "
             "noise (research=False). Pass research=True on data that may be disclosed."
@@ -169,11 +170,13 @@ def sweep(
     common = {"delta": delta, "leakage": leakage, "n_steps": n_steps, "research": True}
     if "bounds" in estimator().get_params():  # all models share the rows as coded
         common["bounds"] = DECLARED
-    tables = _Tables(estimator(policy, method="nonprivate", **common), frame, y)
+    table = _Rows(estimator(policy, method="nonprivate", **common), frame, y)
     wanted = list(_cases(methods, epsilons, seeds))
-    key = digest([policy.fingerprint(), delta, model, n_steps, repr(leakage)])
+    key = digest(
+        [policy.fingerprint(), delta, model, n_steps, repr(leakage), table.digest]
+    )
     store = _Store(checkpoint, key)
-    done = {_case(row): row for row in store.read()}
+    done = _by_case(store.read())
     missing = [case for case in wanted if case not in done]
     plans: dict[tuple[str, float], _Planned] = {}
     for start in range(0, len(missing), MODELS_PER_PASS):
@@ -181,10 +184,10 @@ def sweep(
         for method, epsilon, _ in batch:
             if Method(method).is_private and (method, epsilon) not in plans:
                 chosen = estimator(policy, epsilon=epsilon, method=method, **common)
-                plans[method, epsilon] = tables.planned(chosen)
-        rows = _trained(tables.plain, batch, plans)
+                plans[method, epsilon] = table.planned(chosen)
+        rows = table.trained(batch, plans)
         store.add(rows)
-        done |= {_case(row): row for row in rows}
+        done |= _by_case(rows)
         if progress is not None:
             progress(len(done), len(wanted))
     return SweepResult([done[case] for case in wanted])
@@ -201,90 +204,94 @@ def _estimator(model: str, policy: Policy) -> type[PrivateLinearModel]:
     return kinds[check_choice("model", model, kinds)]
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """Encoded rows, prepared once for all models that code and group them alike."""
-
-    codes: FloatArray
-    labels: NDArray[Any]
-    prepared: PreparedRows
-    sensitive: NDArray[np.bool_]
-    loss: Loss
-    ridge: float
-
-    @classmethod
-    def of(
-        cls,
-        codes: FloatArray,
-        labels: NDArray[Any],
-        layout: GradientLayout,
-        loss: Loss,
-        ridge: float,
-    ) -> "_Table":
-        compiled = loss.n_outputs == 1
-        prepared = prepare_rows(codes, labels, layout, compiled=compiled)
-        return cls(codes, labels, prepared, layout.sensitive_columns, loss, ridge)
-
-    def score(self, coef: FloatArray, intercept: Any) -> float:
-        """Return the accuracy, or R squared."""
-        predicted = self.codes @ coef + intercept
-        return self.loss.quality(predicted, self.labels)
-
-    def plain_score(self, method: Method) -> float:
-        """Return the score of the model of least risk, without any privacy."""
-        kept = ~self.sensitive if method is Method.PARTIAL else self.sensitive | True
-        return replace(self, codes=self.codes[:, kept]).score(
-            *minimize_risk(
-                self.codes[:, kept], self.labels, self.loss, ridge=self.ridge
-            )
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Planned:
-    """A plan, and the rows as it codes them."""
-
-    plan: TrainingPlan
-    table: _Table
-
-
-class _Tables:
+class _Rows:
     """Rows of a sweep, coded and prepared once for every way in which plans need it."""
 
     def __init__(self, plain: PrivateLinearModel, frame: Any, y: Any) -> None:
         self._frame = frame
-        codes, self._labels = plain.encode(frame, y)
-        policy = plain.coded_policy(len(codes))
+        self._plain, self._labels = plain.encode(frame, y)
+        policy = plain.coded_policy(len(self._labels))
         self._loss, self._ridge = plain.loss_of(policy), plain.plain_ridge
-        self._made: dict[Any, _Table] = {}
-        layout = _by_role(policy)
-        self.plain = self._table(policy, layout, codes)
+        self._sensitive = _by_role(policy).sensitive_columns
+        self._codes = {_columns(policy): self._plain}
+        self._prepared: dict[Any, PreparedRows] = {}
+
+    @property
+    def digest(self) -> str:
+        """What tells these rows from others."""
+        parts = (self._plain, self._labels)
+        return sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
     def planned(self, model: PrivateLinearModel) -> _Planned:
         """Return the plan of a model, and its rows."""
         n_rows = len(self._labels)
         deviation = model.label_deviation(self._labels)
         plan = model.plan(n_rows, label_deviation=deviation)
-        coded = model.coded_policy(n_rows)
+        policy = model.coded_policy(n_rows)
         # Models of straight lines share their rows if they order columns alike,
         # whatever their groups are; roles are those of the promise that is kept.
         curved = plan.column_steps is not None
-        coded = coded if curved else without_knots(coded)
-        layout = plan.layout if curved else _by_role(coded)
-        return _Planned(plan, self._table(coded, layout))
-
-    def _table(
-        self, coded: Policy, layout: GradientLayout, codes: FloatArray | None = None
-    ) -> _Table:
-        names = tuple((block.name, block.positions) for block in policy_blocks(coded))
-        key = names, layout.column_groups.tobytes()
-        if key not in self._made:
-            if codes is None:
-                codes = PolicyEncoder(coded).fit(self._frame).transform(self._frame)
-            self._made[key] = _Table.of(
-                codes, self._labels, layout, self._loss, self._ridge
+        policy = policy if curved else without_knots(policy)
+        layout = plan.layout if curved else _by_role(policy)
+        columns = _columns(policy)
+        if columns not in self._codes:
+            encoder = PolicyEncoder(policy).fit(self._frame)
+            self._codes[columns] = encoder.transform(self._frame)
+        codes, key = self._codes[columns], (columns, layout.column_groups.tobytes())
+        if key not in self._prepared:
+            self._prepared[key] = prepare_rows(
+                codes, self._labels, layout, compiled=self._loss.n_outputs == 1
             )
-        return self._made[key]
+        return plan, codes, self._prepared[key]
+
+    def trained(
+        self, batch: Sequence[_Case], plans: dict[tuple[str, float], _Planned]
+    ) -> list[JSONObject]:
+        """Train models together, and return what there is to tell of each."""
+        walks: dict[_Case, Descent] = {}
+        together: dict[int, list[Descent]] = {}
+        for method, epsilon, seed in batch:
+            if (method, epsilon) not in plans:
+                continue
+            plan, codes, prepared = plans[method, epsilon]
+            if plan.noise != CONSTANT:
+                rng = noise_generator(seed)
+                walk = Descent(codes, prepared, plan, rng, self._labels)
+                walks[method, epsilon, seed] = walk
+                together.setdefault(id(prepared), []).append(walk)
+        for sharing in together.values():
+            descend_together(sharing)
+        rows: list[JSONObject] = []
+        for case in batch:
+            row = dict(zip(("method", "epsilon", "seed"), case, strict=True))
+            method, epsilon, seed = case
+            if (method, epsilon) in plans:
+                plan, codes, _ = plans[method, epsilon]
+                if case in walks:
+                    found = walks[case].result()
+                else:
+                    found = constant_model(self._labels, plan, noise_generator(seed))
+                row["score"] = self._score(codes, found.coef, found.intercept)
+                row["noise"] = plan.noise
+            else:
+                row |= {"score": self._plain_score(Method(method)), "noise": "none"}
+            rows.append(row)
+        return rows
+
+    def _score(self, codes: FloatArray, coef: FloatArray, intercept: Any) -> float:
+        """Return the accuracy, or R squared."""
+        return self._loss.quality(codes @ coef + intercept, self._labels)
+
+    def _plain_score(self, method: Method) -> float:
+        """Return the score of the model of least risk, without any privacy."""
+        hidden = self._sensitive & (method is Method.PARTIAL)
+        codes = self._plain[:, ~hidden]
+        found = minimize_risk(codes, self._labels, self._loss, ridge=self._ridge)
+        return self._score(codes, *found)
+
+
+def _columns(policy: Policy) -> Any:
+    return tuple((block.name, block.positions) for block in policy_blocks(policy))
 
 
 def _by_role(policy: Policy) -> GradientLayout:
@@ -294,7 +301,7 @@ def _by_role(policy: Policy) -> GradientLayout:
 
 def _cases(
     methods: Sequence[str], epsilons: Sequence[float], seeds: int
-) -> Iterator[tuple[str, float, int]]:
+) -> Iterator[_Case]:
     for method, epsilon in product(methods, epsilons):
         if method not in list(Method):
             raise CorrDPError(
@@ -305,53 +312,8 @@ def _cases(
         yield from ((method, float(epsilon), seed) for seed in range(n_models))
 
 
-def _case(row: JSONObject) -> tuple[str, float, int]:
-    return row["method"], row["epsilon"], row["seed"]
-
-
-def _trained(
-    plain: _Table,
-    batch: Sequence[tuple[str, float, int]],
-    plans: dict[tuple[str, float], _Planned],
-) -> list[JSONObject]:
-    models: dict[tuple[str, float, int], Descent] = {}
-    together: dict[int, list[Descent]] = {}
-    for method, epsilon, seed in batch:
-        if not Method(method).is_private:
-            continue
-        planned = plans[method, epsilon]
-        if planned.plan.noise != CONSTANT:
-            table = planned.table
-            model = Descent(
-                table.codes,
-                table.prepared,
-                planned.plan,
-                noise_generator(seed),
-                table.labels,
-            )
-            models[method, epsilon, seed] = model
-            together.setdefault(id(table), []).append(model)
-    for sharing in together.values():
-        descend_together(sharing)
-    rows = []
-    for case in batch:
-        method, epsilon, seed = case
-        if Method(method).is_private:
-            planned = plans[method, epsilon]
-            result = (
-                models[case].result()
-                if case in models
-                else constant_model(
-                    planned.table.labels, planned.plan, noise_generator(seed)
-                )
-            )
-            score = planned.table.score(result.coef, result.intercept)
-            noise = planned.plan.noise
-        else:
-            score, noise = plain.plain_score(Method(method)), "none"
-        row = {"method": method, "epsilon": epsilon, "seed": seed}
-        rows.append(row | {"score": score, "noise": noise})
-    return rows
+def _by_case(rows: Sequence[JSONObject]) -> dict[_Case, JSONObject]:
+    return {(row["method"], row["epsilon"], row["seed"]): row for row in rows}
 
 
 _ROW = {"method": str, "epsilon": float, "seed": int, "score": float}
@@ -362,34 +324,44 @@ class _Store:
 
     def __init__(self, path: str | Path | None, key: str) -> None:
         self._path = None if path is None else Path(path)
-        self._key = key
+        self._head = {"sweep": key}
+        if self._path is not None and not self._path.parent.is_dir():
+            raise CorrDPError(
+                f"checkpoint={str(path)!r} lies in no directory that exists. Create "
+                "it, or choose another place."
+            )
 
     def read(self) -> list[JSONObject]:
-        """Return the models of an interrupted sweep, or raise if it was another."""
-        if self._path is None or not self._path.exists():
+        """Return the models of an interrupted sweep, or raise if it was another.
+
+        A last line that the interruption cut off is left out.
+        """
+        if self._path is None:
             return []
+        if not self._path.exists():
+            self._path.touch(mode=PRIVATE_MODE)  # exact scores
         what = f"checkpoint {str(self._path)!r}"
         with decoding(what):
-            text = self._path.read_text(encoding="utf-8")
-            head, *rows = [parse_json(line, what) for line in text.splitlines()]
+            written = self._path.read_text(encoding="utf-8")
+            whole = written[: written.rfind("\n") + 1]
+            if not whole:
+                whole = json.dumps(self._head) + "\n"
+            head, *rows = [parse_json(line, what) for line in whole.splitlines()]
             check_shape(rows, [_ROW], what)
-        if head != {"sweep": self._key}:
+        if head != self._head:
             raise CorrDPError(
                 f"the checkpoint {str(self._path)!r} belongs to another sweep. Choose "
-                "another file, or repeat that sweep's policy and parameters."
+                "another file, or repeat that sweep's policy, rows and parameters."
             )
+        if whole != written:
+            self._path.write_text(whole, encoding="utf-8")
         return list(rows)
 
     def add(self, rows: Sequence[JSONObject]) -> None:
         """Append finished models."""
-        if self._path is None:
-            return
-        lines = [json.dumps(row) for row in rows]
-        if not self._path.exists():
-            lines.insert(0, json.dumps({"sweep": self._key}))
-            self._path.touch(mode=PRIVATE_MODE)  # exact scores
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in lines))
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(row)}\n" for row in rows)
 
 
 def _statistics(scores: Sequence[float], confidence: float) -> JSONObject:

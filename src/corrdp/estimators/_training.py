@@ -16,7 +16,7 @@ from corrdp.accounting import NoisePlan
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._buying import bought_leakage
+from corrdp.estimators._family import share_of
 from corrdp.estimators._fitting import (
     Charge,
     PrivateFit,
@@ -28,6 +28,7 @@ from corrdp.estimators._fitting import (
 from corrdp.estimators._labels import (
     NO_LABELS,
     check_one_label_per_row,
+    count_labels,
     label_column,
 )
 from corrdp.estimators._narrowing import AUTO, RELEASED, narrowed_rows
@@ -159,8 +160,8 @@ class TrainsLinearModel(PlansTraining):
             if self.calibration == Calibration.THEOREM
             else protected_policy(declared, method)
         )
-        n_rows = 0 if is_elsewhere(X) else len(y)  # which additive models ask for
-        if n_rows == 0 and not is_elsewhere(X):
+        n_rows = 0  # of a source, where no model asks for it
+        if not is_elsewhere(X) and not (n_rows := count_labels(y)):
             raise CorrDPError("the table has no rows. Pass a table with at least one.")
         policy = self._shared(policy)
         leakage = self._leakage(policy, declared) if private else None
@@ -237,13 +238,18 @@ class TrainsLinearModel(PlansTraining):
         paid: list[NoisePlan] = []
 
         def record(plan: NoisePlan) -> None:
-            with self._family_record().spending(
-                self._spending(), self._unpaid_budget(None)
-            ):
+            spent = self._spending(share_of(self._cap(), self.fits))
+            with self._family_record().spending(spent, self._unpaid_budget(None)):
                 paid.append(plan)
 
-        self.leakage_ = bought_leakage(
-            X, policy, purchase, record=record, random_state=self.random_state
+        self.leakage_ = estimate_leakage(
+            X,
+            policy,
+            epsilon=purchase.epsilon,
+            delta=purchase.delta,
+            research=False,
+            random_state=self.random_state,
+            charge=record,
         )
         return (lambda certificate: None) if paid else pay
 
@@ -357,27 +363,19 @@ class TrainsLinearModel(PlansTraining):
 
     def _fit_privately(self, rows: Rows) -> PrivateFit:
         if Calibration(self.calibration) is Calibration.THEOREM:
-            self.plan_ = self._theorem_plan(
-                rows.policy, rows.n_rows, rows.budget, rows.leakage
-            )
+            self.plan_ = self._theorem_plan(rows.policy, rows.n_rows, rows.leakage)
             return fit_by_theorem(rows, self.plan_)
         self.plan_ = plan = rows.plan or self._chosen_plan(rows)
         if self.sampling_rate is None or plan.noise == CONSTANT:
             return fit_full_batch(rows, plan)
-        return fit_on_samples(
-            rows,
-            plan,
-            rate=self.sampling_rate,
-            n_steps=self.n_steps,
-        )
+        return fit_on_samples(rows, plan, rate=self.sampling_rate, n_steps=self.n_steps)
 
     def _chosen_plan(self, rows: Rows) -> TrainingPlan:
         """Return the plan of a fit between the bounds that rows are read by."""
         deviation = self._deviation_for(rows)
 
         def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, None]:
-            known = rows.policy, n_rows, at._budget(), rows.leakage, deviation
-            return at._plan(*known), None
+            return at._plan(rows.policy, n_rows, rows.leakage, deviation), None
 
         return self._chosen(planned(self, rows.n_rows)[0], rows, planned)
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.estimators import _buying as buying
 from corrdp.estimators import _buying as purchase
+from corrdp.estimators import _training as training
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 
@@ -129,7 +129,7 @@ def test_the_purchase_is_recorded_before_a_row_is_counted(frame, monkeypatch):
         seen.append((before, model._family_record().n_fits))
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(buying, "estimate_leakage", failing)
+    monkeypatch.setattr(training, "estimate_leakage", failing)
     with pytest.raises(RuntimeError, match="power cut"):
         model.fit(frame)
     assert seen == [(0, 1)]

@@ -1,7 +1,9 @@
 """Evaluation on private rows: right figures, priced by what a class can move."""
 
+import gc
 import itertools
 import json
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -427,3 +429,23 @@ def test_the_command_says_what_python_says(tmp_path, table):
     )
     assert refused.code == 3
     assert "got 'f1'" in refused.stderr
+
+
+def test_a_result_does_not_keep_the_labels(model, table):
+    labels = table.ill.to_numpy().copy()
+    kept = weakref.ref(labels)
+    result = model.evaluate(table.drop(columns="ill"), labels, epsilon=1.0)
+    del labels
+    gc.collect()
+    assert result.answers
+    assert kept() is None
+
+
+def test_rows_are_predicted_once(model, table, monkeypatch):
+    seen = []
+    predict = type(model).predict_proba
+    monkeypatch.setattr(
+        type(model), "predict_proba", lambda self, X: seen.append(1) or predict(self, X)
+    )
+    model.evaluate(table, epsilon=1.0, metrics=["accuracy", "log_loss"])
+    assert seen == [1]

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.estimators._family import share_of
+from corrdp.estimators._family import Family, share_of
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.ledger import Ledger
 from corrdp.policy import Budget
@@ -186,6 +186,51 @@ def test_the_cap_of_a_class_is_shared_as_well():
         if claim.promised:
             assert claim.allowed_epsilon <= 10.0 / 4
     assert model.policy_.epsilon_cap == 2.5
+
+
+def test_a_cap_that_one_fit_took_is_spent_although_the_budget_was_raised():
+    """One fit leaves a class at the cap; half of a raised budget would come on top."""
+    model = family(policy=example_policy(epsilon_cap=10.0), epsilon=4.0).fit(FRAME)
+    first = model.certificate_
+    assert first.classes["insensitive:sex"].allowed_epsilon == 10.0
+    model.set_params(epsilon=8.0, delta=2e-3, fits=2)
+    with pytest.raises(BudgetError, match=r"the cap 10 .* Spent: 10; .* would add 4"):
+        model.fit(FRAME)
+    assert model.certificate_ is first
+    model.set_params(method="standard", delta=3e-3, fits=3)
+    with pytest.raises(BudgetError, match="the cap 10"):
+        model.fit(FRAME)
+
+
+def test_a_raised_budget_is_there_where_no_class_has_more_than_epsilon():
+    model = family(method="standard", epsilon=4.0).fit(FRAME)
+    model.set_params(epsilon=8.0, delta=2e-3, fits=2).fit(FRAME)
+    assert model.certificate_.target_epsilon == 4.0
+
+
+@pytest.mark.parametrize("flag", ["disjoint", "research"])
+@pytest.mark.parametrize("value", ["no", "False", 0, None, []])
+def test_a_promise_is_declared_by_true_and_not_by_any_text(flag, value):
+    with pytest.raises(CorrDPError, match=f"{flag} must be True or False"):
+        family(**{flag: value}).fit(FRAME)
+
+
+def test_flags_may_be_those_of_numpy():
+    family(disjoint=np.bool_(True), research=np.bool_(False)).fit(FRAME)
+
+
+def test_threads_that_copy_an_unused_estimator_at_once_share_one_record(monkeypatch):
+    """One thread asks for the record while another is about to make it."""
+    model, found = family(), []
+
+    def interrupted():
+        if not found:
+            found.append(None)
+            found.append(clone(model).family)
+        return Family()
+
+    monkeypatch.setattr("corrdp.estimators._private.Family", interrupted)
+    assert model.family is found[1]
 
 
 def test_declared_disjoint_fits_cost_as_much_as_one():

@@ -428,3 +428,18 @@ def test_a_text_that_is_no_number_is_not_quoted():
     assert "SECRETVALUE" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
+
+
+def test_parameters_of_numpy_are_saved_as_numbers(tmp_path):
+    numbers = {
+        "epsilon": np.float32(0.5),
+        "n_steps": np.int64(5),
+        "fits": np.int64(1),
+        "random_state": np.int64(3),
+        "disjoint": np.bool_(False),
+    }
+    model = model_of(**numbers).fit(example_frame(300))
+    model.save(tmp_path / "model")
+    loaded = LogisticRegression.load(tmp_path / "model")
+    assert {name: getattr(loaded, name) for name in numbers} == numbers
+    assert type(loaded.n_steps) is int

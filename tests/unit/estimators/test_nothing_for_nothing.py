@@ -6,6 +6,7 @@ import pytest
 
 from command_runner import run
 from corrdp.estimators import (
+    AdditiveClassifier,
     AllSensitive,
     LinearRegression,
     LogisticRegression,
@@ -210,3 +211,42 @@ def test_no_value_of_a_refused_array_is_quoted(rows, fitted):
         model.predict(rows) if fitted else model.fit(rows, [0, 1, 0])
     assert "77.125" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("model", [LogisticRegression, LinearRegression])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [None] + [77.125] * 9,
+        ["77.125 a", 77.125] * 5,
+        np.array([b"77.125", b"b"] * 5),
+        pd.Series(pd.date_range("2077-01-25", periods=10)),
+        [10**400] * 5 + [77] * 5,
+    ],
+    ids=["none", "mixed", "bytes", "days", "huge"],
+)
+def test_no_label_of_a_refused_column_is_quoted(model, labels):
+    if model is LogisticRegression and isinstance(labels[0], str):
+        pytest.skip("texts and numbers are classes of text")
+    with pytest.raises(CorrDPError) as caught:
+        model(AllSensitive(0, 1), **BUDGET).fit(np.zeros((10, 1)), labels)
+    assert "77" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("model", [LogisticRegression, AdditiveClassifier])
+def test_what_is_no_column_of_labels_is_refused_in_words(model):
+    for labels in ((v for v in FRAME[LABEL]), 3, np.array(3)):
+        with pytest.raises(CorrDPError, match="y must be a series"):
+            model(example_policy(), **BUDGET).fit(FRAME, labels)
+    with pytest.raises(CorrDPError, match="no rows"):
+        model(example_policy(), **BUDGET).fit(FRAME[:0], FRAME[LABEL][:0])
+
+
+def test_what_is_no_table_is_not_evaluated():
+    model = LogisticRegression(example_policy(), **BUDGET).fit(FRAME, FRAME[LABEL])
+    for table in (None, 3, {"a": 1}):
+        with pytest.raises(CorrDPError, match="The table is a"):
+            model.evaluate(table, FRAME[LABEL], epsilon=1.0)
+    with pytest.raises(CorrDPError, match="y must be a series"):
+        model.evaluate(FRAME, (v for v in FRAME[LABEL]), epsilon=1.0)

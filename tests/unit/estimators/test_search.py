@@ -24,8 +24,8 @@ from corrdp.estimators import (
     MLPClassifier,
     PrivateSearchCV,
 )
+from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._search import best_of_runs, drawn_candidates
-from corrdp.estimators._searchable import Searchable
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -300,7 +300,7 @@ def test_an_interrupted_search_is_paid_and_releases_nothing(tmp_path, monkeypatc
     policy = example_policy()
     ledger = ledger_of(tmp_path, policy, epsilon=9.0)
     fits = []
-    honest = Searchable.fit_in_search
+    honest = PrivateLinearModel.fit_in_search
 
     def interrupted(self, *arguments):
         fits.append(self)
@@ -308,7 +308,7 @@ def test_an_interrupted_search_is_paid_and_releases_nothing(tmp_path, monkeypatc
             raise KeyboardInterrupt
         honest(self, *arguments)
 
-    monkeypatch.setattr(Searchable, "fit_in_search", interrupted)
+    monkeypatch.setattr(PrivateLinearModel, "fit_in_search", interrupted)
     made = search(policy=policy, ledger=ledger, epsilon=1.0, random_state=1)
     unpaid = search(policy=policy, random_state=1)
     with pytest.raises(KeyboardInterrupt):

@@ -16,7 +16,7 @@ from linear_model_examples import (
 )
 
 
-def small_sweep(**options):
+def small_sweep(frame=None, **options):
     chosen = {
         "policy": example_policy(),
         "methods": ["corr", "standard", "semi", "partial", "nonprivate"],
@@ -25,7 +25,8 @@ def small_sweep(**options):
         "seeds": 2,
         "research": True,
     }
-    return sweep(example_frame(), **(chosen | options))
+    rows = example_frame() if frame is None else frame
+    return sweep(rows, **(chosen | options))
 
 
 @pytest.mark.parametrize("method", ["corr", "standard", "semi"])
@@ -147,9 +148,35 @@ def test_a_checkpoint_of_another_sweep_is_refused(tmp_path):
         small_sweep(methods=["corr"], seeds=1, delta=1e-5, checkpoint=path)
 
 
+def test_a_checkpoint_of_other_rows_is_refused(tmp_path):
+    path = tmp_path / "sweep.jsonl"
+    small_sweep(methods=["corr"], seeds=1, checkpoint=path)
+    with pytest.raises(CorrDPError, match="another sweep"):
+        small_sweep(
+            frame=example_frame(seed=1), methods=["corr"], seeds=1, checkpoint=path
+        )
+
+
+@pytest.mark.parametrize("kept", [0, 10, -3])
+def test_a_line_that_was_cut_off_is_left_out(tmp_path, kept):
+    path = tmp_path / "sweep.jsonl"
+    whole = small_sweep(methods=["corr"], seeds=1, checkpoint=path)
+    written = path.read_text()
+    path.write_text(written[:kept])
+    assert small_sweep(methods=["corr"], seeds=1, checkpoint=path) == whole
+    assert path.read_text() == written
+
+
+def test_a_place_for_the_checkpoint_that_does_not_exist_is_told_at_once(tmp_path):
+    with pytest.raises(CorrDPError, match="no directory that exists"):
+        small_sweep(checkpoint=tmp_path / "no" / "sweep.jsonl")
+
+
 def test_scores_are_not_given_away_without_research():
     with pytest.raises(GuaranteeVoidError, match="research"):
         small_sweep(research=False)
+    with pytest.raises(CorrDPError, match="research must be True or False"):
+        small_sweep(research="no")
 
 
 @pytest.mark.parametrize("wrong", [{"methods": ["dp"]}, {"model": "tree"}])
