@@ -12,14 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corrdp.synthesis._counts import count_cells
 from corrdp.synthesis._estimation import NoisyTable, fit_model, rebuilt_model, softened
-from corrdp.synthesis._junction_tree import (
-    Region,
-    Room,
-    clique_cells,
-    count_cells,
-    junction_tree,
-)
+from corrdp.synthesis._junction_tree import Region, Room, clique_cells, junction_tree
 from corrdp.synthesis._model import Calibrated
 from corrdp.synthesis._plan import expected_noise
 
@@ -34,6 +29,7 @@ _ROUNDS = 4
 _SMALL_NOISE = 0.04
 _SLOW_ROUNDS, _SLOW_PAIRS, _SLOW_STEPS = 12, 3, 50
 _STEPS = 100
+_MOST_RANKED = 4096  # pairs that may join in a round: more of wide tables hardly do
 LEAST_SAMPLE = 50_000
 
 
@@ -127,7 +123,7 @@ def choose_pairs(
         scores = _unexplained(shape, model, noisy, chosen, generator)
         if not scores:
             break
-        ranked = sorted(scores, key=lambda r: (-scores[r], r))
+        ranked = sorted(scores, key=lambda r: (-scores[r], r))[:_MOST_RANKED]
         before = tuple(chosen)
         if turn == 0:
             chosen += _forest(shape, ranked, share)

@@ -58,7 +58,7 @@ def test_rates_that_are_not_exact_are_refused():
 def test_search_attains_the_movement_of_scores_and_never_exceeds_it():
     shape = maker().shape(3)
     rows = np.zeros((10, len(shape.sizes)), dtype=np.int64)
-    drawn = adaptive.DrawnCounts(rows, shape, ())
+    drawn = adaptive.DrawnCounts(rows, shape.sizes, shape.label, ())
     region = (1, len(shape.sizes) - 1)
     assert region[1] == shape.label
     own = list(itertools.product(*(range(shape.sizes[c]) for c in region)))
@@ -260,7 +260,7 @@ def test_tables_of_drawn_rows_are_those_that_are_counted_one_by_one():
     regions = [(0,), (0, 1), (1, 2), (0, 3), (1, 3), (0, 1, 3), (1, 2, 3), (0, 1, 2)]
     for label, candidates in itertools.product((3, None), ((), regions)):
         shape = TableShape(sizes, 50, label, 1000)
-        drawn = adaptive.DrawnCounts(rows, shape, candidates)
+        drawn = adaptive.DrawnCounts(rows, shape.sizes, shape.label, candidates)
         assert len(drawn) == 50
         for region in regions:
             counts = adaptive.count_cells(rows, region, sizes)
