@@ -21,7 +21,7 @@ from corrdp.exceptions import GuaranteeVoidError
 from corrdp.mechanisms.noise import exponential_choice, grid_rate, grid_scale
 from corrdp.synthesis._counts import DrawnCounts, count_cells
 from corrdp.synthesis._estimation import NoisyTable, combined, noisy_tables
-from corrdp.synthesis._junction_tree import Region, n_cells
+from corrdp.synthesis._junction_tree import Region, Room, n_cells
 from corrdp.synthesis._plan import expected_noise
 from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
 
@@ -191,21 +191,18 @@ def measure_adaptively(
         for stream in streams:
             share = min(1.0, 2 * (turn + 1) / stream.n_rounds)
             seen = _seen(stream.regions, most_seen, choices)
-            fitting = shape.fitting(
-                (region for region in seen if region not in unfitted), held, share
-            )
-            if not fitting:
-                continue
-            for region in fitting:
+            seen = [region for region in seen if region not in unfitted]
+            for region in seen:
                 if region not in exact:
                     counts = count_cells(codes, region, shape.sizes)
                     exact[region] = counts.astype(small)
             scores = [
                 score(exact[region], region, drawn, shape, stream.scale)
-                for region in fitting
+                for region in seen
             ]
-            place = exponential_choice(scores, rate=stream.rate, generator=noise)
-            region = fitting[place]
+            region = _choice(seen, scores, shape.room(held, share), stream.rate, noise)
+            if region is None:
+                continue
             tables += noisy_tables({region: exact[region]}, stream.scale, noise)
             held = (*held, region) if region not in held else held
             unfitted.add(region)
@@ -230,6 +227,29 @@ def _seen(
         return regions
     places = generator.choice(len(regions), most, replace=False)
     return [regions[place] for place in np.sort(places).tolist()]
+
+
+def _choice(
+    regions: Sequence[Region],
+    scores: Sequence[int],
+    room: Room,
+    rate: Fraction,
+    generator: np.random.Generator,
+) -> Region | None:
+    """Return an exponential choice among the regions that there is room for, if any.
+
+    Whether there is room takes long to find, so it is asked of what was drawn alone:
+    draws without those before are a choice among what there is room for as soon as one
+    of them is (docs/theory/synthesis.md, section 6).
+    """
+    left, ranks = list(regions), np.array(scores, dtype=np.int64)
+    while left:
+        place = exponential_choice(ranks, rate=rate, generator=generator)
+        if room.holds(left[place]):
+            return left[place]
+        del left[place]
+        ranks = np.delete(ranks, place)
+    return None
 
 
 def score(

@@ -115,9 +115,14 @@ class Room:
         What the model holds.
     sizes : sequence of int
         Numbers of codes of all columns.
+    most : float
+        Cells that all cliques may have together.
     """
 
-    def __init__(self, regions: Sequence[Region], sizes: Sequence[int]) -> None:
+    def __init__(
+        self, regions: Sequence[Region], sizes: Sequence[int], most: float = math.inf
+    ) -> None:
+        self._most = most
         self._graph = _Graph.joining(regions, sizes)
         self._joined = list(map(_bit, range(len(sizes))))  # with all that it hangs with
         for region in regions:
@@ -137,6 +142,10 @@ class Room:
             self._cells.append((column, own if is_new else 0))
         self._total = sum(own for _, own in self._cells)
         self._found: dict[tuple[tuple[int, int], ...], int] = {(): self._total}
+
+    def holds(self, region: Region) -> bool:
+        """Return whether the cells allowed suffice, were the region held as well."""
+        return self.cells_with(region) <= self._most
 
     def cells_with(self, region: Region) -> int:
         """Return the number of cells of all cliques, were the region held as well."""

@@ -78,13 +78,10 @@ class TableShape:
         needed = clique_cells([*self.required, *regions], self.sizes)
         return needed <= share * self.max_cells
 
-    def fitting(
-        self, candidates: Iterable[Region], held: Sequence[Region], share: float
-    ) -> list[Region]:
-        """Return the candidates that may join the regions that a model holds."""
-        room = Room([*self.required, *held], self.sizes)
-        most = share * self.max_cells
-        return [region for region in candidates if room.cells_with(region) <= most]
+    def room(self, held: Sequence[Region], share: float = 1.0) -> Room:
+        """Return the room that a model of these regions has for one more."""
+        regions = [*self.required, *held]
+        return Room(regions, self.sizes, most=share * self.max_cells)
 
     def joining(
         self,
@@ -93,12 +90,11 @@ class TableShape:
         share: float = 1.0,
     ) -> Iterator[Region]:
         """Yield the candidates that join a model, each if there is still room."""
-        joined = [*self.required, *held]
-        room, most = Room(joined, self.sizes), share * self.max_cells
+        held, room = list(held), self.room(held, share)
         for region in candidates:
-            if room.cells_with(region) <= most:
-                joined.append(region)
-                room = Room(joined, self.sizes)
+            if room.holds(region):
+                held.append(region)
+                room = self.room(held, share)
                 yield region
 
 
