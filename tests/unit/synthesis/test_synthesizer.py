@@ -648,7 +648,9 @@ def test_given_cells_of_several_types_are_kept_or_refused_without_their_values(
         POLICY,
         features=(
             *POLICY.features[:4],
-            Feature("country", "public", CategoryDomain(("F", "D"), unknown=Replace("F"))),
+            Feature(
+                "country", "public", CategoryDomain(("F", "D"), unknown=Replace("F"))
+            ),
         ),
     )
     made = maker(policy=policy).fit(patients(200).drop(columns="insured"))
@@ -719,7 +721,7 @@ def test_settings_that_are_numbers_of_numpy_are_saved(tmp_path):
 )
 def test_settings_that_no_file_holds_are_refused_before_payment(settings, monkeypatch):
     monkeypatch.setattr(Synthesizer, "_pay", lambda *_: pytest.fail("paid"))
-    with pytest.raises(CorrDPError, match="must be|maps|has column"):
+    with pytest.raises(CorrDPError, match=r"must be|maps|has column"):
         maker(**settings).fit(patients(50), ledger=object())
 
 

@@ -22,8 +22,8 @@ from corrdp.policy import (
     class_columns,
 )
 from corrdp.synthesis import Synthesizer
-from corrdp.synthesis._estimation import NoisyTable, combined, fit_model, softened
 from corrdp.synthesis._counts import count_cells
+from corrdp.synthesis._estimation import NoisyTable, combined, fit_model, softened
 from corrdp.synthesis._junction_tree import junction_tree
 from corrdp.synthesis._plan import StagePlan, plan_stage, plan_useful
 from corrdp.synthesis._release import measure, release_tables
