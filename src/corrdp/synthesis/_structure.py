@@ -29,7 +29,7 @@ _ROUNDS = 4
 _SMALL_NOISE = 0.04
 _SLOW_ROUNDS, _SLOW_PAIRS, _SLOW_STEPS = 12, 3, 50
 _STEPS = 100
-_MOST_RANKED = 4096  # pairs that may join in a round: more of wide tables hardly do
+_MOST_RANKED = 4096  # pairs that stay candidates after the first look at more
 LEAST_SAMPLE = 50_000
 
 
@@ -120,6 +120,8 @@ def choose_pairs(
         if not scores:
             break
         ranked = sorted(scores, key=lambda r: (-scores[r], r))[:_MOST_RANKED]
+        if len(noisy) > _MOST_RANKED:
+            noisy = {region: noisy[region] for region in ranked}
         before = tuple(chosen)
         if turn == 0:
             chosen += _forest(shape, ranked, share)
