@@ -200,12 +200,12 @@ def measure_adaptively(
                 score(exact[region], region, drawn, shape, stream.scale)
                 for region in seen
             ]
-            region = _choice(seen, scores, shape.room(held, share), stream.rate, noise)
-            if region is None:
+            found = _choice(seen, scores, shape.room(held, share), stream.rate, noise)
+            if found is None:
                 continue
-            tables += noisy_tables({region: exact[region]}, stream.scale, noise)
-            held = (*held, region) if region not in held else held
-            unfitted.add(region)
+            tables += noisy_tables({found: exact[found]}, stream.scale, noise)
+            held = (*held, found) if found not in held else held
+            unfitted.add(found)
     return tuple(tables)
 
 

@@ -50,7 +50,7 @@ def structural_zeros(
         return hit
 
     for name, rules in (("impossible", impossible), ("determines", determines)):
-        if isinstance(rules, str) or not isinstance(rules, Sequence):
+        if not isinstance(rules, list | tuple):
             raise PolicyError(
                 f"{name} must be a list of rules, got {name}={rules!r}. List them, "
                 "one mapping each."

@@ -126,7 +126,7 @@ def measure(
         own = count_cells(codes, region, sizes)
         return own if n_runs is None else np.broadcast_to(own, (n_runs, *own.shape))
 
-    tables = {}
+    tables: dict[Region, NoisyTable] = {}
     for scale, regions in _drawn_together(stage):
         noisy = noisy_tables({r: counts(r) for r in regions}, scale, generator)
         tables |= {table.region: table for table in noisy}
