@@ -267,3 +267,34 @@ def test_tables_of_drawn_rows_are_those_that_are_counted_one_by_one():
             counts = adaptive.count_cells(rows, region, sizes)
             np.testing.assert_array_equal(drawn[region], counts)
             np.testing.assert_array_equal(drawn[region], counts)
+
+
+def test_rounds_of_wide_tables_share_models_and_candidates():
+    for n_columns, rounds, seen in ((39, 1, 4096), (40, 2, 2048), (300, 15, 273)):
+        shape = TableShape((2,) * n_columns, 10, None, 10_000)
+        assert adaptive._pace(shape) == (rounds, seen)
+    regions = list(itertools.combinations(range(20), 2))
+    rng = np.random.default_rng(0)
+    assert adaptive._seen(regions, 190, rng) == regions
+    part = adaptive._seen(regions, 50, rng)
+    assert len(set(part)) == 50
+    assert set(part) < set(regions)
+
+
+def test_what_there_is_no_room_for_is_never_chosen():
+    """And the law of the others is that of a choice among them alone."""
+    room = Room([(0,), (1,), (2,)], (2, 2, 50), most=20 + 50)
+    regions, rate = [(0, 2), (0, 1), (0,), (1,)], grid_rate(0.25)
+    rng, n_draws = np.random.default_rng(0), 3000
+    drawn = [
+        adaptive._choice(regions, [60, 4, 0, 2], room, rate, rng)
+        for _ in range(n_draws)
+    ]
+    weights = np.exp(float(rate) * np.array([4.0, 0.0, 2.0]))
+    for region, share in zip(regions[1:], weights / weights.sum(), strict=True):
+        count = drawn.count(region)
+        tails = binom.cdf(count, n_draws, share), binom.sf(count - 1, n_draws, share)
+        assert min(tails) > FALSE_ALARM / 6
+    assert (0, 2) not in drawn
+    full = Room([(0,), (1,), (2,)], (2, 2, 50), most=0)
+    assert adaptive._choice(regions, [1, 2, 3, 4], full, rate, rng) is None
