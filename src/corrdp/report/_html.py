@@ -6,6 +6,7 @@ the specialist.
 """
 
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,6 +17,7 @@ from corrdp.certificate import grouped_by, listed, percent, rounded_up
 from corrdp.exceptions import CorrDPError
 from corrdp.report._charts import VEGA_LITE, charts
 
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 SENSITIVE, WHOLE_RECORD = "sensitive", "whole record"
 MOST_SENTENCES = 8
 BINNED = (
@@ -218,6 +220,7 @@ def render_html(summary: JSONObject) -> str:
         From `summarize`. Charts are drawn twice: as static pictures that need no
         JavaScript, and as interactive ones that take their place.
     """
+    summary = visible(summary)
     specs = charts(summary)
     environment = _environment()
     template = environment.get_template("report.html.j2")
@@ -231,6 +234,19 @@ def render_html(summary: JSONObject) -> str:
         "library": _library(),
     }
     return _rendered(template, values)
+
+
+def visible(part: Any) -> Any:
+    """Return a part of a summary in which marks of direction are seen, not obeyed.
+
+    A name that turns the direction of writing would have the numbers of its sentence
+    read backwards.
+    """
+    if isinstance(part, str):
+        return _DIRECTIONS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", part)
+    if isinstance(part, dict):
+        return {visible(name): visible(value) for name, value in part.items()}
+    return [visible(value) for value in part] if isinstance(part, list) else part
 
 
 def _rendered(template: Any, values: JSONObject) -> str:

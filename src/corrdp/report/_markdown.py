@@ -5,7 +5,13 @@ from typing import Any
 
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
-from corrdp.report._html import assumptions, page_view, shown_number
+from corrdp.report._html import assumptions, page_view, shown_number, visible
+
+# What Markdown takes for markup: an underline between letters is none, and addresses
+# become links without any.
+_MARKUP = re.compile(
+    r"[\\|`\[*~@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE
+)
 
 
 @decoding("summary")
@@ -111,5 +117,5 @@ def plain(text: Any) -> str:
     Names of columns are other people's: none is a tag, a link, or a picture that is
     fetched from elsewhere by whoever reads the page.
     """
-    escaped = re.sub(r"([\\|`\[])", r"\\\1", str(text))
-    return escaped.replace("<", "&lt;").replace("\n", " ")
+    escaped = _MARKUP.sub(r"\\\g<0>", " ".join(visible(str(text)).splitlines()))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;")

@@ -158,6 +158,9 @@ class _Pages:
     def _take_leakage(self, form: Form) -> str:
         session = self._session
         session.policy()
+        if "use" in form:
+            session.use_earlier_leakage(form["use"])
+            return "/budget"
         if form.get("source") == "paid":
             session.pay_for_leakage(number("epsilon", form), again=_AGAIN in form)
             session.write_policy()
@@ -195,6 +198,9 @@ class _Pages:
     def _take_run(self, form: Form) -> str:
         session = self._session
         self._leakage_path()  # refuses what is not there
+        if "use" in form:
+            session.use_earlier_model(form["use"])
+            return "/run"
         session.write_policy()
         words = session.begin_training(again=_AGAIN in form)
         return self._paid_job(words, "Train the model")

@@ -95,6 +95,12 @@ class Jobs:
         threading.Thread(target=job.run, args=(self._folder,), daemon=True).start()
         return key, job
 
+    def found(self, words: Sequence[str], what: str, about: str) -> None:
+        """Take a command for done that an earlier session has run."""
+        job = Job(tuple(words), what, "Done by an earlier start of the studio.", 0)
+        with self._lock:
+            self._jobs.setdefault(_key(words, about), job)
+
     def get(self, key: str) -> Job | None:
         """Return a job by its key."""
         return self._jobs.get(key)

@@ -13,9 +13,13 @@ from typing import Any
 from corrdp._files import write_text
 from corrdp._json import digest
 from corrdp._validate import check_epsilon
+from corrdp.certificate import LeakageClaim
+from corrdp.estimators import read_model
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.leakage import LeakageTable
 from corrdp.policy import DraftWishes, Policy, draft_policy, guess_domain
 from corrdp.studio._jobs import Jobs
+from corrdp.studio._preview import ESTIMATORS
 from corrdp.tables import read_table
 
 POLICY_FILE = "policy.toml"
@@ -248,6 +252,43 @@ class Session:
         choices.leakage, choices.leakage_epsilon = "paid", epsilon
         choices.leakage_file = file
 
+    def use_earlier_leakage(self, name: str) -> None:
+        """Take distances that an earlier start of the studio has paid for."""
+        if name not in self.earlier_leakage:
+            raise CorrDPError("there is no such estimate. Choose one of the list.")
+        LeakageTable.from_file(self.folder / name).require_policy(self.policy())
+        self.choices.leakage, self.choices.leakage_file = "earlier", name
+
+    def use_earlier_model(self, name: str) -> None:
+        """Take a model that an earlier start has trained with what is chosen now.
+
+        Policy, budget, distances and the kind of model are compared with those of its
+        certificate. Of which table it was trained the person says who takes it.
+        """
+        if name not in self.earlier_models:
+            raise CorrDPError("there is no such model. Choose one of the list.")
+        content, policy, certificate = read_model(self.folder / name)
+        asked, choices = self.policy(), self.choices
+        claim = LeakageClaim.declared(asked)
+        if choices.leakage_file is not None:
+            table = LeakageTable.from_file(self.folder / choices.leakage_file)
+            asked, claim = table.policy_for(asked), table.claim(policy=asked)
+        if certificate is None or (
+            content["kind"] != ESTIMATORS[choices.model].__name__
+            or policy.fingerprint() != asked.fingerprint()
+            or (certificate.target_epsilon, certificate.delta)
+            != (choices.epsilon, choices.delta)
+            or certificate.leakage != claim
+        ):
+            raise CorrDPError(
+                f"{name} is a model of another policy, budget, leakage or kind than "
+                "what is chosen. Choose what it was trained with, or train another."
+            )
+        self._places[(_MODEL[0], *self._training())] = name
+        self.jobs.found(
+            self.train_words(), "Train the model", self.policy().fingerprint()
+        )
+
     @property
     def earlier_leakage(self) -> list[str]:
         """Estimates in the folder that an earlier start may have paid for."""
@@ -302,9 +343,9 @@ class Session:
         if earlier and not again and (stem, *about) not in self._places:
             raise CorrDPError(
                 f"the folder holds {', '.join(earlier)} already, not of this session. "
-                "If an earlier start of the studio paid for the same, use that: the "
-                "same once more is charged once more. Tick that you want to pay again, "
-                "or start the studio with another --out."
+                "If an earlier start of the studio paid for the same, use that: it "
+                "costs nothing. Tick that you want to pay again, or start the studio "
+                "with another --out."
             )
         return self._own_place(stem, suffix, about)
 

@@ -9,10 +9,9 @@ classes with large budgets have left (docs/theory/synthesis.md, section 6).
 
 import itertools
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,9 @@ from corrdp._typing import IntArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.mechanisms.noise import exponential_choice, grid_rate, grid_scale
-from corrdp.synthesis._estimation import NoisyTable, combined, noisy_table
-from corrdp.synthesis._junction_tree import Region, count_cells, counted, n_cells
+from corrdp.synthesis._counts import DrawnCounts, count_cells
+from corrdp.synthesis._estimation import NoisyTable, combined, noisy_tables
+from corrdp.synthesis._junction_tree import Region, Room, n_cells
 from corrdp.synthesis._plan import expected_noise
 from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
 
@@ -30,6 +30,9 @@ LOOK_SHARE = 0.1  # of a round; the rest measures what was chosen
 _LABEL_WEIGHT, _WEIGHT = 3, 2  # whole numbers: scores are multiples of a third
 _SCORE_MOVES = 2 * _LABEL_WEIGHT  # a 1-norm of counts moves by at most 2
 _LARGEST_SHARE = 0.25  # of the cells allowed, for one table
+# Of wide tables: one model serves a round per so many columns, the looks of its rounds
+# see so many candidates together.
+_COLUMNS_PER_ROUND, _MOST_SEEN = 20, 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,76 +175,81 @@ def measure_adaptively(
     `Stream`: exact counts enter an exponential choice and a noisy table per round, and
     nothing else (`docs/theory/synthesis.md`, Theorem 3).
     """
-    # All candidates are held at once: thousands of tables, of counts up to the rows.
+    exact: dict[Region, IntArray] = {}  # held once counted: thousands of tables
     small = np.int32 if len(codes) < 2**31 else np.int64
-    exact: dict[Region, Any] = {
-        region: count_cells(codes, region, shape.sizes).astype(small)
-        for stream in streams
-        for region in stream.regions
-    }
+    candidates = {region for stream in streams for region in stream.regions}
+    rounds_per_fit, most_seen = _pace(shape)
     tables: list[NoisyTable] = []
     held = tuple(table.region for table in known)
     theta: Mapping[Region, np.ndarray] = {}
     for turn in range(max((s.n_rounds for s in streams), default=0)):
-        model, theta = fitted_model(shape, combined([*known, *tables]), theta)
-        rows = model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
-        drawn = DrawnCounts(rows, shape, exact)
+        if turn % rounds_per_fit == 0:
+            model, theta = fitted_model(shape, combined([*known, *tables]), theta)
+            rows = model.sample(max(shape.n_rows, LEAST_SAMPLE), choices)
+            drawn = DrawnCounts(rows, shape.sizes, shape.label, candidates)
+            unfitted: set[Region] = set()  # the model does not know them yet
         for stream in streams:
             share = min(1.0, 2 * (turn + 1) / stream.n_rounds)
-            fitting = shape.fitting(stream.regions, held, share)
-            if not fitting:
-                continue
+            seen = _seen(stream.regions, most_seen, choices)
+            seen = [region for region in seen if region not in unfitted]
+            for region in seen:
+                if region not in exact:
+                    counts = count_cells(codes, region, shape.sizes)
+                    exact[region] = counts.astype(small)
             scores = [
                 score(exact[region], region, drawn, shape, stream.scale)
-                for region in fitting
+                for region in seen
             ]
-            place = exponential_choice(scores, rate=stream.rate, generator=noise)
-            region = fitting[place]
-            tables.append(noisy_table(region, exact[region], stream.scale, noise))
-            held = (*held, region) if region not in held else held
+            found = _choice(seen, scores, shape.room(held, share), stream.rate, noise)
+            if found is None:
+                continue
+            tables += noisy_tables({found: exact[found]}, stream.scale, noise)
+            held = (*held, found) if found not in held else held
+            unfitted.add(found)
     return tuple(tables)
 
 
-class DrawnCounts:
-    """Tables of rows that a model drew, counted when they are asked for.
+def _pace(shape: TableShape) -> tuple[int, int]:
+    """Return how many rounds one model serves, and how many candidates a look sees.
 
-    Thousands are: columns are joined with the label, the last one, in advance, and a
-    table whose columns are also in a candidate with the label is the sum of that one,
-    which is kept until it is asked for itself.
+    Candidates grow with the square of the columns, and so do rounds times what a model
+    takes: beyond some columns rounds share a model, and its looks share candidates.
     """
+    rounds_per_fit = max(1, len(shape.sizes) // _COLUMNS_PER_ROUND)
+    return rounds_per_fit, _MOST_SEEN // rounds_per_fit
 
-    def __init__(
-        self, drawn: IntArray, shape: TableShape, candidates: Container[Region]
-    ) -> None:
-        self._sizes, self._label = shape.sizes, shape.label
-        self._columns = list(np.asfortranarray(drawn).T)
-        self._candidates = candidates
-        self._kept: dict[Region, IntArray] = {}
-        self._joined: list[IntArray] = []
-        if self._label is not None:
-            label, n_labels = self._columns[self._label], self._sizes[self._label]
-            self._joined = [own * n_labels + label for own in self._columns]
 
-    def __len__(self) -> int:
-        return len(self._columns[0])
+def _seen(
+    regions: Sequence[Region], most: int, generator: np.random.Generator
+) -> Sequence[Region]:
+    """Return the candidates that a look sees: all, or as many as it may, dealt anew."""
+    if len(regions) <= most:
+        return regions
+    places = generator.choice(len(regions), most, replace=False)
+    return [regions[place] for place in np.sort(places).tolist()]
 
-    def __getitem__(self, region: Region) -> IntArray:
-        if region in self._kept:
-            return self._kept.pop(region)
-        if self._label is not None and self._label not in region:
-            larger = (*region, self._label)
-            if larger in self._candidates:
-                self._kept[larger] = self._counted(larger)
-                return np.asarray(self._kept[larger].sum(axis=-1))
-        return self._counted(region)
 
-    def _counted(self, region: Region) -> IntArray:
-        sizes = [self._sizes[column] for column in region]
-        columns = [self._columns[column] for column in region]
-        if region[-1] == self._label and len(region) > 1:
-            columns[-2:] = [self._joined[region[-2]]]
-            return counted(columns, [*sizes[:-2], sizes[-2] * sizes[-1]]).reshape(sizes)
-        return counted(columns, sizes)
+def _choice(
+    regions: Sequence[Region],
+    scores: Sequence[int],
+    room: Room,
+    rate: Fraction,
+    generator: np.random.Generator,
+) -> Region | None:
+    """Return an exponential choice among the regions that there is room for, if any.
+
+    Whether there is room takes long to find, so it is asked of what was drawn alone:
+    draws without those before are a choice among what there is room for as soon as one
+    of them is (docs/theory/synthesis.md, section 6).
+    """
+    left, ranks = list(regions), np.array(scores, dtype=np.int64)
+    while left:
+        place = exponential_choice(ranks, rate=rate, generator=generator)
+        if room.holds(left[place]):
+            return left[place]
+        del left[place]
+        ranks = np.delete(ranks, place)
+    return None
 
 
 def score(

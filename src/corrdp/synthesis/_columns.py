@@ -28,6 +28,7 @@ from corrdp.policy import (
     Slot,
     number_columns,
 )
+from corrdp.tables import check_columns
 
 DEFAULT_BINS = 16
 OTHER = "(other)"
@@ -37,6 +38,17 @@ _NARWHALS_TYPES: dict[type, Any] = {
     int: nw.Int64,
     float: nw.Float64,
 }
+
+
+def opened(table: Any) -> nw.DataFrame[Any]:
+    """Return a pandas, polars or pyarrow table, or refuse what is none."""
+    if isinstance(table, np.ndarray):
+        raise CorrDPError(
+            "a numpy array has no column names and no label. Pass a pandas, "
+            "polars or pyarrow table."
+        )
+    check_columns(table, ())
+    return nw.from_native(table, eager_only=True)
 
 
 class Shape(StrEnum):
@@ -69,6 +81,11 @@ class TableColumns:
 
     def __post_init__(self) -> None:
         numbers = number_columns(self._features)
+        if not isinstance(self.shapes, Mapping):
+            raise PolicyError(
+                f"shapes maps numbers to shapes, got shapes={self.shapes!r}. Name the "
+                "columns."
+            )
         for name in self.shapes:
             if name not in numbers:
                 raise PolicyError(
@@ -133,11 +150,6 @@ class TableColumns:
 
     def codes(self, table: Any, names: Sequence[str] | None = None) -> IntArray:
         """Return one row of codes per row of a table: a function of that row alone."""
-        if isinstance(table, np.ndarray):
-            raise CorrDPError(
-                "a numpy array has no column names and no label. Pass a pandas, "
-                "polars or pyarrow table."
-            )
         chosen = (
             self._features
             if names is None

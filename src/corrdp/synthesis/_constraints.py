@@ -49,6 +49,12 @@ def structural_zeros(
             raise _without_codes(columns, name, value)
         return hit
 
+    for name, rules in (("impossible", impossible), ("determines", determines)):
+        if not isinstance(rules, list | tuple):
+            raise PolicyError(
+                f"{name} must be a list of rules, got {name}={rules!r}. List them, "
+                "one mapping each."
+            )
     for rule in impossible:
         if not isinstance(rule, Mapping):
             raise PolicyError(
@@ -83,6 +89,7 @@ def _check_determines(rule: Any) -> None:
         not isinstance(rule, Mapping)
         or set(rule) != set(shape)
         or not all(isinstance(rule[name], kind) for name, kind in shape.items())
+        or not all(isinstance(value, str | int | float) for value in rule["values"])
     ):
         raise PolicyError(
             "an entry of determines has column, gives and values, which map what is in "

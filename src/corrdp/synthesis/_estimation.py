@@ -51,20 +51,28 @@ class NoisyTable:
     noise_scale: float
 
 
-def noisy_table(
-    region: Region, counts: IntArray, scale: Fraction, generator: np.random.Generator
-) -> NoisyTable:
-    """Return counts with noise on every cell; exact ones at scale 0.
+def noisy_tables(
+    counts: Mapping[Region, IntArray], scale: Fraction, generator: np.random.Generator
+) -> tuple[NoisyTable, ...]:
+    """Return counts with noise of one scale on every cell; exact ones at scale 0.
 
     Guarantee
     ---------
     Discrete Gaussian noise of the scale that is priced, drawn exactly and anew for
     every cell (`docs/theory/synthesis.md`, Theorem 1).
     """
+    cells = np.concatenate([own.ravel() for own in counts.values()])
     if scale:
-        noise = discrete_gaussian(scale, size=counts.size, generator=generator)
-        counts = counts + noise.reshape(counts.shape)
-    return NoisyTable(region, counts.astype(np.float64), float(scale))
+        cells = cells + discrete_gaussian(scale, size=cells.size, generator=generator)
+    ends = itertools.accumulate(own.size for own in counts.values())
+    return tuple(
+        NoisyTable(region, noisy.reshape(own.shape), float(scale))
+        for (region, own), noisy in zip(
+            counts.items(),
+            np.split(cells.astype(np.float64), list(ends)[:-1]),
+            strict=True,
+        )
+    )
 
 
 def combined(tables: Sequence[NoisyTable]) -> tuple[NoisyTable, ...]:

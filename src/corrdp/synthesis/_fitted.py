@@ -1,8 +1,10 @@
 """What a fit leaves behind: a model of the table, from which rows are drawn."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -11,7 +13,7 @@ import numpy as np
 from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.synthesis._columns import TableColumns
+from corrdp.synthesis._columns import TableColumns, opened
 from corrdp.synthesis._constraints import Zeros
 from corrdp.synthesis._estimation import rebuilt_model
 from corrdp.synthesis._junction_tree import Region, junction_tree, n_cells
@@ -65,23 +67,19 @@ class FittedTable:
         self, given: Any, generator: np.random.Generator, output: str | None
     ) -> Any:
         """Return one synthetic row for each row of public columns."""
-        frame = nw.from_native(given, eager_only=True)
+        frame = opened(given)
         names = self._public_columns(list(frame.columns))
+        backend = self._backend(output)
+        # Given values are returned as they came, not as the middle of their bins.
+        known = [_of_kind(frame, name, backend) for name in names]
         fixed = self.columns.codes(given, names)
         codes = self.model.sample_given(
             {self.columns.index(name): fixed[:, i] for i, name in enumerate(names)},
             generator,
         )
         values = self.columns.values(codes, generator)
-        drawn = nw.from_native(
-            self._frame({n: v for n, v in values.items() if n not in names}, output),
-            eager_only=True,
-        )
-        # Given values are returned as they came, not as the middle of their bins.
-        known = frame.select(names)
-        if known.implementation is not drawn.implementation:
-            known = nw.from_arrow(known.to_arrow(), backend=drawn.implementation)
-        whole = drawn.with_columns(known.get_column(name) for name in names)
+        drawn = self._frame({n: v for n, v in values.items() if n not in names}, output)
+        whole = nw.from_native(drawn, eager_only=True).with_columns(known)
         return whole.select(list(values)).to_native()
 
     def to_json(self) -> JSONObject:
@@ -138,10 +136,14 @@ class FittedTable:
             )
         return names
 
-    def _frame(self, values: Mapping[str, list[Any]], output: str | None) -> Any:
-        backend: Any = output or self.output
+    def _backend(self, output: str | None) -> str:
+        backend = output or self.output
         if backend not in _KINDS:
             raise _unknown(backend)
+        return backend
+
+    def _frame(self, values: Mapping[str, list[Any]], output: str | None) -> Any:
+        backend: Any = self._backend(output)
         types = self.columns.schema(backend)
         try:
             made = nw.from_dict(
@@ -164,6 +166,26 @@ class FittedTable:
         return made.to_native()
 
 
+def plain(setting: Any) -> Any:
+    """Return a setting as a file holds it, before anything is paid for.
+
+    Numbers of numpy and their like become numbers; an end of an interval that is
+    infinite becomes one beyond all bounds.
+    """
+    if isinstance(setting, Mapping):
+        return {
+            name if isinstance(name, tuple) else plain(name): plain(value)
+            for name, value in setting.items()
+        }
+    if isinstance(setting, list | tuple):
+        return [plain(value) for value in setting]
+    if isinstance(setting, np.generic):
+        setting = setting.item()
+    if isinstance(setting, Real) and not isinstance(setting, int):
+        setting = float(np.nan_to_num(float(setting), nan=math.nan))
+    return setting
+
+
 def _unknown(output: Any) -> CorrDPError:
     return CorrDPError(
         f"output must be {', '.join(_KINDS[:-1])} or {_KINDS[-1]}, and installed, got "
@@ -171,6 +193,29 @@ def _unknown(output: Any) -> CorrDPError:
     )
 
 
-def kind_of_table(table: Any) -> str:
+def _of_kind(frame: nw.DataFrame[Any], name: str, backend: Any) -> nw.Series[Any]:
+    """Return a column of a table as one of a table of another kind."""
+    column = frame.get_column(name)
+    if kind_of(frame) == backend:
+        return column
+    try:
+        import pyarrow as pa
+
+        if column.dtype == nw.Object:  # of which polars hands on where they lie
+            alone = pa.table({name: pa.array(column.to_list(), from_pandas=True)})
+        else:
+            alone = frame.select(name).to_arrow()
+        return nw.from_arrow(alone, backend=backend).get_column(name)
+    except ImportError:
+        raise _unknown(backend) from None
+    except Exception:  # whatever it says may quote a cell
+        raise CorrDPError(
+            f"column {name!r} of given holds values of several types, of which no "
+            f"column of {backend} is made. Convert them to one, or choose another "
+            "output."
+        ) from None
+
+
+def kind_of(frame: nw.DataFrame[Any]) -> str:
     """Return ``pandas``, ``polars`` or ``pyarrow``."""
-    return str(nw.from_native(table, eager_only=True).implementation.name).lower()
+    return str(frame.implementation.name).lower()

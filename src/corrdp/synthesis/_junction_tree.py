@@ -13,10 +13,6 @@ from heapq import heapify, heappop, heappush
 from operator import or_
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
-from corrdp._typing import IntArray
-
 Region: TypeAlias = tuple[int, ...]
 
 
@@ -75,14 +71,17 @@ class JunctionTree:
             )
         return tuple(found)
 
+    @cached_property
+    def _members(self) -> list[frozenset[int]]:
+        return [frozenset(clique) for clique in self.cliques]
+
     def holds(self, region: Region) -> bool:
         """Return whether some clique contains a region."""
-        return any(set(region) <= set(clique) for clique in self.cliques)
+        return any(members.issuperset(region) for members in self._members)
 
     def home(self, region: Region) -> int:
         """Return the smallest clique that contains a region, or raise KeyError."""
-        wanted = set(region)
-        homes = [i for i, clique in enumerate(self.cliques) if wanted <= set(clique)]
+        homes = [i for i, own in enumerate(self._members) if own.issuperset(region)]
         if not homes:
             raise KeyError(region)
         return min(homes, key=lambda i: (len(self.cliques[i]), i))
@@ -116,9 +115,14 @@ class Room:
         What the model holds.
     sizes : sequence of int
         Numbers of codes of all columns.
+    most : float
+        Cells that all cliques may have together.
     """
 
-    def __init__(self, regions: Sequence[Region], sizes: Sequence[int]) -> None:
+    def __init__(
+        self, regions: Sequence[Region], sizes: Sequence[int], most: float = math.inf
+    ) -> None:
+        self._most = most
         self._graph = _Graph.joining(regions, sizes)
         self._joined = list(map(_bit, range(len(sizes))))  # with all that it hangs with
         for region in regions:
@@ -138,6 +142,10 @@ class Room:
             self._cells.append((column, own if is_new else 0))
         self._total = sum(own for _, own in self._cells)
         self._found: dict[tuple[tuple[int, int], ...], int] = {(): self._total}
+
+    def holds(self, region: Region) -> bool:
+        """Return whether the cells allowed suffice, were the region held as well."""
+        return self.cells_with(region) <= self._most
 
     def cells_with(self, region: Region) -> int:
         """Return the number of cells of all cliques, were the region held as well."""
@@ -291,21 +299,3 @@ def _bit(column: int) -> int:
 def _columns(bits: int) -> Region:
     """Return the columns that bits stand for, in order."""
     return tuple(column for column in range(bits.bit_length()) if bits >> column & 1)
-
-
-def count_cells(codes: IntArray, region: Region, sizes: tuple[int, ...]) -> IntArray:
-    """Return how many rows lie in each cell of a region's table.
-
-    Exact, hence private: `noisy_table` adds noise to them.
-    """
-    return counted([codes[:, c] for c in region], [sizes[c] for c in region])
-
-
-def counted(columns: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
-    """Return how many rows hold each combination of the codes of some columns."""
-    cells = columns[0].astype(np.int64, copy=False)  # no product overflows
-    for column, size in zip(columns[1:], sizes[1:], strict=True):
-        cells = cells * size
-        cells += column
-    counts = np.bincount(cells, minlength=math.prod(sizes))
-    return counts.reshape(sizes).astype(np.int64, copy=False)

@@ -1,16 +1,20 @@
 """The release: count, add noise, choose, count again. Exact counts never leave here."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from corrdp._typing import IntArray
 from corrdp.synthesis._adaptive import measure_adaptively
 from corrdp.synthesis._budget import MOST_NOISE, SynthesisPlan
-from corrdp.synthesis._estimation import NoisyTable, noisy_table
-from corrdp.synthesis._junction_tree import count_cells
+from corrdp.synthesis._counts import count_cells
+from corrdp.synthesis._estimation import NoisyTable, noisy_tables
+from corrdp.synthesis._junction_tree import Region
 from corrdp.synthesis._plan import StagePlan, plan_useful
 from corrdp.synthesis._structure import TableShape, choose_pairs, with_label
+
+_DRAWN_ALONE = 4096  # tables; a call of the sampler takes as long as many cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +32,7 @@ class Release:
     """
 
     tables: tuple[NoisyTable, ...]
-    chosen: tuple[tuple[int, ...], ...]
+    chosen: tuple[Region, ...]
     refined: StagePlan | None
 
 
@@ -117,10 +121,24 @@ def measure(
     `StagePlan`: noise of every cell is drawn exactly, with the scale that is priced,
     and anew in every run (`docs/theory/synthesis.md`, Theorem 1).
     """
-    tables = []
-    for region, scale in zip(stage.regions, stage.scales, strict=True):
-        counts = count_cells(codes, region, sizes)
-        if n_runs is not None:
-            counts = np.broadcast_to(counts, (n_runs, *counts.shape))
-        tables.append(noisy_table(region, counts, scale, generator))
-    return tuple(tables)
+
+    def counts(region: Region) -> IntArray:
+        own = count_cells(codes, region, sizes)
+        return own if n_runs is None else np.broadcast_to(own, (n_runs, *own.shape))
+
+    tables: dict[Region, NoisyTable] = {}
+    for scale, regions in _drawn_together(stage):
+        noisy = noisy_tables({r: counts(r) for r in regions}, scale, generator)
+        tables |= {table.region: table for table in noisy}
+    return tuple(tables[region] for region in stage.regions)
+
+
+def _drawn_together(stage: StagePlan) -> list[tuple[Fraction, list[Region]]]:
+    """Return the tables whose noise is drawn at once: of a scale, if they are many."""
+    pairs = zip(stage.regions, stage.scales, strict=True)
+    if len(stage.regions) <= _DRAWN_ALONE:
+        return [(scale, [region]) for region, scale in pairs]
+    together: dict[Fraction, list[Region]] = {}
+    for region, scale in pairs:
+        together.setdefault(scale, []).append(region)
+    return list(together.items())

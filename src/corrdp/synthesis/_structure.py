@@ -12,14 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corrdp.synthesis._counts import count_cells
 from corrdp.synthesis._estimation import NoisyTable, fit_model, rebuilt_model, softened
-from corrdp.synthesis._junction_tree import (
-    Region,
-    Room,
-    clique_cells,
-    count_cells,
-    junction_tree,
-)
+from corrdp.synthesis._junction_tree import Region, Room, clique_cells, junction_tree
 from corrdp.synthesis._model import Calibrated
 from corrdp.synthesis._plan import expected_noise
 
@@ -34,6 +29,7 @@ _ROUNDS = 4
 _SMALL_NOISE = 0.04
 _SLOW_ROUNDS, _SLOW_PAIRS, _SLOW_STEPS = 12, 3, 50
 _STEPS = 100
+_MOST_RANKED = 4096  # pairs that stay candidates after the first look at more
 LEAST_SAMPLE = 50_000
 
 
@@ -82,13 +78,10 @@ class TableShape:
         needed = clique_cells([*self.required, *regions], self.sizes)
         return needed <= share * self.max_cells
 
-    def fitting(
-        self, candidates: Iterable[Region], held: Sequence[Region], share: float
-    ) -> list[Region]:
-        """Return the candidates that may join the regions that a model holds."""
-        room = Room([*self.required, *held], self.sizes)
-        most = share * self.max_cells
-        return [region for region in candidates if room.cells_with(region) <= most]
+    def room(self, held: Sequence[Region], share: float = 1.0) -> Room:
+        """Return the room that a model of these regions has for one more."""
+        regions = [*self.required, *held]
+        return Room(regions, self.sizes, most=share * self.max_cells)
 
     def joining(
         self,
@@ -97,12 +90,11 @@ class TableShape:
         share: float = 1.0,
     ) -> Iterator[Region]:
         """Yield the candidates that join a model, each if there is still room."""
-        joined = [*self.required, *held]
-        room, most = Room(joined, self.sizes), share * self.max_cells
+        held, room = list(held), self.room(held, share)
         for region in candidates:
-            if room.cells_with(region) <= most:
-                joined.append(region)
-                room = Room(joined, self.sizes)
+            if room.holds(region):
+                held.append(region)
+                room = self.room(held, share)
                 yield region
 
 
@@ -127,7 +119,9 @@ def choose_pairs(
         scores = _unexplained(shape, model, noisy, chosen, generator)
         if not scores:
             break
-        ranked = sorted(scores, key=lambda r: (-scores[r], r))
+        ranked = sorted(scores, key=lambda r: (-scores[r], r))[:_MOST_RANKED]
+        if len(noisy) > _MOST_RANKED:
+            noisy = {region: noisy[region] for region in ranked}
         before = tuple(chosen)
         if turn == 0:
             chosen += _forest(shape, ranked, share)

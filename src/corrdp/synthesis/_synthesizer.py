@@ -1,6 +1,7 @@
 """`Synthesizer`: a synthetic table under a policy, with its certificate."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,10 +19,10 @@ from corrdp.leakage import policy_read, resolve_leakage
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.policy import Budget, Method, Policy, protected_policy
 from corrdp.synthesis._budget import Selection, SynthesisPlan, plan_synthesis
-from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns
+from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns, opened
 from corrdp.synthesis._constraints import Zeros, structural_zeros
 from corrdp.synthesis._estimation import combined, fit_model, softened
-from corrdp.synthesis._fitted import FITTED_SHAPE, FittedTable, kind_of_table
+from corrdp.synthesis._fitted import FITTED_SHAPE, FittedTable, kind_of, plain
 from corrdp.synthesis._junction_tree import Region, junction_tree
 from corrdp.synthesis._quality import measure_quality
 from corrdp.synthesis._release import Release, release_tables
@@ -110,6 +111,7 @@ class Synthesizer:
     plan_: SynthesisPlan
     policy_: Policy
     _fitted: FittedTable | None = None
+    _settings: JSONObject  # as they were at the fit
     quality = measure_quality
 
     def __init__(
@@ -156,7 +158,7 @@ class Synthesizer:
             policy,
             self._columns(declared),
             n_rows=check_count("n_rows", n_rows),
-            budget=Budget.chosen(epsilon=self.epsilon, delta=self.delta),
+            budget=Budget.chosen(epsilon=plain(self.epsilon), delta=plain(self.delta)),
             leakage=resolve_leakage(
                 policy,
                 self.leakage,
@@ -197,15 +199,11 @@ class Synthesizer:
         declared = self._declared()
         declared.require_confirmed()
         columns = self._columns(declared)
-        try:
-            n_rows = len(table)
-        except TypeError:
-            raise CorrDPError(
-                f"the table is a {type(table).__name__}. Pass a pandas, polars or "
-                "pyarrow table."
-            ) from None
+        frame = opened(table)
+        n_rows = len(frame)
         if n_rows == 0:
             raise CorrDPError("the table has no rows. Pass at least one.")
+        settings = self._plain_settings()
         plan = self.plan(n_rows)
         plan.budget.warn_if_large_delta(n_rows)
         shape = self.shape(n_rows)
@@ -238,9 +236,10 @@ class Synthesizer:
             estimated_parameters(release, shape),
             n_rows,
             release.chosen,
-            kind_of_table(table),
+            kind_of(frame),
         )
         self.plan_, self.policy_, self.certificate_ = plan, plan.policy, certificate
+        self._settings = settings
         return self
 
     def sample(
@@ -269,12 +268,16 @@ class Synthesizer:
         Post-processing of what was released (`docs/theory/synthesis.md`).
         """
         fitted = self._require_fitted()
-        generator = np.random.default_rng(random_state)
+        try:
+            generator = np.random.default_rng(random_state)
+        except (TypeError, ValueError):
+            raise _no_seed(random_state) from None
         if given is None:
             return fitted.sample(n_rows, generator, output)
-        if n_rows not in (None, len(given)):
+        n_given = len(opened(given))
+        if n_rows not in (None, n_given):
             raise CorrDPError(
-                f"n_rows={n_rows!r} and given has {len(given)} rows. Leave n_rows out."
+                f"n_rows={n_rows!r} and given has {n_given} rows. Leave n_rows out."
             )
         return fitted.sample_given(given, generator, output)
 
@@ -290,12 +293,7 @@ class Synthesizer:
         fitted = self._require_fitted()
         content: JSONObject = {
             "kind": type(self).__name__,
-            "parameters": {name: getattr(self, name) for name in _PARAMETERS}
-            | {
-                "shapes": dict(self.shapes or {}),
-                "impossible": [dict(rule) for rule in self.impossible],
-                "determines": [dict(rule) for rule in self.determines],
-            },
+            "parameters": self._settings,
             "fitted": fitted.to_json(),
         }
         write_model(directory, content, self.policy_, self.certificate_)
@@ -330,7 +328,15 @@ class Synthesizer:
             content["fitted"], columns, maker._zeros(columns, is_saved=True)
         )
         maker.policy_, maker.certificate_ = policy, certificate
+        maker._settings = maker._plain_settings()
         return maker
+
+    def _plain_settings(self) -> JSONObject:
+        seed = self.random_state
+        if isinstance(seed, bool) or not isinstance(seed, Integral | None):
+            raise _no_seed(seed)
+        settings = {name: plain(getattr(self, name)) for name in _PARAMETERS}
+        return settings | {"shapes": settings["shapes"] or {}}
 
     def _declared(self) -> Policy:
         if not isinstance(self.policy, Policy):
@@ -347,8 +353,8 @@ class Synthesizer:
     def _zeros(self, columns: TableColumns, *, is_saved: bool = False) -> Zeros:
         return structural_zeros(
             columns,
-            impossible=self.impossible,
-            determines=self.determines,
+            impossible=plain(self.impossible),
+            determines=plain(self.determines),
             max_cells=self.max_cells,
             is_saved=is_saved,
         )
@@ -379,6 +385,13 @@ class Synthesizer:
         if self._fitted is None:
             raise CorrDPError("the synthesizer is not fitted yet. Call fit first.")
         return self._fitted
+
+
+def _no_seed(random_state: Any) -> CorrDPError:
+    return CorrDPError(
+        "random_state must be a whole number of at least 0, got "
+        f"random_state={random_state!r}. Choose another seed, or none."
+    )
 
 
 def estimated_parameters(

@@ -37,6 +37,13 @@ def test_page_needs_no_network_and_stays_small(page):
         "[a]: http://evil.example",
         "`x`",
         "<img src=x>",
+        "http://evil.example/x",
+        "www.evil.example",
+        "x@evil.example",
+        "*x* _x_ ~~x~~",
+        "&lt;img src=x&gt;",
+        "x\r# evil",
+        "x\u2028# evil",
     ],
 )
 def test_no_name_is_markup_in_markdown(name):
@@ -46,6 +53,17 @@ def test_no_name_is_markup_in_markdown(name):
     told = (render_markdown(full_summary(title=name)), nist_text(statement))
     for page in told:
         assert re.search(r"(?<!\\)\[(x|a)\]|(?<!\\)`x|<img", page) is None
+        assert ("&lt;img" in page) == (name == "<img src=x>")
+        assert re.search(r"http://evil|www\.evil|x@evil|(?<!\\)[*_~]+x", page) is None
+        assert not any(line.startswith("# evil") for line in page.splitlines())
+
+
+def test_a_name_does_not_turn_the_sentence_around_it():
+    """Read from the right, an epsilon of 1.5 would be one of 5.1."""
+    summary = full_summary(title="of \u202e5.1\u2069")
+    for page in (render_html(summary), render_markdown(summary)):
+        assert re.search("[\u202a-\u202e\u2066-\u2069]", without_library(page)) is None
+        assert "u202e5.1" in page
 
 
 def test_text_is_escaped_everywhere(page):

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import threading
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from corrdp import estimate_leakage
+from corrdp import LogisticRegression, estimate_leakage
 from corrdp.datasets import hospital_policy_text, hospital_table
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import (
@@ -233,6 +234,52 @@ def test_nothing_is_paid_again_after_a_restart_unasked(session, tmp_path, monkey
     after._take_run({})  # a second click is of this session
     assert b'name="again"' not in after._page("run").body
     assert len(restarted.jobs._jobs) == 1
+
+
+@pytest.mark.parametrize("is_paid", [False, True])
+def test_what_an_earlier_start_has_paid_for_is_used_again(session, tmp_path, is_paid):
+    """A model of the same policy, budget, leakage and kind; no other, and unpaid."""
+    policy = confirmed(session).policy()
+    frame = pd.read_csv(session.data)
+    table = None
+    if is_paid:
+        table = estimate_leakage(
+            frame, policy, source="private", epsilon=0.3, delta=5e-7, random_state=0
+        )
+    model = LogisticRegression(policy, epsilon=1.0, delta=1e-6, leakage=table)
+    model.fit(frame, frame["readmitted"]).save(session.folder / "model")
+    session.write_policy()
+    restarted = Session(session.data, session.folder)
+    pages = _Pages(confirmed(restarted), Keys())
+    if table is not None:
+        with pytest.raises(CorrDPError, match="another policy, budget, leakage"):
+            pages._take_run({"use": "model"})
+        (session.folder / "leakage.json").write_text(json.dumps(table.to_dict()))
+        assert b"Use leakage.json" in pages._page("leakage").body
+        assert pages._take_leakage({"use": "leakage.json"}) == "/budget"
+    assert b"Use model" in pages._page("run").body
+    for name in ("model-2", "../out/model", ""):
+        with pytest.raises(CorrDPError, match="no such model"):
+            pages._take_run({"use": name})
+    for field, value in (("epsilon", 2.0), ("delta", 1e-5), ("model", "linear")):
+        own = getattr(restarted.choices, field)
+        setattr(restarted.choices, field, value)
+        with pytest.raises(CorrDPError, match="another policy, budget, leakage"):
+            pages._take_run({"use": "model"})
+        setattr(restarted.choices, field, own)
+    assert not restarted.jobs._jobs
+    assert pages._take_run({"use": "model"}) == "/run"
+    assert pages._trained()
+    assert "epsilon" in pages._page("run").body.decode()
+    assert pages._take_run({}).startswith("/job/")  # a click on an old page
+    assert len(restarted.jobs._jobs) == 1
+    assert not restarted.jobs.running
+    other = dict.fromkeys(restarted.policy().insensitive, 0.25)
+    third = Session(session.data, session.folder)
+    again = _Pages(confirmed(third), Keys())
+    third.declare_leakage(other)
+    with pytest.raises(CorrDPError, match="another policy, budget, leakage"):
+        again._take_run({"use": "model"})
 
 
 def test_a_policy_is_not_changed_under_a_running_command(session, monkeypatch):

@@ -18,6 +18,7 @@ from corrdp.synthesis import Synthesizer, release_tables
 from corrdp.synthesis import _adaptive as adaptive
 from corrdp.synthesis import _estimation as estimation
 from corrdp.synthesis._budget import SCREENABLE_NOISE, mean_noise
+from corrdp.synthesis._junction_tree import Room
 from corrdp.synthesis._structure import TableShape
 from synthesis_examples import POLICY, patients
 
@@ -58,7 +59,7 @@ def test_rates_that_are_not_exact_are_refused():
 def test_search_attains_the_movement_of_scores_and_never_exceeds_it():
     shape = maker().shape(3)
     rows = np.zeros((10, len(shape.sizes)), dtype=np.int64)
-    drawn = adaptive.DrawnCounts(rows, shape, ())
+    drawn = adaptive.DrawnCounts(rows, shape.sizes, shape.label, ())
     region = (1, len(shape.sizes) - 1)
     assert region[1] == shape.label
     own = list(itertools.product(*(range(shape.sizes[c]) for c in region)))
@@ -212,9 +213,9 @@ def test_exact_tables_of_public_columns_count_among_the_cells(monkeypatch):
     class Shape:
         sizes, n_rows, label, zeros, required = (2, 2, 2, 2), 4, None, (), []
 
-        def fitting(self, candidates, held, share):
-            asked.append((*held, *candidates))
-            return []
+        def room(self, held, share):
+            asked.append(tuple(held))
+            return Room(held, self.sizes, most=0)
 
     monkeypatch.setattr(adaptive, "fitted_model", lambda *_: (SampledOnce(), {}))
     stream = adaptive.Stream(((0, 1),), 1, grid_rate(0.1), Fraction(2), {})
@@ -225,7 +226,7 @@ def test_exact_tables_of_public_columns_count_among_the_cells(monkeypatch):
         codes, [stream], Shape(), known, noise=rng, choices=rng
     )
     assert found == ()
-    assert asked == [((2, 3), (0, 1))]
+    assert asked == [((2, 3),)]
 
 
 class SampledOnce:
@@ -260,9 +261,40 @@ def test_tables_of_drawn_rows_are_those_that_are_counted_one_by_one():
     regions = [(0,), (0, 1), (1, 2), (0, 3), (1, 3), (0, 1, 3), (1, 2, 3), (0, 1, 2)]
     for label, candidates in itertools.product((3, None), ((), regions)):
         shape = TableShape(sizes, 50, label, 1000)
-        drawn = adaptive.DrawnCounts(rows, shape, candidates)
+        drawn = adaptive.DrawnCounts(rows, shape.sizes, shape.label, candidates)
         assert len(drawn) == 50
         for region in regions:
             counts = adaptive.count_cells(rows, region, sizes)
             np.testing.assert_array_equal(drawn[region], counts)
             np.testing.assert_array_equal(drawn[region], counts)
+
+
+def test_rounds_of_wide_tables_share_models_and_candidates():
+    for n_columns, rounds, seen in ((39, 1, 4096), (40, 2, 2048), (300, 15, 273)):
+        shape = TableShape((2,) * n_columns, 10, None, 10_000)
+        assert adaptive._pace(shape) == (rounds, seen)
+    regions = list(itertools.combinations(range(20), 2))
+    rng = np.random.default_rng(0)
+    assert adaptive._seen(regions, 190, rng) == regions
+    part = adaptive._seen(regions, 50, rng)
+    assert len(set(part)) == 50
+    assert set(part) < set(regions)
+
+
+def test_what_there_is_no_room_for_is_never_chosen():
+    """And the law of the others is that of a choice among them alone."""
+    room = Room([(0,), (1,), (2,)], (2, 2, 50), most=20 + 50)
+    regions, rate = [(0, 2), (0, 1), (0,), (1,)], grid_rate(0.25)
+    rng, n_draws = np.random.default_rng(0), 3000
+    drawn = [
+        adaptive._choice(regions, [60, 4, 0, 2], room, rate, rng)
+        for _ in range(n_draws)
+    ]
+    weights = np.exp(float(rate) * np.array([4.0, 0.0, 2.0]))
+    for region, share in zip(regions[1:], weights / weights.sum(), strict=True):
+        count = drawn.count(region)
+        tails = binom.cdf(count, n_draws, share), binom.sf(count - 1, n_draws, share)
+        assert min(tails) > FALSE_ALARM / 6
+    assert (0, 2) not in drawn
+    full = Room([(0,), (1,), (2,)], (2, 2, 50), most=0)
+    assert adaptive._choice(regions, [1, 2, 3, 4], full, rate, rng) is None

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from corrdp.synthesis import _structure
+from corrdp.synthesis._counts import count_cells
 from corrdp.synthesis._estimation import NoisyTable
-from corrdp.synthesis._junction_tree import count_cells
 from corrdp.synthesis._structure import TableShape, choose_pairs
 
 N_ROWS = 20_000

@@ -29,6 +29,7 @@ from corrdp.policy import (
     Label,
     NumberDomain,
     Policy,
+    Replace,
     Slot,
 )
 from corrdp.synthesis import Synthesizer, _synthesizer
@@ -634,3 +635,97 @@ def test_texts_are_of_one_type_whether_or_not_all_of_them_are_gaps():
     drawn = [made.sample(1, random_state=seed)["town"] for seed in range(12)]
     assert {column.isna().all() for column in drawn} == {True, False}
     assert len({str(column.dtype) for column in drawn}) == 1
+
+
+@pytest.mark.parametrize("output", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    "cells", [np.array(["F", 7, "D"], dtype=object), np.array([True, "no"], object)]
+)
+def test_given_cells_of_several_types_are_kept_or_refused_without_their_values(
+    output, cells
+):
+    policy = replace(
+        POLICY,
+        features=(
+            *POLICY.features[:4],
+            Feature(
+                "country", "public", CategoryDomain(("F", "D"), unknown=Replace("F"))
+            ),
+        ),
+    )
+    made = maker(policy=policy).fit(patients(200).drop(columns="insured"))
+    for given in (
+        pd.DataFrame({"country": cells}),
+        pl.DataFrame({"country": pl.Series(cells.tolist(), dtype=pl.Object)}),
+    ):
+        if given.__class__.__module__.partition(".")[0] == output:
+            rows = nw.from_native(made.sample(given=given, output=output))
+            assert rows["country"].to_list() == cells.tolist()
+            continue
+        with pytest.raises(CorrDPError, match="several types") as refused:
+            made.sample(given=given, output=output)
+        assert not any(repr(cell) in str(refused.value) for cell in cells)
+
+
+def test_given_objects_of_one_type_are_values_in_another_kind_of_table():
+    """Polars hands on objects as the places where they lie."""
+    given = pl.DataFrame({"country": pl.Series(["F", "D"], dtype=pl.Object)})
+    made = maker().fit(patients(200))
+    for output in ("pandas", "pyarrow"):
+        rows = nw.from_native(made.sample(given=given, output=output))
+        assert rows["country"].to_list() == ["F", "D"]
+
+
+@pytest.mark.parametrize(
+    "given", [{"country": ["F"]}, [1], 5, np.array([["F"]]), pl.LazyFrame({"a": [1]})]
+)
+def test_what_is_no_table_is_refused(given, fitted):
+    with pytest.raises(CorrDPError, match="Pass a pandas"):
+        fitted.sample(given=given)
+    with pytest.raises(CorrDPError, match="Pass a pandas"):
+        maker().fit(given)
+
+
+def test_settings_that_are_numbers_of_numpy_are_saved(tmp_path):
+    """What was paid for can be kept: settings are plain before the payment."""
+    made = maker(
+        epsilon=np.float32(1.0),
+        bins=np.int64(8),
+        max_cells=np.int32(5000),
+        random_state=np.int64(3),
+        impossible=[{"illness": "flu", "age": (-np.inf, np.float32(20))}],
+        determines=[
+            {"column": "insured", "gives": "town", "values": {np.True_: "P"}},
+        ],
+    ).fit(patients(200))
+    made.bins = 4  # a setting of the next fit, not of this one
+    made.save(tmp_path)
+    again = Synthesizer.load(tmp_path)
+    assert again.bins == 8
+    one, other = (m.sample(50, random_state=0) for m in (made, again))
+    assert one.equals(other)
+    assert not ((one["illness"] == "flu") & (one["age"] < 20)).any()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"random_state": [1, 2]},
+        {"random_state": True},
+        {"impossible": iter([{"illness": "flu", "town": "P"}])},
+        {"impossible": {"illness": "flu"}},
+        {"determines": 5},
+        {"determines": [{"column": "age", "gives": "town", "values": {(0, 20): "P"}}]},
+        {"shapes": ["age"]},
+    ],
+)
+def test_settings_that_no_file_holds_are_refused_before_payment(settings, monkeypatch):
+    monkeypatch.setattr(Synthesizer, "_pay", lambda *_: pytest.fail("paid"))
+    with pytest.raises(CorrDPError, match=r"must be|maps|has column"):
+        maker(**settings).fit(patients(50), ledger=object())
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "seed"])
+def test_seeds_of_drawing_are_refused_in_words(seed, fitted):
+    with pytest.raises(CorrDPError, match="random_state"):
+        fitted.sample(3, random_state=seed)

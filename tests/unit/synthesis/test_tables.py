@@ -22,8 +22,9 @@ from corrdp.policy import (
     class_columns,
 )
 from corrdp.synthesis import Synthesizer
+from corrdp.synthesis._counts import count_cells
 from corrdp.synthesis._estimation import NoisyTable, combined, fit_model, softened
-from corrdp.synthesis._junction_tree import count_cells, junction_tree
+from corrdp.synthesis._junction_tree import junction_tree
 from corrdp.synthesis._plan import StagePlan, plan_stage, plan_useful
 from corrdp.synthesis._release import measure, release_tables
 from corrdp.synthesis._structure import TableShape
@@ -305,3 +306,23 @@ def test_columns_that_do_not_fit_are_named():
 def test_the_budget_is_that_of_the_policy():
     budget = Budget(epsilon=1.0, delta=1e-6)
     assert small_plan().budget == budget
+
+
+def test_noise_of_many_tables_is_drawn_together_and_lies_where_it_belongs(monkeypatch):
+    plan = small_plan()
+    sizes, rng = plan.columns.sizes, np.random.default_rng(1)
+    codes = np.column_stack([rng.integers(0, s, 1000) for s in sizes])
+    asked = []
+
+    def recorded(scale, *, size, generator):
+        asked.append(scale)
+        return np.full(size, int(scale * 4096))
+
+    monkeypatch.setattr("corrdp.synthesis._release._DRAWN_ALONE", 0)
+    monkeypatch.setattr("corrdp.synthesis._estimation.discrete_gaussian", recorded)
+    tables = measure(codes, plan.pairs, sizes, rng)
+    assert [table.region for table in tables] == list(plan.pairs.regions)
+    for table, scale in zip(tables, plan.pairs.scales, strict=True):
+        exact = count_cells(codes, table.region, sizes)
+        assert (table.counts - exact == int(scale * 4096)).all()
+    assert len(asked) == len(set(asked)) == len(set(plan.pairs.scales) - {0})
