@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corrdp._names import INTERCEPT
 from corrdp.policy import policy_blocks
 from corrdp.training._layout import (
     GradientGroup,
@@ -88,9 +89,11 @@ def problems(draw, loss):
         layout = GradientLayout.by_role(
             blocks,
             joint_insensitive=draw(st.booleans()),
-            intercept=draw(st.booleans()),
             **numbers,
         )
+        if draw(st.booleans()):  # the paper's formulas have no intercept
+            groups = tuple(g for g in layout.groups if g.name != INTERCEPT)
+            layout = replace(layout, groups=groups)
         bound = st.sampled_from([0.0, 0.03, 0.1, 0.4])
         bounded = draw(st.booleans())
         radius = st.sampled_from([math.inf, math.inf, 0.4, 1.0])
