@@ -285,7 +285,8 @@ class Ledger:
     ) -> None:
         """Raise `BudgetError` now if `charge` would; pay nothing."""
         price = price_release(policy, events)
-        with self._opened(alone=True, keep=False) as connection:
+        writes = policy.fingerprint() in self._introduced
+        with self._opened(alone=writes, keep=False) as connection:
             self._affordable(connection, price, policy)
 
     def remaining(self) -> Remaining:

@@ -89,7 +89,14 @@ def _write_new(path: Path, connection: sqlite3.Connection) -> None:
         try:
             with closing(_connect(Path(name))) as file:
                 connection.backup(file)
-            os.link(name, path)  # unlike a rename, never over another file
+            try:
+                os.link(name, path)  # unlike a rename, never over another file
+            except FileExistsError:
+                raise CorrDPError(
+                    f"another process made the ledger {str(path)!r} meanwhile. Open "
+                    "that one and charge it (without --ledger-epsilon): two ledgers of "
+                    "one table would allow twice the budget."
+                ) from None
         finally:
             os.unlink(name)
         folder = os.open(path.parent, os.O_RDONLY)

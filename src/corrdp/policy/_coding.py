@@ -206,7 +206,12 @@ def _looked_up(lookup: _Lookup, column: Column) -> IntArray:
     if isinstance(column, list):
         return _codes_of_objects(lookup, column)
     values, places = np.unique(column, return_inverse=True)
-    return _codes_of_objects(lookup, values.tolist())[places]
+    # Numbers that no category spells are most of a column of many, and cost no look.
+    spelled = [number_of(text) for text in lookup.loose]
+    near = np.isin(values.astype(np.float64), spelled) | (values != values)
+    codes = np.full(values.shape, _UNKNOWN, dtype=np.int64)
+    codes[near] = _codes_of_objects(lookup, values[near].tolist())
+    return codes[places]
 
 
 def _codes_of_objects(lookup: _Lookup, values: list[Any]) -> IntArray:

@@ -195,12 +195,12 @@ def _spread(column: Column | DistinctColumn) -> Column:
 
 
 def _from_array(values: NDArray[Any]) -> Column:
+    if values.dtype.kind == "M":  # finer units become plain integers in a list
+        values = values.astype("datetime64[us]")
     if isinstance(values, np.ma.MaskedArray):
         return list(values.tolist())  # None where it is masked
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
-    if values.dtype.kind == "M":  # finer units become plain integers in a list
-        values = values.astype("datetime64[us]")
     return values if values.dtype.kind in "biu" else list(values.tolist())
 
 

@@ -1,7 +1,9 @@
 """A ledger that is not there yet appears with its first charge, or never."""
 
 import os
+import sqlite3
 import stat
+from contextlib import closing
 
 import pandas as pd
 import pytest
@@ -55,10 +57,21 @@ def test_a_fingerprint_of_a_draft_is_that_of_its_file(draft):
 def test_a_file_that_came_first_is_not_replaced(draft):
     Ledger.create(draft.path, POLICY, budget=TOTAL)
     before = draft.path.read_bytes()
-    with pytest.raises(CorrDPError, match="cannot write the ledger"):
+    with pytest.raises(CorrDPError, match="Open that one and charge it") as refusal:
         draft.charge(cost(0.1), policy=POLICY, purpose="x")
+    assert "another path" not in str(refusal.value)  # a budget of its own
     assert draft.path.read_bytes() == before
     assert os.listdir(draft.path.parent) == ["l"]
+
+
+def test_asking_whether_a_release_could_be_paid_waits_for_nobody(tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "l", POLICY, budget=TOTAL)
+    monkeypatch.setattr("corrdp.ledger._store._WAIT_SECONDS", 0.0)
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ledger.require(cost(1.0), policy=POLICY)
+        with pytest.raises(BudgetError):
+            ledger.require(cost(1.5), policy=POLICY)
 
 
 def test_a_policy_is_introduced_with_its_charge(tmp_path):

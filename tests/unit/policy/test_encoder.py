@@ -28,6 +28,7 @@ from corrdp.policy import (
     Slot,
     policy_blocks,
 )
+from corrdp.tables import canonical_text
 
 SECRET = "Xq7-secret"
 
@@ -205,6 +206,22 @@ def test_numbers_as_categories_are_compared_by_canonical_text(values):
     encoder = encoder_of(CategoryDomain((2, 1.0)))
     frame = pd.DataFrame({"f": values})
     assert encoder.transform(frame).tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("kind", [float, np.float32, np.int64, np.uint64])
+def test_numbers_that_no_category_spells_are_not_looked_at_one_by_one(
+    kind, monkeypatch
+):
+    looked = []
+    monkeypatch.setattr(
+        "corrdp.policy._coding.canonical_text",
+        lambda value: looked.append(value) or canonical_text(value),
+    )
+    encoder = encoder_of(CategoryDomain(("3", "07.0", "x"), other=True))
+    codes = encoder.codes(np.arange(50_000, dtype=kind)[:, None])[:, 0]
+    assert set(np.flatnonzero(codes != 3)) == {3, 7}
+    assert codes[[3, 7]].tolist() == [0, 1]
+    assert len(looked) <= 2
 
 
 def test_booleans_as_categories():

@@ -202,6 +202,16 @@ def test_a_masked_cell_is_missing(kind):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_a_day_that_is_not_masked_stays_a_day(unit):
+    """Numpy would make a list of plain integers of nanoseconds."""
+    days = CategoryDomain(["2020-01-31"], other=True, missing=Slot())
+    encoder = PolicyEncoder(Policy((Feature("x", "sensitive", days),)))
+    cells = np.array([["2020-01-31"], ["2020-01-31"]], dtype=f"datetime64[{unit}]")
+    masked = np.ma.masked_array(cells, mask=[[0], [1]])
+    assert encoder.codes(masked).ravel().tolist() == [0, 2]
+
+
 def test_names_that_are_no_texts_are_told_as_absent():
     levels = pd.MultiIndex.from_tuples([("x", "y")])
     for columns in ([0], levels):
