@@ -33,6 +33,7 @@ _LARGEST_SHARE = 0.25  # of the cells allowed, for one table
 # Of wide tables: one model serves a round per so many columns, the looks of its rounds
 # see so many candidates together.
 _COLUMNS_PER_ROUND, _MOST_SEEN = 20, 4096
+_MOST_DRAWS = 64  # of which none had room, before room is asked of all that are left
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,16 +241,23 @@ def _choice(
 
     Whether there is room takes long to find, so it is asked of what was drawn alone:
     draws without those before are a choice among what there is room for as soon as one
-    of them is (docs/theory/synthesis.md, section 6).
+    of them is (docs/theory/synthesis.md, section 6). A draw takes as long as to find
+    room for several, so it is asked of all that are left where many draws had none.
     """
     left, ranks = list(regions), np.array(scores, dtype=np.int64)
-    while left:
+    for _ in range(_MOST_DRAWS):
+        if not left:
+            return None
         place = exponential_choice(ranks, rate=rate, generator=generator)
         if room.holds(left[place]):
             return left[place]
         del left[place]
         ranks = np.delete(ranks, place)
-    return None
+    holding = [place for place, region in enumerate(left) if room.holds(region)]
+    if not holding:
+        return None
+    place = exponential_choice(ranks[holding], rate=rate, generator=generator)
+    return left[holding[place]]
 
 
 def score(

@@ -158,7 +158,7 @@ class Synthesizer:
             policy,
             self._columns(declared),
             n_rows=check_count("n_rows", n_rows),
-            budget=Budget.chosen(epsilon=plain(self.epsilon), delta=plain(self.delta)),
+            budget=Budget.chosen(epsilon=self.epsilon, delta=self.delta),
             leakage=resolve_leakage(
                 policy,
                 self.leakage,

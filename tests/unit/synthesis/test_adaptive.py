@@ -281,8 +281,10 @@ def test_rounds_of_wide_tables_share_models_and_candidates():
     assert set(part) < set(regions)
 
 
-def test_what_there_is_no_room_for_is_never_chosen():
+@pytest.mark.parametrize("most_draws", [64, 1, 0])
+def test_what_there_is_no_room_for_is_never_chosen(most_draws, monkeypatch):
     """And the law of the others is that of a choice among them alone."""
+    monkeypatch.setattr(adaptive, "_MOST_DRAWS", most_draws)
     room = Room([(0,), (1,), (2,)], (2, 2, 50), most=20 + 50)
     regions, rate = [(0, 2), (0, 1), (0,), (1,)], grid_rate(0.25)
     rng, n_draws = np.random.default_rng(0), 3000
@@ -298,3 +300,19 @@ def test_what_there_is_no_room_for_is_never_chosen():
     assert (0, 2) not in drawn
     full = Room([(0,), (1,), (2,)], (2, 2, 50), most=0)
     assert adaptive._choice(regions, [1, 2, 3, 4], full, rate, rng) is None
+
+
+def test_in_a_full_model_few_draws_are_made(monkeypatch):
+    """Each takes as long as to find room for several."""
+    regions = list(itertools.combinations(range(40), 2))
+    choice, draws = adaptive.exponential_choice, []
+    monkeypatch.setattr(
+        adaptive,
+        "exponential_choice",
+        lambda scores, **settings: draws.append(1) or choice(scores, **settings),
+    )
+    rng, scores = np.random.default_rng(0), list(range(len(regions)))
+    singles = [(column,) for column in range(40)]
+    full = Room(singles, (2,) * 40, most=0)
+    assert adaptive._choice(regions, scores, full, grid_rate(0.25), rng) is None
+    assert len(draws) == 64

@@ -725,6 +725,15 @@ def test_settings_that_no_file_holds_are_refused_before_payment(settings, monkey
         maker(**settings).fit(patients(50), ledger=object())
 
 
+@pytest.mark.parametrize("name", ["epsilon", "delta"])
+@pytest.mark.parametrize("number", [np.inf, np.float32("inf"), np.nan])
+def test_a_budget_that_is_not_finite_is_refused_as_it_was_given(name, number):
+    """An infinite end of an interval has a meaning; an infinite budget has none."""
+    with pytest.raises(BudgetError, match="finite") as refused:
+        maker(**{name: number}).plan(100)
+    assert "e+308" not in str(refused.value)
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, "seed"])
 def test_seeds_of_drawing_are_refused_in_words(seed, fitted):
     with pytest.raises(CorrDPError, match="random_state"):
