@@ -343,9 +343,9 @@ class _Store:
         what = f"checkpoint {str(self._path)!r}"
         with decoding(what):
             written = self._path.read_text(encoding="utf-8")
-            whole = written[: written.rfind("\n") + 1]
-            if not whole:
-                whole = json.dumps(self._head) + "\n"
+            first = json.dumps(self._head) + "\n"
+            is_begun = first.startswith(written)  # other words may be another's file
+            whole = first if is_begun else written[: written.rfind("\n") + 1] or written
             head, *rows = [parse_json(line, what) for line in whole.splitlines()]
             check_shape(rows, [_ROW], what)
         if head != self._head:

@@ -198,8 +198,9 @@ def test_the_private_table_is_no_public_one():
         np.array(77.125),
         np.array([[77.125 + 1j], [2.0], [3.0]]),
         np.array([["77.125 a"], [2.0], [3.0]], dtype=object),
+        np.array([["argument must be 77.125"], [2.0], [3.0]], dtype=object),
     ],
-    ids=["one dimension", "none", "complex", "text"],
+    ids=["one dimension", "none", "complex", "text", "text of a message"],
 )
 @pytest.mark.parametrize("fitted", [False, True])
 def test_no_value_of_a_refused_array_is_quoted(rows, fitted):
