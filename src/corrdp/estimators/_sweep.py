@@ -219,8 +219,10 @@ class _Rows:
     @property
     def digest(self) -> str:
         """What tells these rows from others."""
-        parts = (self._plain, self._labels)
-        return sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+        told = sha256()
+        for part in (self._plain, self._labels):
+            told.update(np.ascontiguousarray(part))  # in place: rows may be many
+        return told.hexdigest()
 
     def planned(self, model: PrivateLinearModel) -> _Planned:
         """Return the plan of a model, and its rows."""
