@@ -290,7 +290,7 @@ class PrivateNetwork(PrivateEstimator):
         }
 
     def _widths(self) -> tuple[int, ...]:
-        units = self.hidden_units
+        units: Any = self.hidden_units
         if not isinstance(units, Sequence | np.ndarray) or isinstance(units, str):
             raise CorrDPError(
                 f"hidden_units must be a sequence of widths, got hidden_units="

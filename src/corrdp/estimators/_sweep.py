@@ -221,7 +221,7 @@ class _Rows:
         """What tells these rows from others."""
         told = sha256()
         for part in (self._plain, self._labels):
-            told.update(np.ascontiguousarray(part))  # in place: rows may be many
+            told.update(np.ascontiguousarray(part).data)  # no copy of many rows
         return told.hexdigest()
 
     def planned(self, model: PrivateLinearModel) -> _Planned:
