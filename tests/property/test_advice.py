@@ -90,6 +90,16 @@ def test_advice_of_other_planners_learns(kind, options):
     assert not other.plan(200).prediction.learns_little
 
 
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-60])
+def test_an_epsilon_far_away_is_found(epsilon):
+    """Plans of very small budgets look too far for what would do."""
+    model = LogisticRegression(POLICY, epsilon=epsilon, delta=1e-6)
+    needed = model.plan(50).needed
+    assert needed.epsilon is not None
+    other = LogisticRegression(POLICY, epsilon=needed.epsilon, delta=1e-6)
+    assert not other.plan(50).prediction.learns_little
+
+
 def test_a_fit_says_what_its_plan_says():
     columns = {"s": [0.2, 0.8], "u": ["x", "y"], "y": [False, True]}
     rows = pd.DataFrame({name: cells * 60 for name, cells in columns.items()})

@@ -82,7 +82,7 @@ def checked_numbers(model: Any, *rows: Any, numeric: bool | None = None) -> Any:
         return X, y
     except (ValueError, TypeError, OverflowError) as error:
         told = str(error)
-        if told.startswith("The feature names") or "argument must be" in told:
+        if told.startswith(("The feature names", "float() argument must be")):
             raise
     # Outside of the block, so that no traceback carries the other error.
     told = told.partition("\n")[0]

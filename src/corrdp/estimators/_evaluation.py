@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,28 +246,14 @@ def _derived(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
 
 def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
     assert policy.label is not None
-    names = np.array(group_names(policy, policy.label.name), dtype=object)
-
-    def compute(table: Any) -> dict[str, NDArray[Any]]:
-        truth = _encoded_labels(policy, table, labels).astype(np.int64)
-        codes = model.predicted_codes(table)
-        chances = model.predict_proba(table)
-        own = chances[np.arange(truth.size), truth]
-        return {
-            "(correct)": (codes == truth).astype(np.float64),
-            "(loss)": -np.log(np.maximum(own, SMALLEST_PROBABILITY)),
-            "(prediction)": names[codes],
-            "(probability)": chances[:, min(1, chances.shape[1] - 1)],
-            **_labels_beside(policy, labels),
-        }
-
+    names = group_names(policy, policy.label.name)
     reads = frozenset(f.name for f in policy.features)  # a model may read any
     both = reads | {policy.label.name}
     return DerivedColumns(
         {
             "(correct)": NumberDomain(0.0, 1.0),
             "(loss)": NumberDomain(0.0, LARGEST_LOSS),
-            "(prediction)": CategoryDomain(tuple(names.tolist())),
+            "(prediction)": CategoryDomain(tuple(names)),
             "(probability)": NumberDomain(0.0, 1.0, bins=PROBABILITY_BINS),
         },
         {
@@ -275,8 +262,26 @@ def _of_classifier(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
             "(prediction)": reads,
             "(probability)": reads,
         },
-        compute,
+        partial(_classified, model, policy, labels),
     )
+
+
+def _classified(
+    model: Any, policy: Policy, labels: Any, table: Any
+) -> dict[str, NDArray[Any]]:
+    assert policy.label is not None
+    names = np.array(group_names(policy, policy.label.name), dtype=object)
+    truth = _encoded_labels(policy, table, labels).astype(np.int64)
+    codes = model.predicted_codes(table)
+    chances = model.predict_proba(table)
+    own = chances[np.arange(truth.size), truth]
+    return {
+        "(correct)": (codes == truth).astype(np.float64),
+        "(loss)": -np.log(np.maximum(own, SMALLEST_PROBABILITY)),
+        "(prediction)": names[codes],
+        "(probability)": chances[:, min(1, chances.shape[1] - 1)],
+        **_labels_beside(policy, labels),
+    }
 
 
 def _of_regressor(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
@@ -286,20 +291,22 @@ def _of_regressor(model: Any, policy: Policy, labels: Any) -> DerivedColumns:
         raise PolicyError(
             "the label of a regressor must be a number. Declare its bounds."
         )
-
-    def compute(table: Any) -> dict[str, NDArray[Any]]:
-        truth = _encoded_labels(policy, table, labels)
-        middle = domain.lower / 2 + domain.upper / 2
-        width = domain.upper - domain.lower
-        guess = np.clip((model.predict(table) - middle) / width, -0.5, 0.5)
-        return {
-            "(squared error)": (guess - truth) ** 2,
-            **_labels_beside(policy, labels),
-        }
-
     both = {feature.name for feature in policy.features} | {policy.label.name}
     return DerivedColumns(
         {"(squared error)": NumberDomain(0.0, 1.0)},
         {"(squared error)": frozenset(both)},
-        compute,
+        partial(_regressed, model, policy, domain, labels),
     )
+
+
+def _regressed(
+    model: Any, policy: Policy, domain: NumberDomain, labels: Any, table: Any
+) -> dict[str, NDArray[Any]]:
+    truth = _encoded_labels(policy, table, labels)
+    middle = domain.lower / 2 + domain.upper / 2
+    width = domain.upper - domain.lower
+    guess = np.clip((model.predict(table) - middle) / width, -0.5, 0.5)
+    return {
+        "(squared error)": (guess - truth) ** 2,
+        **_labels_beside(policy, labels),
+    }

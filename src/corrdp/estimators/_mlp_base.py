@@ -165,7 +165,7 @@ class PrivateNetwork(PrivateEstimator):
         A function of public numbers (`docs/theory/networks.md`, section 7).
         """
         own = (self.batch_size, self.learning_rate, self.clip_norm, self.checkpoint)
-        kept = any(setting is not None for setting in own) or not self.hidden_units
+        kept = any(setting is not None for setting in own) or not self._widths()
         if kept or not check_flag("fall_back", self.fall_back):
             return False
         return bool(_training().is_too_noisy(plan))
@@ -290,12 +290,13 @@ class PrivateNetwork(PrivateEstimator):
         }
 
     def _widths(self) -> tuple[int, ...]:
-        if np.ndim(self.hidden_units) != 1:
+        units: Any = self.hidden_units
+        if not isinstance(units, Sequence | np.ndarray) or isinstance(units, str):
             raise CorrDPError(
                 f"hidden_units must be a sequence of widths, got hidden_units="
-                f"{self.hidden_units!r}. Pass one per layer, for example (20,)."
+                f"{units!r}. Pass one per layer, for example (20,)."
             )
-        return tuple(check_count("hidden_units", width) for width in self.hidden_units)
+        return tuple(check_count("hidden_units", width) for width in units)
 
     def _epochs(self, n_steps: int, n_rows: int) -> float:
         if self.batch_size is None:

@@ -184,7 +184,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
                 )
             check_shape(content, cls._saved, "model")
             declared, parameters = cls._arguments(content, policy)
-            model = cls(declared, **parameters)
+            # The cap of a file is that of one fit, and a parameter that of all.
+            whole = declared.epsilon_cap * parameters.get("fits", 1)
+            model = cls(replace(declared, epsilon_cap=whole), **parameters)
             model.policy_, model.plan_, model.certificate_ = policy, None, certificate
             outputs = model._restore_weights(content)
             model._restore_fitted(content["fitted"])

@@ -219,8 +219,10 @@ class _Rows:
     @property
     def digest(self) -> str:
         """What tells these rows from others."""
-        parts = (self._plain, self._labels)
-        return sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+        told = sha256()
+        for part in (self._plain, self._labels):
+            told.update(np.ascontiguousarray(part).data)  # no copy of many rows
+        return told.hexdigest()
 
     def planned(self, model: PrivateLinearModel) -> _Planned:
         """Return the plan of a model, and its rows."""
@@ -343,9 +345,9 @@ class _Store:
         what = f"checkpoint {str(self._path)!r}"
         with decoding(what):
             written = self._path.read_text(encoding="utf-8")
-            whole = written[: written.rfind("\n") + 1]
-            if not whole:
-                whole = json.dumps(self._head) + "\n"
+            first = json.dumps(self._head) + "\n"
+            is_begun = first.startswith(written)  # other words may be another's file
+            whole = first if is_begun else written[: written.rfind("\n") + 1] or written
             head, *rows = [parse_json(line, what) for line in whole.splitlines()]
             check_shape(rows, [_ROW], what)
         if head != self._head:

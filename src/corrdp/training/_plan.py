@@ -411,11 +411,12 @@ def _least_that_learns(
     look: a plan of a wide table takes seconds, so that few are asked.
     """
     low, found, stride = _place(beyond), None, 1
-    place = max(_place(beyond * factor), low) + 1
+    place, last = max(_place(beyond * factor), low) + 1, _place(most)
     while found is None or low < place < found:
-        number = _of_two_digits(place)
-        if number > most:
+        place = min(place, last)  # a plan may look beyond where another would do
+        if place <= low:
             return None
+        number = _of_two_digits(place)
         prediction = plan_at(number).prediction
         wanted = _place(number * prediction.missing_factor) + 1
         if prediction.learns_little:

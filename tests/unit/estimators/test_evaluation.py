@@ -1,8 +1,10 @@
 """Evaluation on private rows: right figures, priced by what a class can move."""
 
+import copy
 import gc
 import itertools
 import json
+import pickle
 import weakref
 
 import numpy as np
@@ -449,3 +451,10 @@ def test_rows_are_predicted_once(model, table, monkeypatch):
     )
     model.evaluate(table, epsilon=1.0, metrics=["accuracy", "log_loss"])
     assert seen == [1]
+
+
+def test_a_result_goes_to_other_processes(model, table):
+    """It is paid for once; what cannot be kept would be asked for again."""
+    result = model.evaluate(table, epsilon=1.0)
+    for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+        assert again.to_json() == result.to_json()

@@ -404,3 +404,18 @@ def test_two_fits_without_a_seed_differ():
     assert not np.array_equal(first.coef_, second.coef_)
     seeded = [family(random_state=3).fit(FRAME).coef_ for _ in range(2)]
     np.testing.assert_array_equal(*seeded)
+
+
+@pytest.mark.parametrize("fits", [1, 2, 3])
+def test_a_model_from_a_file_has_the_fits_that_are_left(fits, tmp_path):
+    """What a file says of its cap is that of one fit, as its parameters are of all."""
+    model = family(fits=fits, method="corr").fit(FRAME)
+    model.save(tmp_path / "model")
+    loaded = LogisticRegression.load(tmp_path / "model")
+    assert loaded.policy.epsilon_cap == pytest.approx(model.policy.epsilon_cap)
+    assert loaded.policy.epsilon_cap <= model.policy.epsilon_cap
+    for _ in range(fits - 1):
+        loaded.fit(FRAME)
+        assert loaded.certificate_.epsilon_cap <= model.certificate_.epsilon_cap
+    with pytest.raises(BudgetError):
+        loaded.fit(FRAME)

@@ -170,6 +170,23 @@ def test_a_network_that_cannot_be_trained_costs_nothing(options):
     assert model._family_record().n_fits == 0
 
 
+@pytest.mark.parametrize("units", [None, "20", 20, [(3,), 4], [[3, 2]], {3}])
+def test_widths_that_are_no_sequence_of_numbers_cost_nothing(units):
+    model = MLPClassifier(example_policy(), **BUDGET, hidden_units=units, n_steps=2)
+    with pytest.raises(CorrDPError, match="hidden_units"):
+        model.fit(FRAME)
+    assert model.family.n_fits == 0
+
+
+def test_widths_may_be_an_array():
+    options = {**BUDGET, "n_steps": 2, "random_state": 0, "fall_back": False}
+    models = [
+        MLPClassifier(example_policy(), hidden_units=units, **options).fit(FRAME)
+        for units in ((2, 3), np.array([2, 3]))
+    ]
+    assert models[0].certificate_ == models[1].certificate_
+
+
 def test_a_checkpoint_of_another_training_costs_nothing(tmp_path):
     options = {
         **BUDGET,
@@ -198,8 +215,9 @@ def test_the_private_table_is_no_public_one():
         np.array(77.125),
         np.array([[77.125 + 1j], [2.0], [3.0]]),
         np.array([["77.125 a"], [2.0], [3.0]], dtype=object),
+        np.array([["argument must be 77.125"], [2.0], [3.0]], dtype=object),
     ],
-    ids=["one dimension", "none", "complex", "text"],
+    ids=["one dimension", "none", "complex", "text", "text of a message"],
 )
 @pytest.mark.parametrize("fitted", [False, True])
 def test_no_value_of_a_refused_array_is_quoted(rows, fitted):

@@ -167,6 +167,15 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path, kept):
     assert path.read_text() == written
 
 
+@pytest.mark.parametrize("text", ["what I know", '{"my": "words"}', "[1]", "1\n2"])
+def test_a_file_that_is_no_checkpoint_stays_as_it_is(tmp_path, text):
+    path = tmp_path / "notes.txt"
+    path.write_text(text)
+    with pytest.raises(CorrDPError, match="checkpoint"):
+        small_sweep(methods=["corr"], seeds=1, checkpoint=path)
+    assert path.read_text() == text
+
+
 def test_a_place_for_the_checkpoint_that_does_not_exist_is_told_at_once(tmp_path):
     with pytest.raises(CorrDPError, match="no directory that exists"):
         small_sweep(checkpoint=tmp_path / "no" / "sweep.jsonl")
