@@ -27,6 +27,7 @@ BAND = 3.0  # where nothing was measured
 CONSTANT = "constant"  # the plan that learns labels alone
 MOST_ROWS = 1e18  # that anybody is told to bring,
 MOST_EPSILON = 1e3  # and the largest epsilon
+_QUESTIONS = 5  # to the planner, for one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,11 +409,13 @@ def _least_that_learns(
 
     It has two digits and is `beyond` the number at which little is learned, by about a
     `factor`; None if it is above `most`. Every plan on the way says where it would
-    look: a plan of a wide table takes seconds, so that few are asked.
+    look: a plan of a wide table takes seconds, so that few are asked, and what was
+    found after `_QUESTIONS` stays, though a little less might do.
     """
-    low, found, stride = _place(beyond), None, 1
+    low, found, stride, asked = _place(beyond), None, 4, 0
     place, last = max(_place(beyond * factor), low) + 1, _place(most)
-    while found is None or low < place < found:
+    while found is None or (low < place < found and asked < _QUESTIONS):
+        asked += 1
         place = min(place, last)  # a plan may look beyond where another would do
         if place <= low:
             return None
