@@ -306,18 +306,17 @@ def test_damaged_pages(summary):
             assert "damaged" in str(error)  # noqa: PT017
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", "{}\n[]", None, "\0"])
+@pytest.mark.parametrize("damage", ["[]", "{}\n[]", "\0"])  # not a line cut off
 def test_damaged_checkpoints_of_sweeps(damage, policy, tmp_path):
     path = tmp_path / "checkpoint.jsonl"
     options = {"policy": policy, "methods": ["corr"], "epsilons": [4.0], "delta": 1e-4}
     options |= {"seeds": 2, "research": True, "checkpoint": path}
     sweep(TABLE, TABLE["ill"], **options)
     assert path.stat().st_mode & 0o777 == 0o600  # exact scores are in it
-    whole = path.read_text()
-    path.write_text(whole[:-9] if damage is None else damage)
+    path.write_text(damage)
     with pytest.raises(CorrDPError, match="checkpoint"):
         sweep(TABLE, TABLE["ill"], **options)
-    assert path.read_text() == (whole[:-9] if damage is None else damage)
+    assert path.read_text() == damage
 
 
 # --- the tools themselves
