@@ -2,7 +2,7 @@
 
 ``python benchmarks/bench_search.py --save FILE [--tables ...]`` fits the default rule
 and searches among twenty candidates at the same epsilon, with paired seeds;
-``--render`` writes the table of ``docs/search.md`` from the saved run.
+``--render`` writes the table of ``docs/private_search.md`` from the saved run.
 """
 
 from collections.abc import Sequence

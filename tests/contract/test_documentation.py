@@ -113,6 +113,12 @@ def test_every_page_is_reached_from_a_table_of_contents():
     assert pages - listed == set()
 
 
+def test_no_page_has_the_name_of_one_that_sphinx_writes():
+    """Sphinx writes its own search.html over that of a page called search."""
+    own = {"search", "genindex", "py-modindex"}
+    assert not own & {page.stem for page in (ROOT / "docs").glob("*.md")}
+
+
 def test_every_list_of_file_formats_is_whole():
     """JSON lines were read for a while before any list but one named them."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
