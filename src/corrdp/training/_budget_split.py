@@ -1,7 +1,7 @@
 """How a budget is split between everything that training releases."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -25,6 +25,8 @@ from corrdp.training._solver import Schedule
 
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03
+LAST_SHARE = 0.2
+"""Kept by other classes after a head start, of what sensitive features may spend."""
 _ROUND_OFF = 1.0 - 1e-12  # squares of shares must not add up to more than the whole
 
 
@@ -48,10 +50,13 @@ class BudgetSplit:
     known_means : mapping of str to tuple of float
         By block, means of its columns that an earlier release has paid for; only the
         others are released.
+    parts : mapping of str to float
+        By class, the part of what gradients may cost in ``mu**2`` that this walk may
+        spend, where training has two (`HeadStart`); 1 for classes left out.
 
     Guarantee
     ---------
-    Per class, means, residual fractions and `n_steps` gradients compose to
+    Per class, means, residual fractions and the gradients of all walks compose to
     ``total_mu``: squares of Gaussian-DP parameters add up under adaptive composition
     (`docs/theory/gaussian.md`). What means cost is known before a row is read.
     """
@@ -62,6 +67,7 @@ class BudgetSplit:
     means_share: float = MEANS_SHARE
     blocks: tuple[Block, ...] = ()
     known_means: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def smallest_mu(self) -> float:
@@ -108,13 +114,14 @@ class BudgetSplit:
 
     @cached_property
     def gradient_mu(self) -> dict[str, float]:
-        """What all gradients together may cost each class: what means leave of it.
+        """What the gradients of this walk may cost each class: what means leave of it.
 
         A class that means do not move, or less than they may, has more for gradients.
         """
         return {
             name: _ROUND_OFF
             * math.sqrt(mu**2 - self.means_cost[name] ** 2 - self.residual_mu**2)
+            * math.sqrt(self.parts.get(name, 1.0))
             for name, mu in self.total_mu.items()
         }
 
@@ -252,6 +259,38 @@ def whole_record_spending(spending: BudgetSplit) -> BudgetSplit:
     """
     every = dict.fromkeys((c.name for c in spending.classes), spending.smallest_mu)
     return replace(spending, total_mu=every)
+
+
+def head_start_parts(
+    spending: BudgetSplit, sensitive: Collection[str]
+) -> tuple[BudgetSplit, BudgetSplit] | None:
+    """Return the budgets of a walk that holds sensitive weights at 0 and of the next.
+
+    Classes that change sensitive features alone spend all of theirs in the second.
+    There others move sensitive weights through residuals only, by less than these do,
+    so that they keep a part of as much. None if a class changes labels, and so every
+    residual.
+
+    Guarantee
+    ---------
+    Parts of both add up to what `spending` allows
+    (`docs/theory/default_rule.md`, Proposition 6).
+    """
+    if any(c.label_changes for c in spending.classes):
+        return None
+    squares = {name: mu**2 for name, mu in spending.gradient_mu.items()}
+    still = {c.name for c in spending.classes if set(c.features) <= set(sensitive)}
+    spent_last = max((squares[name] for name in still), default=0.0)
+    first = {
+        name: 0.0 if name in still else 1.0 - min(LAST_SHARE * spent_last / square, 1.0)
+        for name, square in squares.items()
+    }
+    if WHOLE_RECORD in first and WHOLE_RECORD not in still:
+        walking = squares.keys() - still - {WHOLE_RECORD}
+        all_first = sum(first[name] * squares[name] for name in walking)
+        first[WHOLE_RECORD] = min(all_first / squares[WHOLE_RECORD], 1.0)
+    last = {name: 1.0 - part for name, part in first.items()}
+    return replace(spending, parts=first), replace(spending, parts=last)
 
 
 def spent_square(spent: Sequence[Component], class_name: str) -> float:

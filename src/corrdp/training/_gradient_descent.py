@@ -114,9 +114,21 @@ class Descent:
                 f"the plan pays for the mean of the labels alone (noise={CONSTANT!r}), "
                 "not for gradients. Use descend, or constant_model."
             )
-        self._plan, self._rng = plan, rng
+        self._rng = rng
+        first, *self._later = plan.walks
         blocks = plan.layout.blocks
-        self._means, self._cost = release_means(codes, blocks, plan.spending, rng)
+        self._means, self._cost = release_means(codes, blocks, first.spending, rng)
+        if shrinkage(first) > 0:
+            self._constant = _constant_coef(first, labels)
+        self.residual_bound = first.loss.clips_residuals_at
+        self._path: list[tuple[int, FloatArray, Any]] = []
+        self._n_before = 0
+        self._prepared = rows
+        self._begin(first, starting_coef(first, labels))
+
+    def _begin(self, plan: TrainingPlan, coef: FloatArray) -> None:
+        """Start a walk from given parameters."""
+        self._plan = plan
         offset = self._means * plan.layout.column_scale
         layout = replace(plan.layout, column_offset=offset)
         self.layout = layout
@@ -126,36 +138,35 @@ class Descent:
                 plan.loss, layout, plan.spending.classes, reference=self._means
             ),
         )
-        self.rows = rows.grouped(layout)
-        self.coef = starting_coef(plan, labels)
-        if shrinkage(plan) > 0:
-            self._constant = _constant_coef(plan, labels)
+        self.rows = self._prepared.grouped(layout)
+        self.coef = coef
+        self._held = per_column(layout.held_columns, coef)
         self.n_done = 0
-        self.residual_bound = plan.loss.clips_residuals_at
         self._bound = ResidualBound.of_loss(
             plan.loss, growth=plan.bound_growth, price=plan.bound_price
         )
         solver = plan.solver
         self._direction = Direction(solver.update, plan.momentum, self.coef.shape)
-        self._iterates = Iterates(solver.output, plan.n_steps, rng, plan.averaged_part)
+        self._iterates = Iterates(
+            solver.output, plan.n_steps, self._rng, plan.averaged_part
+        )
         self._epochs = Epochs(solver.epoch_steps)
         self._walk = Walk(
             plan.n_steps,
-            layout.n_columns * plan.loss.n_free_outputs,
+            int(np.sum(~layout.held_columns)) * plan.loss.n_free_outputs,
             plan.patience,
         )
         self._curvature = column_curvature(
             layout, self._means, typical_sizes(plan.loss).curvature
         )
         self.noise_scale = np.zeros(len(layout.groups))
-        self._path: list[tuple[int, FloatArray, Any]] = []
         self._back = LookingBack(plan, self.coef.copy())
         self._shrinkage = Shrinkage(plan, self._curvature)
 
     @property
     def finished(self) -> bool:
         """Whether all planned gradients were released."""
-        return self.n_done == self._plan.n_steps
+        return self.n_done == self._plan.n_steps and not self._later
 
     @property
     def anchor(self) -> FloatArray | None:
@@ -206,7 +217,12 @@ class Descent:
         self.noise_scale = noise_scale
         self.n_done += 1
         if self.n_done % max(1, plan.n_steps // _PATH_POINTS) == 0:
-            self._path.append((self.n_done, *self._in_codes(self.coef)))
+            self._path.append(
+                (self._n_before + self.n_done, *self._in_codes(self.coef))
+            )
+        if self.n_done == plan.n_steps and self._later:
+            self._n_before += self.n_done
+            self._begin(self._later.pop(0), self._kept(*self._walked()))
 
     def _step_size(self, variance: float, noise_scale: FloatArray) -> Any:
         """Return the size of the next step, a number or one per column."""
@@ -230,8 +246,9 @@ class Descent:
     def noisy_gradient(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sum with the noise of a step at `coef`, and the noise per group.
 
-        All that a step releases of the gradient. Audits call it, too: with one row per
-        run, so that what they attack is what trains.
+        All that a step releases of the gradient, with 0 for columns that are held.
+        Audits call it, too: with one row per run, so that what they attack is what
+        trains.
 
         Parameters
         ----------
@@ -245,7 +262,7 @@ class Descent:
         noise_scale = self._steps.noise(self.coef, self.residual_bound, self.anchor)
         noise = self._rng.standard_normal(gradient.shape)
         noise *= per_column(noise_scale[self.layout.column_groups], self.coef)
-        return gradient + noise, noise_scale
+        return np.where(self._held, 0.0, gradient + noise), noise_scale
 
     def noisy_count(self, n_inside: FloatArray) -> FloatArray:
         """Return numbers of small residuals with the noise of a step.
@@ -262,12 +279,8 @@ class Descent:
 
     def result(self) -> TrainedModel:
         """Return the model, in encoded columns."""
-        coef = self._iterates.result()
-        kept = self._shrinkage.kept(coef[:-1])
-        hindsight = self._back.at(coef, kept)
-        if kept < 1:
-            coef = self._constant + kept * (coef - self._constant)
-        slope, intercept = self._in_codes(coef)
+        coef, kept = self._walked()
+        slope, intercept = self._in_codes(self._kept(coef, kept))
         return TrainedModel(
             coef=slope,
             intercept=intercept,
@@ -275,8 +288,17 @@ class Descent:
             noise_scale=self.noise_scale,
             path=tuple(self._path),
             deviation=self._deviation(),
-            hindsight=hindsight,
+            hindsight=self._back.at(coef, kept),
         )
+
+    def _walked(self) -> tuple[FloatArray, float]:
+        """Return where the walk ended, and which part of it is kept."""
+        coef = self._iterates.result()
+        return coef, self._shrinkage.kept(coef[:-1])
+
+    def _kept(self, coef: FloatArray, kept: float) -> FloatArray:
+        """Return what is kept of a walk, nearer to the best constant of the labels."""
+        return coef if kept == 1 else self._constant + kept * (coef - self._constant)
 
     def _deviation(self) -> FloatArray | None:
         """Return what the noise of the last step, in all steps, makes of weights."""
@@ -331,7 +353,8 @@ def _constant_coef(
 
 def _asks_for_constant(plan: TrainingPlan) -> bool:
     """Return whether a walk starts at the best constant, or may end nearer to it."""
-    return plan.starts_at_constant or shrinkage(plan) > 0
+    first = plan.walks[0]
+    return first.starts_at_constant or shrinkage(first) > 0
 
 
 def per_column(numbers: FloatArray, coef: FloatArray) -> FloatArray:

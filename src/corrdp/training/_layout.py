@@ -1,8 +1,8 @@
 """Which coordinates of a gradient share a clipping norm and a noise scale."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,9 @@ class GradientGroup:
     feature_radius : float
         Features of the group are projected on a ball of this radius before they
         are multiplied by the residual; infinite for none.
+    held : bool
+        Whether parameters of the group stay where they are: its part of the gradient
+        is not released.
     """
 
     name: str
@@ -44,6 +47,7 @@ class GradientGroup:
     clip_norm: float = math.inf
     influence_bound: float = math.inf
     feature_radius: float = math.inf
+    held: bool = False
 
     def __post_init__(self) -> None:
         owner = f"of group {self.name!r}"
@@ -188,6 +192,11 @@ class GradientLayout:
         numbers = np.asarray(column_scale), np.asarray(column_offset)
         return cls(tuple(blocks), (group,), *numbers)
 
+    def holding(self, names: Collection[str]) -> "GradientLayout":
+        """Return the layout with these groups, and no others, held."""
+        groups = (replace(group, held=group.name in names) for group in self.groups)
+        return replace(self, groups=tuple(groups))
+
     @property
     def has_intercept(self) -> bool:
         """Whether a constant column follows the encoded ones."""
@@ -206,6 +215,16 @@ class GradientLayout:
         if self.has_intercept:
             columns.append(index[INTERCEPT])
         return np.array(columns, dtype=np.int64)
+
+    @cached_property
+    def held_groups(self) -> Any:
+        """Mask of the groups that are held, shape (n_groups,)."""
+        return np.array([group.held for group in self.groups])
+
+    @property
+    def held_columns(self) -> Any:
+        """Mask of the columns that are held, shape (n_columns,)."""
+        return self.held_groups[self.column_groups]
 
     @property
     def code_ends(self) -> tuple[FloatArray, FloatArray]:

@@ -194,6 +194,9 @@ class TrainingPlan:
         Options that cost no privacy.
     column_steps : ColumnSteps, optional
         A step size per column instead of one for all.
+    own_noise : float
+        Deviation of the mean gradient of so many rows, from that of all there could
+        be, where a walk is stopped by it and not by noise alone.
     averaged_part : float
         Part of the iterates, the last ones, that are averaged.
     bound_growth : float
@@ -204,6 +207,9 @@ class TrainingPlan:
         Part of the steps before which the walk is not made longer (`Walk`).
     needed : Needed, optional
         What would do where little is learned, if the planner was asked.
+    head_start : TrainingPlan, optional
+        The walk from whose end this one starts, with all sensitive groups held at 0,
+        so that it costs their class nothing; this one holds the others.
     """
 
     noise: str
@@ -221,14 +227,16 @@ class TrainingPlan:
     prediction: Prediction
     solver: Solver = field(default_factory=Solver)
     column_steps: ColumnSteps | None = None
+    own_noise: float = 0.0
     averaged_part: float = 0.5
     bound_growth: float = 8.0
     bound_price: float = math.inf
     patience: float = 1.0
     needed: Needed | None = None
+    head_start: "TrainingPlan | None" = None
 
     def with_steps(self, n_steps: int | None) -> "TrainingPlan":
-        """Return the plan with another number of steps; None keeps it.
+        """Return the plan with another number of steps, of each walk; None keeps it.
 
         Guarantee
         ---------
@@ -237,7 +245,13 @@ class TrainingPlan:
         """
         if n_steps is None:
             return self
-        return replace(self, n_steps=check_count("n_steps", n_steps))
+        count = check_count("n_steps", n_steps)
+        before = self.head_start
+        return replace(
+            self,
+            n_steps=count,
+            head_start=None if before is None else before.with_steps(count),
+        )
 
     def with_solver(self, solver: Solver) -> "TrainingPlan":
         """Return the plan with other solver options.
@@ -279,8 +293,14 @@ class TrainingPlan:
 
     @property
     def walks_by_the_rule(self) -> bool:
-        """Whether neither options of the solver nor steps by column change the walk."""
-        return self.solver == Solver() and self.column_steps is None
+        """Whether this is one walk that neither solver nor steps by column change."""
+        alone = self.head_start is None
+        return alone and self.solver == Solver() and self.column_steps is None
+
+    @property
+    def walks(self) -> "tuple[TrainingPlan, ...]":
+        """What is trained, one after the other: the head start, if any, and this."""
+        return (self,) if self.head_start is None else (self.head_start, self)
 
     @property
     def schedule(self) -> Schedule:
@@ -299,6 +319,10 @@ class TrainingPlan:
             cost = self.constant_noise[1]
             events = {name: (GaussianEvent(mu=mu),) for name, mu in cost.items()}
             return (Component("label mean", events=events),)
+        if self.head_start is not None:
+            first = self.head_start.components(means_cost)
+            last = self.spending.components(self.n_steps, {})
+            return (*(_of_head_start(part) for part in first), *last)
         return self.spending.components(
             self.n_steps, means_cost, epoch_steps=self.solver.epoch_steps
         )
@@ -400,6 +424,11 @@ class TrainingPlan:
     def _epochs(self) -> str:
         length = self.solver.epoch_steps
         return f" in epochs of {length}" if length > 1 else ""
+
+
+def _of_head_start(part: Component) -> Component:
+    name = "first gradients" if part.name == "gradients" else part.name
+    return replace(part, name=name)
 
 
 def _least_that_learns(

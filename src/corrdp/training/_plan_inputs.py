@@ -34,6 +34,7 @@ from corrdp.training.sensitivity._gradient import GradientSensitivity
 FEATURE_RADIUS = 1.3  # in units of a group's nominal norm
 NUMBER_RADIUS = 0.9  # in units of a number's nominal deviation
 RESIDUAL_BOUND = 0.36  # for labels of assumed deviation, times the factor of norms
+LEAST_SENSITIVE_GAIN = 0.5  # of what all features tell
 _CLIP_RANGE = (0.5, 2.0)
 _NUMBER_VARIANCE = 1.0 / 3.0
 _ONE_HOT_VARIANCE = 2.0 / 3.0
@@ -232,6 +233,34 @@ class PlanInputs:
         cut = density - x * float(ndtr(-x))
         weight = self._hidden_leakage
         return self.nominal.influence_bias * share * weight * 2 * math.pi * cut**2
+
+    @property
+    def sensitive_gain(self) -> float:
+        """What sensitive features tell, nominally: at least half of what all do.
+
+        They are what a model is about more often than their number says.
+        """
+        return self.nominal.gain * max(self._sensitive_share, LEAST_SENSITIVE_GAIN)
+
+    @property
+    def apart_cost(self) -> float:
+        """What it costs to learn sensitive features after all others, nominally.
+
+        With a part q of their variance explained by the others, these take a part q of
+        what sensitive ones tell, and leave a part q (1 - q) of it untold. Others that
+        each explain a little may explain much together.
+        """
+        distance = self._distances()
+        squares = sum(distance.get(u, 1.0) ** 2 for u in self._hidden)
+        explained = min(squares, 0.5)
+        told = self.nominal.gain * self._sensitive_share
+        return told * explained * (1.0 - explained)
+
+    @property
+    def sampling_deviation(self) -> float:
+        """Deviation of the mean gradient of so many rows, nominally."""
+        norm = self.norm(tuple(self.variance))
+        return self.nominal.residual * norm / math.sqrt(self.n_rows)
 
     @cached_property
     def _sensitive_share(self) -> float:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import OnlineAllocator, is_within_budget
@@ -266,16 +267,17 @@ class ResidualBound:
         return self.value
 
 
-def _without_gaps(noise_scale: FloatArray) -> FloatArray:
+def _without_gaps(noise_scale: FloatArray, held: NDArray[np.bool_]) -> FloatArray:
     """Return the noise with the least of it where there was none.
 
     A group that no class moves, such as public features at parameters 0, needs none on
-    paper; but no number computed from rows leaves without noise.
+    paper; but no number computed from rows leaves without noise, unless no class moves
+    any of them. Nothing leaves of groups that are held.
     """
     if 0.0 not in noise_scale.tolist() or not noise_scale.any():
         return noise_scale
     moved = noise_scale > 0.0
-    return np.where(moved, noise_scale, noise_scale[moved].min())
+    return np.where(moved | held, noise_scale, noise_scale[moved].min())
 
 
 class Steps:
@@ -294,6 +296,7 @@ class Steps:
                 plan.schedule.difference_mu(allowed),
             )
         )
+        self._held = sensitivity.layout.held_groups
         self._adapts = plan.loss.adapts_residual_bound
         self._lipschitz = float(np.linalg.norm(sensitivity.contribution()))
 
@@ -318,7 +321,7 @@ class Steps:
             residual_bound=residual_bound if self._adapts else None,
         )
         query = self._whole if anchor is None else self._difference
-        return _without_gaps(query.noise(bounds))
+        return _without_gaps(query.noise(bounds), self._held)
 
     def variance(self, noise_scale: FloatArray) -> float:
         """Return the variance of the noise on the mean gradient, all coordinates."""
@@ -334,6 +337,8 @@ class Steps:
                 (self._lipschitz**2 + variance) * step
             )
         limit = 2 / ((1 - plan.momentum) * plan.smoothness)
+        if plan.own_noise > 0:  # alike in all steps, where noise is not
+            variance += plan.n_steps * plan.own_noise**2
         if variance == 0:
             return limit
         return min(

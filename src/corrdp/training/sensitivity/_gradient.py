@@ -95,6 +95,7 @@ class GradientSensitivity:
     influence bound infinite                 the ordinary gradient
     feature radius below the features        Lemma 7 in place of Lemma 6
     feature with one corner (intercept)      moves with the residual alone
+    group that is held                       0: nothing is released of it
     label may change, logistic               a row of its own: the sign flips
     label may change, numbers                the gap is wider by the range of labels
     several outputs                          one row per class, of norms
@@ -143,6 +144,7 @@ class GradientSensitivity:
                 chain.neighbor.name for chain in chains for _ in chain.corners
             )
             self.movement = movement_table(layout, geometries, self.classes, chains)
+        self._holds = bool(layout.held_groups.any())
         wanted = compiled and loss.has_compiled_bounds
         self._compiled = _compiled_function() if wanted else None
         changes = np.array([float(neighbor.label_changes) for neighbor in self.classes])
@@ -172,7 +174,7 @@ class GradientSensitivity:
         if residual_bound is not None:
             loss = loss.with_residual_bound(residual_bound)
         if anchor is None and self._compiled is not None:
-            return self._compiled_bounds(coef, loss)
+            return self._released(self._compiled_bounds(coef, loss))
         if anchor is None:
             return self._movement_bounds(
                 loss.residual_pairs(self.scores.at(coef), self._labels)
@@ -232,7 +234,14 @@ class GradientSensitivity:
         return bounds
 
     def _movement_bounds(self, pairs: ResidualPairs) -> FloatArray:
-        return movement_bounds(self.movement, pairs, scalar=self.loss.n_outputs == 1)
+        scalar = self.loss.n_outputs == 1
+        return self._released(movement_bounds(self.movement, pairs, scalar=scalar))
+
+    def _released(self, bounds: FloatArray) -> FloatArray:
+        """Return the bounds with 0 for groups that are held: nothing leaves of them."""
+        if self._holds:
+            bounds[:, self.layout.held_groups] = 0.0
+        return bounds
 
 
 def _compiled_function() -> Callable[..., FloatArray] | None:
