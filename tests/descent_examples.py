@@ -1,5 +1,7 @@
 """A small table and its training plan, for the tests of descent."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
@@ -54,7 +56,10 @@ def example_frame(n_rows=3000, seed=0):
     return pd.DataFrame({"a": a, "b": b, "y": np.where(labels, "yes", "no")})
 
 
-def example_plan(n_rows=3000, *, logistic=True, epsilon=1.0, rule=default_plan):
+one_walk = partial(default_plan, in_two_walks=False)
+
+
+def example_plan(n_rows=3000, *, logistic=True, epsilon=1.0, rule=one_walk):
     policy = example_policy()
     spending = plan_spending(
         policy,

@@ -404,7 +404,14 @@ class PlansTraining(PrivateEstimator):
         """Return the plan of the rule for what is known."""
         if method is Method.STANDARD:
             return standard_plan(facts)
-        return default_plan(facts, whole_record_spending(facts.spending))
+        by_the_rule = (
+            self._solver() == Solver()
+            and self.n_steps is None
+            and self.sampling_rate is None
+        )
+        return default_plan(
+            facts, whole_record_spending(facts.spending), in_two_walks=by_the_rule
+        )
 
     def _known_leakage(self) -> dict[str, float]:
         """Return the leakage of features that the kept policy does not protect.

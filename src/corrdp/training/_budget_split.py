@@ -281,14 +281,12 @@ def head_start_parts(
     squares = {name: mu**2 for name, mu in spending.gradient_mu.items()}
     still = {c.name for c in spending.classes if set(c.features) <= set(sensitive)}
     spent_last = max((squares[name] for name in still), default=0.0)
+    kept = {name: LAST_SHARE * spent_last for name in squares}
+    kept[WHOLE_RECORD] = (1.0 + LAST_SHARE) * spent_last  # changes sensitive ones too
     first = {
-        name: 0.0 if name in still else 1.0 - min(LAST_SHARE * spent_last / square, 1.0)
+        name: 0.0 if name in still else 1.0 - min(kept[name] / square, 1.0)
         for name, square in squares.items()
     }
-    if WHOLE_RECORD in first and WHOLE_RECORD not in still:
-        walking = squares.keys() - still - {WHOLE_RECORD}
-        all_first = sum(first[name] * squares[name] for name in walking)
-        first[WHOLE_RECORD] = min(all_first / squares[WHOLE_RECORD], 1.0)
     last = {name: 1.0 - part for name, part in first.items()}
     return replace(spending, parts=first), replace(spending, parts=last)
 

@@ -118,8 +118,9 @@ class Descent:
         first, *self._later = plan.walks
         blocks = plan.layout.blocks
         self._means, self._cost = release_means(codes, blocks, first.spending, rng)
+        self._toward = initial_coef(first)
         if shrinkage(first) > 0:
-            self._constant = _constant_coef(first, labels)
+            self._toward = _constant_coef(first, labels)
         self.residual_bound = first.loss.clips_residuals_at
         self._path: list[tuple[int, FloatArray, Any]] = []
         self._n_before = 0
@@ -222,7 +223,8 @@ class Descent:
             )
         if self.n_done == plan.n_steps and self._later:
             self._n_before += self.n_done
-            self._begin(self._later.pop(0), self._kept(*self._walked()))
+            self._toward = self._kept(*self._walked())
+            self._begin(self._later.pop(0), self._toward)
 
     def _step_size(self, variance: float, noise_scale: FloatArray) -> Any:
         """Return the size of the next step, a number or one per column."""
@@ -297,8 +299,8 @@ class Descent:
         return coef, self._shrinkage.kept(coef[:-1])
 
     def _kept(self, coef: FloatArray, kept: float) -> FloatArray:
-        """Return what is kept of a walk, nearer to the best constant of the labels."""
-        return coef if kept == 1 else self._constant + kept * (coef - self._constant)
+        """Return what is kept of a walk, nearer to what is known without it."""
+        return coef if kept == 1 else self._toward + kept * (coef - self._toward)
 
     def _deviation(self) -> FloatArray | None:
         """Return what the noise of the last step, in all steps, makes of weights."""

@@ -162,7 +162,8 @@ class Shrinkage:
     """
 
     def __init__(self, plan: TrainingPlan, curvature: FloatArray) -> None:
-        self._plan, self._curvature = plan, curvature[:-1]
+        self._walking = ~plan.layout.held_columns[:-1]
+        self._plan, self._curvature = plan, curvature[:-1][self._walking]
         self._strength = shrinkage(plan)
         self._noise_variance = np.zeros(self._curvature.size)
         self._size = 0.0
@@ -172,7 +173,7 @@ class Shrinkage:
         """Take note of a step: the noise on every column of its mean gradient."""
         if self._strength == 0:
             return
-        self._noise_variance += noise[:-1] ** 2
+        self._noise_variance += noise[:-1][self._walking] ** 2
         self._size += size
         self._n_seen += 1
 
@@ -191,6 +192,7 @@ class Shrinkage:
         """
         if self._n_seen == 0:
             return 1.0
+        slope = slope[self._walking]
         squares = slope**2 if slope.ndim == 1 else (slope**2).sum(axis=1)
         walked = float(self._curvature @ squares)
         if walked == 0:
@@ -223,6 +225,8 @@ def shrinkage(plan: TrainingPlan) -> float:
     ---------
     A function of public numbers (`docs/theory/default_rule.md`, Proposition 4d).
     """
+    if plan.head_start is not None:
+        return MOST_LEFT_OUT
     if not (plan.walks_by_the_rule and labels_are_free(plan.spending.classes)):
         return 0.0
     least, most = MUCH_NOISE if plan.loss.is_likelihood else MUCH_NOISE_ON_NUMBERS

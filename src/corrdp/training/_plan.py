@@ -298,6 +298,11 @@ class TrainingPlan:
         return alone and self.solver == Solver() and self.column_steps is None
 
     @property
+    def alone(self) -> "TrainingPlan":
+        """The last walk, from wherever it starts."""
+        return self if self.head_start is None else replace(self, head_start=None)
+
+    @property
     def walks(self) -> "tuple[TrainingPlan, ...]":
         """What is trained, one after the other: the head start, if any, and this."""
         return (self,) if self.head_start is None else (self.head_start, self)

@@ -33,7 +33,7 @@ from corrdp.training import (
     default_plan,
     plan_spending,
 )
-from corrdp.training._default_rule import _group_layout
+from corrdp.training._candidates import group_candidate
 from corrdp.training._records import record_gradients
 
 POLICY = Policy(
@@ -152,7 +152,7 @@ def test_rules_have_no_norm_per_group():
 
 def test_influence_is_bounded_in_units_of_the_residual():
     facts = facts_of(LogisticLoss(), 0.3)
-    layout = _group_layout(facts, 0.5, joint=False)
+    layout = group_candidate(facts, 0.5, joint=False).layout
     bounds = {group.name: group.influence_bound for group in layout.groups}
     # One residual, so one bound, whatever a group holds.
     assert bounds["city"] == bounds["paid"] == 0.5 * facts.nominal.residual

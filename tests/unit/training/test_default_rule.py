@@ -26,6 +26,7 @@ from corrdp.training import (
     GradientSensitivity,
     LogisticLoss,
     PlanInputs,
+    _candidates,
     _typical_sizes,
     default_plan,
     or_constant,
@@ -123,7 +124,7 @@ def test_the_plan_never_predicts_more_error_than_plain_noise(
     plain = standard_plan(replace(facts, spending=ordinary))
     plan = default_plan(facts, ordinary)
     assert plan.predicted_error <= plain.predicted_error
-    assert module.STEPS[0] <= plan.n_steps <= module.STEPS[1]
+    assert _candidates.STEPS[0] <= plan.n_steps <= _candidates.STEPS[1]
 
 
 def test_more_rows_and_more_budget_mean_less_predicted_error():
@@ -175,7 +176,7 @@ def test_a_walk_under_one_norm_may_grow_early_where_noise_is_little():
     found = {}
     for epsilon in (0.01, 0.1, 3.0, 10.0):
         plan = standard_plan(facts_of(epsilon=epsilon))
-        little = plan.prediction.compared_part < module.LITTLE_NOISE
+        little = plan.prediction.compared_part < _candidates.LITTLE_NOISE
         found[epsilon] = plan.patience
         assert plan.patience == (0.0 if little else 0.5)
     assert found[0.01] > found[10.0]
@@ -250,7 +251,11 @@ def test_numbers_are_left_to_a_constant_sooner_than_labels(flat):
         facts = facts_of(n_rows=n_rows, n_insensitive=10, logistic=logistic)
         return standard_plan(facts) if flat else default_plan(facts)
 
-    limit = module.NUMBERS_NOT_LEARNED_FLAT if flat else module.NUMBERS_NOT_LEARNED
+    limit = (
+        _candidates.NUMBERS_NOT_LEARNED_FLAT
+        if flat
+        else _candidates.NUMBERS_NOT_LEARNED
+    )
     lost = {n: plan(n, False).prediction for n in (20, 60, 200, 600, 2_000)}
     assert {p.learns_nothing for p in lost.values()} == {False, True}
     for prediction in lost.values():

@@ -87,6 +87,8 @@ class DescentSteps(NoisySteps):
             else planted(codes, y, coef, layout)
             for coef, anchor in self._asked()
         ]
+        for part in each:
+            part[:, layout.held_columns] = 0.0  # nothing leaves of these
         return np.hstack([part.reshape(len(codes), -1) for part in each])
 
     def given(self, codes: FloatArray, y: FloatArray) -> FloatArray:
@@ -245,24 +247,33 @@ def descent_challenges(
     """
     rng = np.random.default_rng(random_state)
     epoch = plan.solver.epoch_steps
-    plan = replace(plan, n_steps=-(-n_steps // epoch) * epoch)
-    gradients = [part for part in plan.components({}) if part.name in _GRADIENTS]
+    count = -(-n_steps // epoch) * epoch
+    whole = deadline or Deadline()
+    challenges: list[Challenge[FloatArray]] = []
+    for index, planned in enumerate(plan.walks):
+        walk = planned.alone.with_steps(count)
+        is_head_start = planned is plan.head_start
+        parts = [part for part in walk.components({}) if part.name in _GRADIENTS]
 
-    def claims(class_name: str) -> dict[str, Claim]:
-        return {"": Claim(Component.joint_events(gradients, class_name), delta)}
+        def claims(
+            class_name: str, parts: list[Component] = parts
+        ) -> dict[str, Claim]:
+            return {"": Claim(Component.joint_events(parts, class_name), delta)}
 
-    return step_challenges(
-        [
-            DescentSteps(plan, path, rng, descent, contributions)
-            for path in candidate_paths(plan, rng)
-        ],
-        plan.spending.classes,
-        claims,
-        name=name,
-        n_rows=plan.n_rows,
-        rng=rng,
-        deadline=deadline or Deadline(),
-    )
+        paths = candidate_paths(walk, rng)
+        if is_head_start:  # what is held there is 0
+            for path in paths:
+                path[:, walk.layout.held_columns] = 0.0
+        challenges += step_challenges(
+            [DescentSteps(walk, path, rng, descent, contributions) for path in paths],
+            walk.spending.classes,
+            claims,
+            name=f"{name}, head start" if is_head_start else name,
+            n_rows=walk.n_rows,
+            rng=rng,
+            deadline=whole.share(1.0 / (len(plan.walks) - index)),
+        )
+    return tuple(challenges)
 
 
 def theorem_challenges(

@@ -1,7 +1,6 @@
 """Whole training runs: seen by their final model, or by every iterate."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -56,10 +55,10 @@ def model_challenges(
     is that of all releases of training together (`docs/theory/audit.md`).
     """
     epoch = plan.solver.epoch_steps
-    plan = replace(plan, n_steps=-(-n_steps // epoch) * epoch)
+    plan = plan.with_steps(-(-n_steps // epoch) * epoch)
     rng = np.random.default_rng(random_state)
     start = initial_coef(plan)
-    steps = DescentSteps(plan, np.zeros((plan.n_steps, *start.shape)), rng)
+    steps = DescentSteps(plan.alone, np.zeros((plan.n_steps, *start.shape)), rng)
 
     def sample(table: EncodedRows, n_runs: int, rng: np.random.Generator) -> FloatArray:
         plain = is_plain(plan.loss, plan.solver)
