@@ -111,7 +111,7 @@ def training_plan(
     reasons = noiseless(policy, {f.name: f.name for f in policy.features})
     document = {
         "n_rows": n_rows,
-        "n_steps": planned.n_steps,
+        "n_steps": sum(walk.n_steps for walk in planned.walks),
         "noise": planned.noise,
         "groups": [
             with_reason(

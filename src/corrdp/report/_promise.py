@@ -216,21 +216,32 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
     deviation : array of float, shape (n_codes,)
         Standard deviation per encoded column; with several outputs, of each.
     """
-    layout, n_steps = plan.layout, plan.n_steps
+    scale = plan.layout.column_scale
+    deviation = np.zeros(plan.layout.n_columns)
+    for walk in plan.walks:
+        walks = ~walk.layout.held_columns
+        deviation[walks] = _deviation_of_walk(walk)[walks]
+    return deviation[: scale.size] * scale
+
+
+def _deviation_of_walk(plan: TrainingPlan) -> FloatArray:
+    """Return how far noise moves the weight of every column, scaled."""
+    n_steps = plan.n_steps
     step_noise = plan.column_noise * math.sqrt(n_steps)
     curvature = _curvatures(plan)
     if plan.column_steps is not None:
         sizes = plan.column_steps.sizes(curvature, plan.column_noise, n_steps)
     else:
-        total = float(np.sqrt(np.sum(step_noise**2)))
+        walking = step_noise[~plan.layout.held_columns]
+        total = math.hypot(
+            float(np.sqrt(np.sum(walking**2))), math.sqrt(n_steps) * plan.own_noise
+        )
         size = 2 / ((1 - plan.momentum) * plan.smoothness)
         if total > 0:
             size = min(size, plan.expected_distance / (math.sqrt(n_steps) * total))
         sizes = np.full(curvature.size, size)
     gains = noise_gains(curvature, sizes, plan.momentum, n_steps, plan.averaged_part)
-    n_codes = layout.blocks[-1].stop
-    deviation: FloatArray = (step_noise * gains)[:n_codes] * layout.column_scale
-    return deviation
+    return np.asarray(step_noise * gains)
 
 
 def _curvatures(plan: TrainingPlan) -> FloatArray:

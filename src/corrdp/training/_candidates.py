@@ -334,7 +334,12 @@ class HeadStart:
         first, last = (c.plan_for(prediction) for c in (self.first, self.last))
         held = last.layout.held_columns
         noise = np.where(held, first.column_noise, last.column_noise)
-        return replace(last, column_noise=noise, head_start=first)
+        return replace(
+            last,
+            column_noise=noise,
+            noise_deviation=math.hypot(first.noise_deviation, last.noise_deviation),
+            head_start=first,
+        )
 
     def _predicted(self, first: float, last: float) -> Prediction:
         """Return what deviations of the noise of both walks cost."""

@@ -212,18 +212,20 @@ class Shrinkage:
             plan.n_steps,
             plan.averaged_part,
         )
-        return np.interp(curvature, places, gains)
+        return np.asarray(np.interp(curvature, places, gains))
 
 
 def shrinkage(plan: TrainingPlan) -> float:
     """Return which part is taken off a walk that noise alone would have made.
 
     Only where no class changes labels, so that their best constant is free, only for
-    walks of the rule, and where much of the gain is predicted to be lost.
+    walks of the rule, and where much of the gain is predicted to be lost; always off
+    the second of two walks, since sensitive features may tell nothing.
 
     Guarantee
     ---------
-    A function of public numbers (`docs/theory/default_rule.md`, Proposition 4d).
+    A function of public numbers (`docs/theory/default_rule.md`, Proposition 4d and
+    section 8).
     """
     if plan.head_start is not None:
         return MOST_LEFT_OUT

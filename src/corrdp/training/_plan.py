@@ -420,6 +420,12 @@ class TrainingPlan:
         ]
         if self.starts_at_constant and self.noise != CONSTANT:
             lines.append("starts at the mean of the labels, which no class changes")
+        if self.head_start is not None:
+            lines += [
+                f"before these, {self.head_start.n_steps} steps with sensitive weights "
+                "held at 0, which cost their",
+                "class nothing; then all other weights are held",
+            ]
         if self.label_deviation != LABEL_DEVIATION and self.noise != CONSTANT:
             lines.append("sizes follow the deviation of these labels")
         if self.spending.known_text and self.noise != CONSTANT:
