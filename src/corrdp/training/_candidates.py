@@ -34,6 +34,7 @@ NUMBERS_NOT_LEARNED_FLAT = 0.35  # and with one norm for the whole gradient
 LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 SAMPLING_SHARE = 0.5  # of the deviation of sampling, by which a head start is stopped
+STOPPED_COST = 0.5  # of that, in units of what noise of its size costs
 STEPS = (200, 1000)
 
 
@@ -343,6 +344,6 @@ class HeadStart:
 
     def _predicted(self, first: float, last: float) -> Prediction:
         """Return what deviations of the noise of both walks cost."""
-        stopped = math.hypot(first, self.first.own_noise)
+        stopped = math.hypot(first, STOPPED_COST * self.first.own_noise)
         deviation = self.first.share * stopped + self.last.share * last
         return self.first.predicted(deviation, self.first.facts.apart_cost)
