@@ -400,12 +400,15 @@ class TrainingPlan:
                 f"{group.name:<{width}}  {entry.size:>7}  {_shown(group.clip_norm)}  "
                 f"{_shown(group.influence_bound)}"
             )
-        step = self.spending.step_mu(self.n_steps)
-        width = max(12, *(len(name) for name in step))
-        lines += ["", f"{'class':<{width}}  {'mu in all':>10}  {'mu per step':>12}"]
+        steps_mu = [walk.spending.step_mu(walk.n_steps) for walk in self.walks]
+        width = max(12, *(len(name) for name in self.spending.total_mu))
+        titles = ("mu per step",) if len(steps_mu) == 1 else ("first walk", "second")
+        header = f"{'class':<{width}}  {'mu in all':>10}"
+        lines += ["", header + "".join(f"  {title:>12}" for title in titles)]
         lines += [
-            f"{name:<{width}}  {self.spending.total_mu[name]:>10.4g}  {mu:>12.4g}"
-            for name, mu in step.items()
+            f"{name:<{width}}  {mu:>10.4g}"
+            + "".join(f"  {step[name]:>12.4g}" for step in steps_mu)
+            for name, mu in self.spending.total_mu.items()
         ]
         low, high = self.prediction.band
         steps = f"{self.n_steps} full-batch steps{self._epochs()} over"
@@ -422,9 +425,9 @@ class TrainingPlan:
             lines.append("starts at the mean of the labels, which no class changes")
         if self.head_start is not None:
             lines += [
-                f"before these, {self.head_start.n_steps} steps with sensitive weights "
-                "held at 0, which cost their",
-                "class nothing; then all other weights are held",
+                f"before these a first walk of {self.head_start.n_steps} steps holds "
+                "sensitive weights at 0 and costs",
+                "their class nothing; the second holds all others",
             ]
         if self.label_deviation != LABEL_DEVIATION and self.noise != CONSTANT:
             lines.append("sizes follow the deviation of these labels")

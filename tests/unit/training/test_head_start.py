@@ -29,6 +29,7 @@ from corrdp.training import (
     Solver,
     default_plan,
     descend,
+    descend_together,
     plan_spending,
     prepare_rows,
     whole_record_spending,
@@ -317,3 +318,25 @@ def test_a_candidate_is_told_apart_by_what_it_costs():
     assert (both.plan.column_noise > 0).all()
     noise = both.first.plan.column_noise
     assert np.array_equal(both.plan.column_noise[held], noise[held])
+
+
+def test_models_of_one_and_of_two_walks_are_trained_side_by_side():
+    policy = policy_of()
+    codes, y = rows_of(policy, frame_of(policy))
+    both = two_walks(policy).with_steps(6)
+    one = replace(default_plan(facts_of(policy), in_two_walks=False), n_steps=9)
+    rows = prepare_rows(codes, y, both.layout)
+
+    def models():
+        return [
+            Descent(codes, rows, plan, np.random.default_rng(seed), y)
+            for seed, plan in enumerate((both, one, both))
+        ]
+
+    together, alone = models(), models()
+    descend_together(together)
+    for model in alone:
+        while not model.finished:
+            model.advance(*model.exact_gradient())
+    for first, second in zip(together, alone, strict=True):
+        assert np.array_equal(first.result().coef, second.result().coef)
