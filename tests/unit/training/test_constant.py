@@ -219,7 +219,7 @@ def test_what_is_said_to_do_does(share):
     for plan in (at_rows(small.rows_needed()), at_epsilon(small.needed.epsilon)):
         assert plan.noise != CONSTANT
         assert not plan.prediction.learns_little
-    fewer = small.rows_needed() - 10 ** (len(str(small.rows_needed())) - 2)
+    fewer = small.rows_needed() * 9 // 10
     assert plan_of(n_rows=fewer, spent=spent).prediction.learns_little
     assert len(asked) < 12
 
