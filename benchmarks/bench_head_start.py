@@ -1,16 +1,16 @@
 """What a head start brings: sensitive weights learned after all others, or not.
 
 ``python benchmarks/bench_head_start.py --measure`` trains models of two labels on the
-five foreign tables and on tables that nobody chose (`bench_strangers.py`), with the
-plan that the rule picks and with the best plan of one walk. ``--render`` writes the
-tables of ``docs/defaults.md``. Distances are bounds of a public fifth, or exact ones of
-the rows that train, as somebody would declare who knows them; ``semi`` protects
-sensitive features alone.
+five foreign tables, on tables that nobody chose (`bench_strangers.py`) and on those of
+packages (`package_tables.py`), with the plan that the rule picks and with the best plan
+of one walk. ``--render`` writes the tables of ``docs/defaults.md``. Distances are
+bounds of a public fifth, or exact ones of the rows that train, as somebody would
+declare who knows them; ``semi`` protects sensitive features alone.
 """
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -18,6 +18,7 @@ from unittest import mock
 import numpy as np
 from bench_foreign import Measured, load_table, trained
 from bench_strangers import LEAST_GAIN, chosen_tables
+from package_tables import FRESH, HELD_OUT, LOOKED_AT, UNSEEN
 from rule_tables import FOREIGN_BINARY, RuleTable
 from saved_tables import markdown_table, read_figures, save_figures, save_table
 
@@ -27,6 +28,7 @@ from corrdp.leakage import estimate_leakage
 NAME = "head_start"
 EPSILONS = (0.1, 0.3, 1.0)
 CASES = ("corr, bounds", "corr, exact", "semi")
+GROUPS = ("foreign", "strangers", "packages")
 N_SEEDS = 4
 
 
@@ -84,27 +86,27 @@ def with_exact_distances(table: RuleTable) -> RuleTable:
     return replace(table, policy=table.policy.with_leakage(exact))
 
 
-def every_table() -> Iterator[tuple[str, RuleTable]]:
-    """Yield the foreign tables of two labels, then those that nobody chose."""
+def every_table() -> Iterator[tuple[str, str, RuleTable]]:
+    """Yield group, name and table, where labels have two values."""
     for name in FOREIGN_BINARY:
-        yield name, load_table(name)
+        yield "foreign", name, load_table(name)
     for name, source in chosen_tables():
         if name.endswith(" label"):
-            yield name, source.load()
+            yield "strangers", name, source.load()
+    for name, source in (LOOKED_AT | HELD_OUT | FRESH | UNSEEN).items():
+        table = source.load()
+        if table.model == "logistic":
+            yield "packages", name, table
 
 
-def page(saved: dict[str, Any], *, foreign: bool) -> str:
+def page(runs: Collection[dict[str, Any]]) -> str:
     """Return ratios of excess with a head start to that without, where it is chosen."""
     header = ["distances", "epsilon", "tables", "head start", "excess / one walk"]
     header += ["better", "worse", "test loss better", "worse"]
     rows = []
     for case in CASES:
         for epsilon in EPSILONS:
-            cells = [
-                run["cells"][f"{case} {epsilon:g}"]
-                for name, run in saved.items()
-                if (name in FOREIGN_BINARY) == foreign
-            ]
+            cells = [run["cells"][f"{case} {epsilon:g}"] for run in runs]
             taken = [cell for cell in cells if cell["head_start"]]
             row = [case, f"{epsilon:g}", str(len(cells)), str(len(taken))]
             ratios = [_mean(c, "rule") / _mean(c, "one walk") for c in taken]
@@ -136,18 +138,19 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.measure:
         runs: dict[str, Any] = {}
-        for name, table in every_table():
+        for group, name, table in every_table():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 run = measure_table(table)
             if run["gain"] > LEAST_GAIN["logistic"]:
-                runs[name] = run
+                runs[f"{group}: {name}"] = {"group": group, **run}
                 save_figures(NAME, runs)
             print(name, flush=True)
     if chosen.render:
-        saved = read_figures(NAME)
-        for foreign, end in ((True, "_foreign"), (False, "")):
-            save_table(NAME + end, page(saved, foreign=foreign))
+        saved = list(read_figures(NAME).values())
+        for group in GROUPS:
+            of_group = [run for run in saved if run["group"] == group]
+            save_table(f"{NAME}_{group}", page(of_group))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 SAMPLING_SHARE = 0.5  # of the deviation of sampling, by which a head start is stopped
 STOPPED_COST = 0.5  # of that, in units of what noise of its size costs
+TWO_WALKS_COST = 0.9  # of two walks, relative to the bound on one walk of their noise
+MOST_SENSITIVE = 0.5  # of the nominal variance: beyond it they are not learned last
 STEPS = (200, 1000)
 
 
@@ -261,16 +263,19 @@ class Candidate:
 def head_start_candidate(like: Candidate) -> "HeadStart | None":
     """Return two walks over the groups of a candidate.
 
-    None if nothing could be held, if nothing else walks, if a class changes labels,
-    and so every residual, or if labels are numbers: what bounds their residuals is
-    found on the way, and would be found without the features that tell most.
+    None if nothing could be held, if nothing else walks or less than what is held, if
+    a class changes labels, and so every residual, or if labels are numbers: what bounds
+    their residuals is found on the way, and would be found without the features that
+    tell most.
     """
     facts, groups = like.facts, like.layout.groups
     sensitive = {b.feature for b in facts.blocks if b.role is ColumnRole.SENSITIVE}
     held = {g.name for g in groups if sensitive & set(g.features)}
     walking = {g.name for g in groups} - held - {INTERCEPT}
     parts = head_start_parts(facts.spending, sensitive)
-    if facts.bounds_residuals or not held or not walking or parts is None:
+    if facts.bounds_residuals or facts.sensitive_share >= MOST_SENSITIVE:
+        return None
+    if not held or not walking or parts is None:
         return None
     others = facts.norm(tuple(set(facts.variance) - sensitive))
     at_start = facts.nominal_coef.copy()
@@ -346,4 +351,5 @@ class HeadStart:
         """Return what deviations of the noise of both walks cost."""
         stopped = math.hypot(first, STOPPED_COST * self.first.own_noise)
         deviation = self.first.share * stopped + self.last.share * last
-        return self.first.predicted(deviation, self.first.facts.apart_cost)
+        apart = self.first.facts.apart_cost
+        return self.first.predicted(TWO_WALKS_COST * deviation, TWO_WALKS_COST * apart)

@@ -225,7 +225,7 @@ class PlanInputs:
         the variance; what the bound cuts off is correlated with the other features as
         far as their leakage says. Of other features nothing is known, so theirs is 1.
         """
-        share = self._sensitive_share
+        share = self.sensitive_share
         if math.isinf(influence) or not self._hidden or share == 0:
             return 0.0
         x = influence / math.sqrt(share)
@@ -240,7 +240,7 @@ class PlanInputs:
 
         They are what a model is about more often than their number says.
         """
-        return self.nominal.gain * max(self._sensitive_share, LEAST_SENSITIVE_GAIN)
+        return self.nominal.gain * max(self.sensitive_share, LEAST_SENSITIVE_GAIN)
 
     @property
     def apart_cost(self) -> float:
@@ -253,7 +253,7 @@ class PlanInputs:
         distance = self._distances()
         squares = sum(distance.get(u, 1.0) ** 2 for u in self._hidden)
         explained = min(squares, 0.5)
-        told = self.nominal.gain * self._sensitive_share
+        told = self.nominal.gain * self.sensitive_share
         return told * explained * (1.0 - explained)
 
     @property
@@ -263,7 +263,7 @@ class PlanInputs:
         return self.nominal.residual * norm / math.sqrt(self.n_rows)
 
     @cached_property
-    def _sensitive_share(self) -> float:
+    def sensitive_share(self) -> float:
         """Part of the nominal variance that sensitive features have."""
         own = self.norm(self._features(ColumnRole.SENSITIVE)) ** 2
         return own / sum(self.variance.values())

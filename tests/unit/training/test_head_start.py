@@ -260,6 +260,22 @@ def test_a_head_start_takes_two_kinds_of_columns(roles):
     assert plan.head_start is None
 
 
+def test_the_greater_part_of_the_columns_is_not_learned_last():
+    names = ["s", "t", "u", "v"]
+    for n_sensitive, is_taken in ((1, True), (2, False), (3, False)):
+        roles = [ColumnRole.SENSITIVE] * n_sensitive
+        roles += [ColumnRole.INSENSITIVE] * (len(names) - n_sensitive)
+        features = tuple(
+            Feature(name, role, NumberDomain(0, 1))
+            if role is ColumnRole.SENSITIVE
+            else Feature(name, role, NumberDomain(0, 1), 0.05)
+            for name, role in zip(names, roles, strict=True)
+        )
+        policy = Policy(features, Label("y", CategoryDomain(("no", "yes")), score=0.0))
+        like = group_candidate(facts_of(policy), np.inf, joint=False)
+        assert (head_start_candidate(like) is not None) == is_taken
+
+
 def test_no_more_is_predicted_the_smaller_distances_are():
     predicted = [
         _plan(policy_of(leakage=d)).prediction.compared for d in (0.01, 0.05, 0.3, 1.0)
