@@ -35,7 +35,7 @@ LITTLE_NOISE = 0.1  # of what there is to gain: a walk may grow from the start
 DAMPING = 2.0  # of the distance, in units of what one noisy gradient can gain
 SAMPLING_SHARE = 0.5  # of the deviation of sampling, by which a head start is stopped
 STOPPED_COST = 0.5  # of that, in units of what noise of its size costs
-TWO_WALKS_COST = 0.9  # of two walks, relative to the bound on one walk of their noise
+FIRST_NOISE = 0.85  # of the noise of a head start, where sensitive weights are 0
 MOST_SENSITIVE = 0.5  # of the nominal variance: beyond it they are not learned last
 STEPS = (200, 1000)
 
@@ -349,7 +349,6 @@ class HeadStart:
 
     def _predicted(self, first: float, last: float) -> Prediction:
         """Return what deviations of the noise of both walks cost."""
-        stopped = math.hypot(first, STOPPED_COST * self.first.own_noise)
+        stopped = math.hypot(FIRST_NOISE * first, STOPPED_COST * self.first.own_noise)
         deviation = self.first.share * stopped + self.last.share * last
-        apart = self.first.facts.apart_cost
-        return self.first.predicted(TWO_WALKS_COST * deviation, TWO_WALKS_COST * apart)
+        return self.first.predicted(deviation, self.first.facts.apart_cost)
