@@ -281,7 +281,7 @@ def head_start_parts(
     squares = {name: mu**2 for name, mu in spending.gradient_mu.items()}
     still = {c.name for c in spending.classes if set(c.features) <= set(sensitive)}
     spent_last = max((squares[name] for name in still), default=0.0)
-    kept = {name: LAST_SHARE * spent_last for name in squares}
+    kept = dict.fromkeys(squares, LAST_SHARE * spent_last)
     kept[WHOLE_RECORD] = (1.0 + LAST_SHARE) * spent_last  # changes sensitive ones too
     first = {
         name: 0.0 if name in still else 1.0 - min(kept[name] / square, 1.0)
