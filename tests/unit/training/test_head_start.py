@@ -33,7 +33,7 @@ from corrdp.training import (
     prepare_rows,
     whole_record_spending,
 )
-from corrdp.training._budget_split import head_start_parts
+from corrdp.training._budget_split import LAST_SHARE, head_start_parts
 from corrdp.training._candidates import HeadStart, group_candidate, head_start_candidate
 
 N_ROWS = 600
@@ -152,6 +152,17 @@ def test_what_walks_may_spend_adds_up_to_what_gradients_may():
     assert first.gradient_mu["sensitive"] == 0.0
     assert last.gradient_mu["sensitive"] == spending.gradient_mu["sensitive"]
     assert last.gradient_mu[WHOLE_RECORD] > last.gradient_mu["sensitive"]
+
+
+def test_a_class_that_may_spend_next_to_everything_keeps_its_part():
+    """Of squares 1e16 times as large as those of sensitive features."""
+    policy = replace(policy_of(leakage=0.0), distance_floor=1e-12, epsilon_cap=1e6)
+    spending = facts_of(policy, epsilon=1e-6).spending
+    first, last = head_start_parts(spending, {"s", "t"})
+    wanted = LAST_SHARE**0.5 * spending.gradient_mu["sensitive"]
+    assert last.gradient_mu["insensitive:v"] == pytest.approx(wanted)
+    assert first.gradient_mu["insensitive:v"] == spending.gradient_mu["insensitive:v"]
+    assert two_walks(policy, epsilon=1e-6).noise_deviation > 0
 
 
 @pytest.mark.parametrize("public", [False, True])
