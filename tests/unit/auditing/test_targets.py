@@ -102,7 +102,8 @@ def test_training_challenges_run_whole_trainings(white_box):
     )
     outputs = first.sample(first.first, 3, np.random.default_rng(0))
     n_final = plan.layout.n_columns
-    assert outputs.shape == (3, n_final * (3 if white_box else 1))
+    n_seen = 2 * len(plan.walks) + 1 if white_box else 1
+    assert outputs.shape == (3, n_final * n_seen)
     assert len(np.unique(outputs[:, -1])) == 3
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from corrdp.accounting import WHOLE_RECORD
-from corrdp.auditing import descent_challenges
+from corrdp.auditing import audit, descent_challenges, model_challenges
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.exceptions import BudgetError
 from corrdp.policy import (
@@ -315,6 +315,68 @@ def test_audits_attack_both_walks():
     targets = {c.target for c in descent_challenges(plan, delta=1e-6)}
     steps = "training steps, white box"
     assert targets == {steps, f"{steps}, head start"}
+
+
+class TooQuiet(Descent):
+    """Half the noise in a walk that holds certain groups."""
+
+    quiet = "sensitive"
+
+    def noisy_gradient(self, gradient):
+        released, noise_scale = super().noisy_gradient(gradient)
+        held = {group.name for group in self.layout.groups if group.held}
+        if self.quiet in held:
+            released = (released + np.where(self._held, 0.0, gradient)) / 2
+        return released, noise_scale
+
+
+class TooQuietAtLast(TooQuiet):
+    quiet = "v"
+
+
+class Leaking(Descent):
+    """Held columns of the gradient leave as they are."""
+
+    def noisy_gradient(self, gradient):
+        released, noise_scale = super().noisy_gradient(gradient)
+        return np.where(self._held, gradient, released), noise_scale
+
+
+@pytest.mark.parametrize(
+    ("descent", "where", "contradicted"),
+    [
+        (Descent, [], set()),
+        (TooQuiet, [", head start"], {"insensitive:u0", "insensitive:v"}),
+        (TooQuietAtLast, [""], {"sensitive"}),
+        (Leaking, [", head start", ""], {"sensitive", "insensitive:u0"}),
+    ],
+)
+def test_audits_contradict_a_descent_that_gives_away_more(descent, where, contradicted):
+    plan = two_walks(policy_of(), n_rows=60, epsilon=3.0)
+    report = audit(
+        descent_challenges(plan, delta=1e-6, descent=descent), random_state=0
+    )
+    found = {(r.target, r.class_name) for r in report.violations}
+    for walk in where:
+        named = f"training steps, white box{walk}"
+        assert contradicted <= {name for target, name in found if target == named}
+    assert bool(found) == bool(contradicted)
+
+
+def test_whole_models_are_attacked_by_records_that_either_walk_tells_apart():
+    plan = two_walks(policy_of(), n_rows=60)
+    for challenge in model_challenges(plan, delta=1e-6, n_steps=2):
+        moved = challenge.first.codes[0] - challenge.second.codes[0]
+        for block in plan.layout.blocks:
+            if challenge.class_name == f"insensitive:{block.feature}":
+                assert np.abs(moved[block.columns]).max() == 1.0
+                own = block.columns
+        if challenge.class_name == "sensitive":
+            own = plan.layout.sensitive_columns
+            assert np.abs(moved[own]).max() == 1.0
+        if challenge.class_name != WHOLE_RECORD:
+            moved[own] = 0.0
+            assert not moved.any()
 
 
 def test_a_candidate_is_told_apart_by_what_it_costs():
