@@ -9,7 +9,7 @@ import pytest
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.auditing import audit, descent_challenges, model_challenges
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.exceptions import BudgetError
+from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -243,6 +243,26 @@ def test_small_distances_take_a_head_start():
 )
 def test_other_walks_take_none(options):
     assert _plan(**options).head_start is None
+
+
+def test_a_plan_says_what_either_walk_does():
+    plan = two_walks(policy_of())
+    first, last = (walk.spending.step_mu(walk.n_steps) for walk in plan.walks)
+    lines = {
+        line.split()[0]: line.split() for line in plan.to_text().split("\n") if line
+    }
+    for name, mu in plan.spending.total_mu.items():
+        told = [f"{number:.4g}" for number in (mu, first[name], last[name])]
+        assert lines[name][-3:] == told
+    steps = sum(walk.n_steps for walk in plan.walks)
+    assert f"{steps} steps over {N_ROWS} rows" in plan._repr_html_()
+
+
+def test_two_walks_have_the_default_solver():
+    plan = two_walks(policy_of())
+    assert plan.with_solver(Solver()).head_start is plan.head_start
+    with pytest.raises(CorrDPError, match="in_two_walks=False"):
+        plan.with_solver(Solver(ridge=0.1))
 
 
 def test_numbers_take_none():
