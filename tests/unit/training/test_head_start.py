@@ -9,7 +9,7 @@ import pytest
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.auditing import audit, descent_challenges, model_challenges
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -26,9 +26,11 @@ from corrdp.training import (
     LogisticLoss,
     MultinomialLoss,
     PlanInputs,
+    SampledBudget,
     Solver,
     default_plan,
     descend,
+    descend_sampled,
     plan_spending,
     prepare_rows,
     whole_record_spending,
@@ -263,6 +265,15 @@ def test_two_walks_have_the_default_solver():
     assert plan.with_solver(Solver()).head_start is plan.head_start
     with pytest.raises(CorrDPError, match="in_two_walks=False"):
         plan.with_solver(Solver(ridge=0.1))
+
+
+def test_steps_on_samples_refuse_groups_whose_gradient_is_not_paid_for():
+    plan = two_walks(policy_of())
+    budget = SampledBudget(0.5, 2, 1.0, {"sensitive": 0.1})
+    codes, y = rows_of(policy_of(), frame_of(policy_of()))
+    for walk in plan.walks:
+        with pytest.raises(GuaranteeVoidError, match="in_two_walks=False"):
+            descend_sampled(codes, y, walk, budget, np.random.default_rng(0))
 
 
 def test_numbers_take_none():
