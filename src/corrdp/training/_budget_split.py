@@ -283,11 +283,11 @@ def head_start_parts(
     spent_last = max((squares[name] for name in still), default=0.0)
     kept = dict.fromkeys(squares, LAST_SHARE * spent_last)
     kept[WHOLE_RECORD] = (1.0 + LAST_SHARE) * spent_last  # changes sensitive ones too
-    first = {
-        name: 0.0 if name in still else 1.0 - min(kept[name] / square, 1.0)
+    last = {
+        name: 1.0 if name in still else min(kept[name] / square, 1.0)
         for name, square in squares.items()
     }
-    last = {name: 1.0 - part for name, part in first.items()}
+    first = {name: 1.0 - part for name, part in last.items()}
     return replace(spending, parts=first), replace(spending, parts=last)
 
 

@@ -12,6 +12,7 @@ from corrdp._typing import FloatArray
 from corrdp._validate import check_count
 from corrdp.accounting import GaussianEvent
 from corrdp.certificate import Component
+from corrdp.exceptions import CorrDPError
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._constant import constant_noise, labels_are_free
 from corrdp.training._layout import GradientLayout
@@ -254,12 +255,17 @@ class TrainingPlan:
         )
 
     def with_solver(self, solver: Solver) -> "TrainingPlan":
-        """Return the plan with other solver options.
+        """Return the plan with other solver options, of one walk.
 
         Guarantee
         ---------
         Costs the same: `docs/theory/solvers.md`, section 2.
         """
+        if self.head_start is not None and solver != self.solver:
+            raise CorrDPError(
+                f"a plan of two walks has the default solver, got {solver!r}. Plan one "
+                "walk: default_plan(..., in_two_walks=False)."
+            )
         return replace(self, solver=solver)
 
     def advised(
@@ -378,7 +384,8 @@ class TrainingPlan:
         return html_card(
             "Training plan",
             [
-                f"noise {self.noise}, {self.n_steps} steps over {self.n_rows} rows",
+                f"noise {self.noise}, {sum(walk.n_steps for walk in self.walks)} steps "
+                f"over {self.n_rows} rows",
                 f"expected: noise costs {lost:.2g} % ({low:.2g} to {high:.2g} %) of "
                 "what a model can gain over a constant",
             ],
@@ -400,23 +407,24 @@ class TrainingPlan:
                 f"{group.name:<{width}}  {entry.size:>7}  {_shown(group.clip_norm)}  "
                 f"{_shown(group.influence_bound)}"
             )
-        steps_mu = [walk.spending.step_mu(walk.n_steps) for walk in self.walks]
-        width = max(12, *(len(name) for name in self.spending.total_mu))
-        titles = ("mu per step",) if len(steps_mu) == 1 else ("first walk", "second")
-        header = f"{'class':<{width}}  {'mu in all':>10}"
-        lines += ["", header + "".join(f"  {title:>12}" for title in titles)]
+        steps = [walk.spending.step_mu(walk.n_steps) for walk in self.walks]
+        titles = ["mu per step"] if len(steps) == 1 else ["first steps", "then"]
+        total = self.spending.total_mu
+        width = max(12, *(len(name) for name in total))
+        told = "".join(f"  {title:>12}" for title in titles)
+        lines += ["", f"{'class':<{width}}  {'mu in all':>10}{told}"]
         lines += [
             f"{name:<{width}}  {mu:>10.4g}"
-            + "".join(f"  {step[name]:>12.4g}" for step in steps_mu)
-            for name, mu in self.spending.total_mu.items()
+            + "".join(f"  {step[name]:>12.4g}" for step in steps)
+            for name, mu in total.items()
         ]
         low, high = self.prediction.band
-        steps = f"{self.n_steps} full-batch steps{self._epochs()} over"
+        work = f"{self.n_steps} full-batch steps{self._epochs()} over"
         if self.noise == CONSTANT:
-            steps = "no model but the mean of the labels of"
+            work = "no model but the mean of the labels of"
         lines += [
             "",
-            f"noise {self.noise}, {steps} {self.n_rows} rows, momentum "
+            f"noise {self.noise}, {work} {self.n_rows} rows, momentum "
             f"{self.momentum:g}",
             f"predicted excess risk {self.predicted_error:.3g} ({low:.3g} to "
             f"{high:.3g}), noise to signal {self.noise_to_signal:.3g}",

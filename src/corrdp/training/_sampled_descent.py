@@ -18,6 +18,7 @@ from corrdp.accounting import (
     sampled_change,
 )
 from corrdp.certificate import Component
+from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training._gradient_descent import (
     centered,
     in_codes,
@@ -234,6 +235,12 @@ class SampledSums:
         budget: SampledBudget,
         rng: np.random.Generator,
     ) -> None:
+        if plan.layout.held_groups.any():
+            raise GuaranteeVoidError(
+                "steps on samples release the gradient of every group, and this plan "
+                "of two walks pays for some alone. Plan one walk: "
+                "default_plan(..., in_two_walks=False)."
+            )
         self._rows, self._rng = rows.grouped(plan.layout), rng
         self._plan, self._budget = plan, budget
         self._sensitivity = GradientSensitivity(

@@ -101,8 +101,9 @@ def test_training_challenges_run_whole_trainings(white_box):
         plan.spending.total_mu["sensitive"], rel=1e-3
     )
     outputs = first.sample(first.first, 3, np.random.default_rng(0))
-    seen = 1 + 2 * len(plan.walks) if white_box else 1
-    assert outputs.shape == (3, plan.layout.n_columns * seen)
+    n_final = plan.layout.n_columns
+    n_seen = 2 * len(plan.walks) + 1 if white_box else 1
+    assert outputs.shape == (3, n_final * n_seen)
     assert len(np.unique(outputs[:, -1])) == 3
 
 

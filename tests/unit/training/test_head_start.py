@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from corrdp.accounting import WHOLE_RECORD
-from corrdp.auditing import descent_challenges
+from corrdp.auditing import audit, descent_challenges, model_challenges
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.exceptions import BudgetError
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -26,15 +26,17 @@ from corrdp.training import (
     LogisticLoss,
     MultinomialLoss,
     PlanInputs,
+    SampledBudget,
     Solver,
     default_plan,
     descend,
+    descend_sampled,
     descend_together,
     plan_spending,
     prepare_rows,
     whole_record_spending,
 )
-from corrdp.training._budget_split import head_start_parts
+from corrdp.training._budget_split import LAST_SHARE, head_start_parts
 from corrdp.training._candidates import HeadStart, group_candidate, head_start_candidate
 
 N_ROWS = 600
@@ -155,6 +157,17 @@ def test_what_walks_may_spend_adds_up_to_what_gradients_may():
     assert last.gradient_mu[WHOLE_RECORD] > last.gradient_mu["sensitive"]
 
 
+def test_a_class_that_may_spend_next_to_everything_keeps_its_part():
+    """Of squares 1e16 times as large as those of sensitive features."""
+    policy = replace(policy_of(leakage=0.0), distance_floor=1e-12, epsilon_cap=1e6)
+    spending = facts_of(policy, epsilon=1e-6).spending
+    first, last = head_start_parts(spending, {"s", "t"})
+    wanted = LAST_SHARE**0.5 * spending.gradient_mu["sensitive"]
+    assert last.gradient_mu["insensitive:v"] == pytest.approx(wanted)
+    assert first.gradient_mu["insensitive:v"] == spending.gradient_mu["insensitive:v"]
+    assert two_walks(policy, epsilon=1e-6).noise_deviation > 0
+
+
 @pytest.mark.parametrize("public", [False, True])
 def test_the_certificate_holds_both_walks_and_stays_within_the_budget(public):
     policy = policy_of(public=public)
@@ -233,6 +246,35 @@ def test_small_distances_take_a_head_start():
 )
 def test_other_walks_take_none(options):
     assert _plan(**options).head_start is None
+
+
+def test_a_plan_says_what_either_walk_does():
+    plan = two_walks(policy_of())
+    first, last = (walk.spending.step_mu(walk.n_steps) for walk in plan.walks)
+    lines = {
+        line.split()[0]: line.split() for line in plan.to_text().split("\n") if line
+    }
+    for name, mu in plan.spending.total_mu.items():
+        told = [f"{number:.4g}" for number in (mu, first[name], last[name])]
+        assert lines[name][-3:] == told
+    steps = sum(walk.n_steps for walk in plan.walks)
+    assert f"{steps} steps over {N_ROWS} rows" in plan._repr_html_()
+
+
+def test_two_walks_have_the_default_solver():
+    plan = two_walks(policy_of())
+    assert plan.with_solver(Solver()).head_start is plan.head_start
+    with pytest.raises(CorrDPError, match="in_two_walks=False"):
+        plan.with_solver(Solver(ridge=0.1))
+
+
+def test_steps_on_samples_refuse_groups_whose_gradient_is_not_paid_for():
+    plan = two_walks(policy_of())
+    budget = SampledBudget(0.5, 2, 1.0, {"sensitive": 0.1})
+    codes, y = rows_of(policy_of(), frame_of(policy_of()))
+    for walk in plan.walks:
+        with pytest.raises(GuaranteeVoidError, match="in_two_walks=False"):
+            descend_sampled(codes, y, walk, budget, np.random.default_rng(0))
 
 
 def test_numbers_take_none():
@@ -321,6 +363,68 @@ def test_audits_attack_both_walks():
     targets = {c.target for c in descent_challenges(plan, delta=1e-6)}
     steps = "training steps, white box"
     assert targets == {steps, f"{steps}, head start"}
+
+
+class TooQuiet(Descent):
+    """Half the noise in a walk that holds certain groups."""
+
+    quiet = "sensitive"
+
+    def noisy_gradient(self, gradient):
+        released, noise_scale = super().noisy_gradient(gradient)
+        held = {group.name for group in self.layout.groups if group.held}
+        if self.quiet in held:
+            released = (released + np.where(self._held, 0.0, gradient)) / 2
+        return released, noise_scale
+
+
+class TooQuietAtLast(TooQuiet):
+    quiet = "v"
+
+
+class Leaking(Descent):
+    """Held columns of the gradient leave as they are."""
+
+    def noisy_gradient(self, gradient):
+        released, noise_scale = super().noisy_gradient(gradient)
+        return np.where(self._held, gradient, released), noise_scale
+
+
+@pytest.mark.parametrize(
+    ("descent", "where", "contradicted"),
+    [
+        (Descent, [], set()),
+        (TooQuiet, [", head start"], {"insensitive:u0", "insensitive:v"}),
+        (TooQuietAtLast, [""], {"sensitive"}),
+        (Leaking, [", head start", ""], {"sensitive", "insensitive:u0"}),
+    ],
+)
+def test_audits_contradict_a_descent_that_gives_away_more(descent, where, contradicted):
+    plan = two_walks(policy_of(), n_rows=60, epsilon=3.0)
+    report = audit(
+        descent_challenges(plan, delta=1e-6, descent=descent), random_state=0
+    )
+    found = {(r.target, r.class_name) for r in report.violations}
+    for walk in where:
+        named = f"training steps, white box{walk}"
+        assert contradicted <= {name for target, name in found if target == named}
+    assert bool(found) == bool(contradicted)
+
+
+def test_whole_models_are_attacked_by_records_that_either_walk_tells_apart():
+    plan = two_walks(policy_of(), n_rows=60)
+    for challenge in model_challenges(plan, delta=1e-6, n_steps=2):
+        moved = challenge.first.codes[0] - challenge.second.codes[0]
+        for block in plan.layout.blocks:
+            if challenge.class_name == f"insensitive:{block.feature}":
+                assert np.abs(moved[block.columns]).max() == 1.0
+                own = block.columns
+        if challenge.class_name == "sensitive":
+            own = plan.layout.sensitive_columns
+            assert np.abs(moved[own]).max() == 1.0
+        if challenge.class_name != WHOLE_RECORD:
+            moved[own] = 0.0
+            assert not moved.any()
 
 
 def test_a_candidate_is_told_apart_by_what_it_costs():

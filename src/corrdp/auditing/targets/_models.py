@@ -57,8 +57,9 @@ def model_challenges(
     epoch = plan.solver.epoch_steps
     plan = plan.with_steps(-(-n_steps // epoch) * epoch)
     rng = np.random.default_rng(random_state)
-    start = initial_coef(plan)
-    steps = DescentSteps(plan.alone, np.zeros((plan.n_steps, *start.shape)), rng)
+    path = np.zeros((plan.n_steps, *initial_coef(plan).shape))
+    walks = [DescentSteps(walk.alone, path, rng) for walk in plan.walks]
+    blocks, labels = plan.layout.blocks, walks[0].labels
 
     def sample(table: EncodedRows, n_runs: int, rng: np.random.Generator) -> FloatArray:
         plain = is_plain(plan.loss, plan.solver)
@@ -73,9 +74,12 @@ def model_challenges(
     parts = plan.components(means_noise(plan.layout.blocks, plan.spending)[1])
     challenges = []
     for neighbor in plan.spending.classes:
-        pair = craft(steps, neighbor, rng, deadline=deadline)
+        pair = max(
+            (craft(steps, neighbor, rng, deadline=deadline) for steps in walks),
+            key=lambda pair: pair.movement,
+        )
         first, second = (
-            EncodedRows(*table_with(*record, steps.blocks, steps.labels, plan.n_rows))
+            EncodedRows(*table_with(*record, blocks, labels, plan.n_rows))
             for record in pair.records
         )
         events = Component.joint_events(parts, neighbor.name)

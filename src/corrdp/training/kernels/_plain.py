@@ -11,11 +11,12 @@ is elementwise.
 """
 
 import math
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.training._tiles import GroupRules, RowTiles
@@ -197,7 +198,8 @@ def _residual(
         return _clipped(score - labels, residual_bound)
     if score.shape[0] == 1:
         return np.asarray(expit(score) - labels)
-    residual = np.asarray(softmax(score, axis=0))
+    chance = np.exp(score - score.max(axis=0))
+    residual = np.asarray(chance / _summed(chance))
     residual[labels.astype(np.int64), np.arange(labels.size)] -= 1.0
     return residual
 
@@ -231,5 +233,14 @@ def _clipped(values: NDArray[Any], limit: Any) -> NDArray[Any]:
     """Return the columns of a matrix, each scaled down to a norm."""
     if values.shape[0] == 1:
         return np.asarray(np.minimum(np.maximum(values, -limit), limit))
-    norm = np.sqrt(np.add.reduce(values * values, axis=0))
+    norm = np.sqrt(_summed(values * values))
     return np.asarray(values * np.minimum(limit / np.maximum(norm, _SMALLEST_NORM), 1))
+
+
+def _summed(outputs: NDArray[Any]) -> NDArray[Any]:
+    """Return the sum over outputs, in their order for every row.
+
+    A reduction of numpy adds eight and more of them in another order if a tile has one
+    row, and which row that is depends on the others.
+    """
+    return np.asarray(reduce(np.add, outputs))

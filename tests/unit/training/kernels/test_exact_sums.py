@@ -28,6 +28,7 @@ from corrdp.training import (
 from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training._prepared_rows import prepare_rows
 from corrdp.training._solver import LARGEST_PARAMETER
+from corrdp.training.kernels import _plain
 from descent_examples import example_plan, example_rows
 
 N_ROWS = 1300  # three tiles of the compiled kernel, the last one padded
@@ -171,6 +172,21 @@ def test_labels_change_no_bit_of_a_difference(table, kind):
         found, _ = example.sum_of(example.codes, example.y)
         changed, _ = example.sum_of(example.codes, others)
         np.testing.assert_array_equal(found, changed)
+
+
+@pytest.mark.parametrize("n_outputs", [2, 7, 8, 9, 30])
+def test_a_row_by_itself_is_computed_as_among_others(n_outputs):
+    """A tile may have one row, and which one depends on how all rows are sorted."""
+    rng = np.random.default_rng(n_outputs)
+    scores = rng.normal(size=(n_outputs, 400))
+    labels = rng.integers(n_outputs, size=400).astype(float)
+    together = _plain._residual(scores, labels, None)
+    clipped = _plain._clipped(together, 0.3)
+    for row in range(400):
+        one = slice(row, row + 1)
+        alone = _plain._residual(scores[:, one].copy(), labels[one], None)
+        np.testing.assert_array_equal(alone, together[:, one])
+        np.testing.assert_array_equal(_plain._clipped(alone, 0.3), clipped[:, one])
 
 
 @pytest.mark.parametrize("influence", [math.inf, 0.02])
