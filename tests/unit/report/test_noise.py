@@ -75,7 +75,7 @@ def test_a_report_allocates_no_noise_again(monkeypatch):
     def never(*_, **__):
         raise AssertionError("the plan has this")
 
-    monkeypatch.setattr("corrdp.training._default_rule.allocate_noise", never)
+    monkeypatch.setattr("corrdp.training._candidates.allocate_noise", never)
     monkeypatch.setattr(GradientSensitivity, "__init__", never)
     assert max(gradient_noise(plan).values()) == plan.column_noise.max()
     assert (coefficient_deviation(plan) > 0).all()
