@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
+from corrdp._validate import check_flag
 from corrdp.accounting import PrivacyEvent
 from corrdp.engines import refuse_hosted
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
@@ -212,6 +213,7 @@ class Ledger:
         between wastes budget and leaks nothing.
         """
         price = price_release(policy, events)
+        check_flag("accept_new_data", accept_new_data)
         with self._opened(alone=True) as connection:
             costs = self._affordable(connection, price, policy)
             if fingerprint is not None and not accept_new_data:

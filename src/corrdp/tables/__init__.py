@@ -21,6 +21,7 @@ from corrdp.tables._cells import (
     is_missing,
     loose_text,
     number_of,
+    spelled_number,
 )
 from corrdp.tables._files import (
     BATCH_ROWS,
@@ -74,6 +75,7 @@ __all__ = [
     "reads_again",
     "reads_once",
     "require_pyarrow",
+    "spelled_number",
     "table_fingerprint",
     "take_rows",
     "watching_rows",

@@ -120,11 +120,7 @@ def number_of(value: Any) -> float:
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):
         bare = value.strip(_BLANKS)
-        if bare in _BOOLEANS:
-            return float(_BOOLEANS[bare])
-        if _NUMBER.fullmatch(bare) or _INFINITY.fullmatch(bare):
-            return float(bare)
-        return math.nan
+        return float(_BOOLEANS[bare]) if bare in _BOOLEANS else spelled_number(bare)
     if isinstance(value, np.timedelta64):
         return math.nan
     if isinstance(value, Real | Decimal | np.bool_):
@@ -135,6 +131,15 @@ def number_of(value: Any) -> float:
         except ValueError:  # a signaling NaN
             return math.nan
     return math.nan
+
+
+def spelled_number(text: str) -> float:
+    """Return the decimal number that a text spells, NaN if it spells none.
+
+    Python reads more as numbers, such as ``1_0``.
+    """
+    is_number = _NUMBER.fullmatch(text) or _INFINITY.fullmatch(text)
+    return float(text) if is_number else math.nan
 
 
 def _decimal_text(value: Decimal) -> str | None:

@@ -722,3 +722,15 @@ def test_where_nothing_is_insensitive_there_is_nothing_to_release():
     found = estimate_leakage(rows, policy, epsilon=1.0, delta=1e-6)
     assert found.features == {}
     assert found.components == ()
+
+
+def test_options_that_are_none_are_refused_in_words(table, policy):
+    with pytest.raises(CorrDPError, match="join_levels must be True or False"):
+        estimate_leakage(table, policy, source="public", join_levels="no")
+    with pytest.raises(CorrDPError, match="research must be True or False"):
+        estimate_leakage(table, policy, source="in_sample", research="no")
+    with pytest.raises(PolicyError, match="policy=NoneType|policy=None"):
+        estimate_leakage(table, None, source="public")
+    with pytest.raises(PolicyError, match="policy=DataFrame"):
+        estimate_leakage(policy, pd.DataFrame(table), source="public")
+    assert estimate_leakage(table, policy, source="public", keep_levels=None)
