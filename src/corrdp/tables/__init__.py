@@ -21,6 +21,7 @@ from corrdp.tables._cells import (
     is_missing,
     loose_text,
     number_of,
+    require_columns,
     spelled_number,
 )
 from corrdp.tables._files import (
@@ -74,6 +75,7 @@ __all__ = [
     "read_table",
     "reads_again",
     "reads_once",
+    "require_columns",
     "require_pyarrow",
     "spelled_number",
     "table_fingerprint",

@@ -8,6 +8,7 @@ has turned from ``"1"`` into 1 or 1.0, because of its neighbors, says the same.
 import datetime
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
@@ -366,12 +367,40 @@ def check_names(
         raise PolicyError(
             f"{str(path)!r} has two columns of the same name. Rename one of them."
         )
-    absent = [name for name in columns or () if name not in present]
+    require_columns(repr(str(path)), columns or (), present)
+
+
+def require_columns(table: str, names: Sequence[str], present: Sequence[Any]) -> None:
+    """Raise `PolicyError` if columns are absent, also where others look like them."""
+    absent = [name for name in names if name not in present]
     if absent:
         raise PolicyError(
-            f"{str(path)!r} lacks the columns {', '.join(map(repr, absent))}. "
+            f"{table} lacks the columns {', '.join(map(repr, absent))}."
+            f"{_renaming(absent[0], present)} "
             "Add them, or remove them from the policy."
         )
+
+
+def _renaming(name: str, present: Sequence[Any]) -> str:
+    """Return what to do about a name that is only written in another way."""
+    for column in present:
+        if str(column).endswith(f"__{name}"):
+            return (
+                f" {column!r} looks like the output of a ColumnTransformer: give it "
+                "verbose_feature_names_out=False."
+            )
+        if _reading(str(column)) == _reading(name):
+            return (
+                f" The table has {ascii(column)}, which is another name: it differs in "
+                "its type, in case, in blanks or in how letters are put together. "
+                "Rename one of them."
+            )
+    return ""
+
+
+def _reading(name: str) -> str:
+    """Return what a person reads in a name."""
+    return unicodedata.normalize("NFKC", name).strip().casefold()
 
 
 def guarded(hint: str) -> Callable[[Callable[_Terms, Any]], Callable[_Terms, Any]]:
