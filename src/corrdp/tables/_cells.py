@@ -8,7 +8,6 @@ has turned from ``"1"`` into 1 or 1.0, because of its neighbors, says the same.
 import datetime
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 import numpy as np
 
+from corrdp._names import reading
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError, PolicyError
 
@@ -389,18 +389,13 @@ def _renaming(name: str, present: Sequence[Any]) -> str:
                 f" {column!r} looks like the output of a ColumnTransformer: give it "
                 "verbose_feature_names_out=False."
             )
-        if _reading(str(column)) == _reading(name):
+        if reading(str(column)) == reading(name):
             return (
                 f" The table has {ascii(column)}, which is another name: it differs in "
                 "its type, in case, in blanks or in how letters are put together. "
                 "Rename one of them."
             )
     return ""
-
-
-def _reading(name: str) -> str:
-    """Return what a person reads in a name."""
-    return unicodedata.normalize("NFKC", name).strip().casefold()
 
 
 def guarded(hint: str) -> Callable[[Callable[_Terms, Any]], Callable[_Terms, Any]]:

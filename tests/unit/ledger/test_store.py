@@ -178,7 +178,7 @@ def test_every_flipped_byte_of_an_entry_is_noticed(ledger):
 
 
 def test_an_overdrawn_ledger_is_refused(ledger, monkeypatch):
-    monkeypatch.setattr("corrdp.ledger._ledger._refuse_overdraft", lambda *_: None)
+    monkeypatch.setattr("corrdp.ledger._ledger.refuse_overdraft", lambda *_: None)
     ledger.charge({WHOLE_RECORD: [LaplaceEvent(5.0)]}, policy=POLICY, purpose="x")
     refused(ledger.path, GuaranteeVoidError, "'sensitive' is overdrawn")
 

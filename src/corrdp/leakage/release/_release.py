@@ -115,8 +115,9 @@ def estimate_leakage(
         Features whose levels are never joined.
     charge : callable, optional
         Called once with the plan of a private release, before a row is counted; what
-        it raises stops the release. All options have been checked by then, so nothing
-        is charged for a release that is refused.
+        it raises stops the release. All options have been checked by then; cells are
+        checked by `pay_for_leakage`, which reads them for a fingerprint, and by no
+        `charge` of your own: then one that is refused was paid for, as on engines.
 
     Returns
     -------
