@@ -23,10 +23,8 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(reading(name), said, n=1)
     if not close:
         return ""
-    meant = said[close[0]]
-    return (
-        f" Did you mean {ascii(meant) if close[0] == reading(name) else repr(meant)}?"
-    )
+    shown = ascii if close[0] == reading(name) else repr
+    return f" Did you mean {shown(said[close[0]])}?"
 
 
 def reading(name: str) -> str:

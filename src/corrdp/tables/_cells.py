@@ -391,7 +391,7 @@ def _renaming(name: str, present: Sequence[Any]) -> str:
             )
         if reading(str(column)) == reading(name):
             return (
-                f" The table has {ascii(column)}, which is another name: it differs in "
+                f" The table has {column!a}, which is another name: it differs in "
                 "its type, in case, in blanks or in how letters are put together. "
                 "Rename one of them."
             )

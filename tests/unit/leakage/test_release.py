@@ -741,7 +741,9 @@ def test_cells_are_checked_before_a_ledger_pays_and_after_a_charge_of_ones_own(
     table, policy, tmp_path
 ):
     odd = table.assign(u=["nowhere", *table["u"][1:]])
-    ledger = Ledger.create(tmp_path / "l", policy, budget=Budget(epsilon=9, delta=1e-4))
+    budget = Budget(epsilon=9, delta=1e-4)
+    known = {"u": 1.0, "v": 1.0}
+    ledger = Ledger.create(tmp_path / "l", policy, budget=budget, leakage=known)
     choice, charged = LedgerChoice(ledger.path, None, accept_new_data=False), []
     with pytest.raises(PolicyError, match="'u'"):
         private(odd, policy, charge=lambda p: pay_for_leakage(choice, p, policy, odd))
