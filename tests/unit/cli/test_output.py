@@ -104,7 +104,7 @@ def test_a_reader_that_goes_away_ends_nothing(tmp_path):
     words = ["query", "data.csv", "--policy", "policy.toml", "--ask", "mean(age)"]
     with os.fdopen(write, "w") as gone:
         done = subprocess.run(
-            [COMMAND, *words, *"--epsilon 0.1 --ledger budget.ledger".split()],
+            [COMMAND, *words, "--epsilon", "0.1", "--ledger", "budget.ledger"],
             cwd=folder,
             stdout=gone,
             stderr=subprocess.PIPE,
