@@ -64,9 +64,7 @@ def test_groups_merge_categories_at_the_place_of_the_first():
         (0, math.inf, ["bounds[1]", "inf"]),
         ("17", 90, ["bounds[0]", "'17'"]),
         (True, 90, ["bounds[0]", "True"]),
-        pytest.param(
-            0, 10**5000, ["bounds[1]", "bits", "smaller"], id="huge"
-        ),
+        pytest.param(0, 10**5000, ["bounds[1]", "bits", "smaller"], id="huge"),
     ],
 )
 def test_bounds_are_checked(lower, upper, said):
