@@ -1,6 +1,7 @@
 """Names that rooms share which may not enter each other, and the nearest known name."""
 
 import difflib
+import unicodedata
 from collections.abc import Sequence
 
 WHOLE_RECORD = "whole_record"
@@ -18,6 +19,14 @@ NUMBER_COUNTS = "where numbers lie"
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """Return a sentence that offers the nearest known name, or nothing."""
-    lowered = {other.lower(): other for other in known}
-    close = difflib.get_close_matches(name.lower(), lowered, n=1)
-    return f" Did you mean {lowered[close[0]]!r}?" if close else ""
+    said = {reading(other): other for other in known}
+    close = difflib.get_close_matches(reading(name), said, n=1)
+    if not close:
+        return ""
+    shown = ascii if close[0] == reading(name) else repr
+    return f" Did you mean {shown(said[close[0]])}?"
+
+
+def reading(name: str) -> str:
+    """Return what a person reads in a name, however its letters are put together."""
+    return unicodedata.normalize("NFKC", name).strip().casefold()

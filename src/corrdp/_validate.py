@@ -5,6 +5,7 @@ appear in messages.
 """
 
 import math
+import reprlib
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -16,6 +17,10 @@ from corrdp.exceptions import BudgetError, CorrDPError
 
 MOST = 2**63 - 1
 """Counts beyond it are no counts: nothing here could hold or price them."""
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 
 
 def _as_float(value: Any) -> float:
@@ -30,11 +35,16 @@ def _as_float(value: Any) -> float:
         return math.nan
 
 
-def _shown(value: Any) -> str:
-    """Return the value as messages show it; very long numbers by their length."""
+def shown(value: Any) -> str:
+    """Return a short text of a chosen value, for messages; of rows, their type alone.
+
+    Very long numbers are told by their length.
+    """
     if isinstance(value, int) and abs(value) >= 10**100:
         return f"a whole number of {value.bit_length()} bits"
-    return repr(value)
+    if getattr(value, "shape", ()) != ():
+        return type(value).__name__
+    return _SHORT.repr(value)
 
 
 def check_real(
@@ -65,7 +75,7 @@ def check_real(
         finite = "" if allow_infinite else "finite "
         raise error(
             f"{name} must be a {finite}number in {interval}, got "
-            f"{name}={_shown(value)}." + (f" {remedy}" if remedy else "")
+            f"{name}={shown(value)}." + (f" {remedy}" if remedy else "")
         )
     return number
 
@@ -83,7 +93,7 @@ def check_count(
     if not is_whole or not lower <= int(value) <= MOST:
         raise error(
             f"{name} must be a whole number of at least {lower}, got "
-            f"{name}={_shown(value)}." + (f" {remedy}" if remedy else "")
+            f"{name}={shown(value)}." + (f" {remedy}" if remedy else "")
         )
     return int(value)
 
@@ -98,9 +108,10 @@ def check_choice(
 ) -> Any:
     """Return `value` if it is one of the words, or raise `error`."""
     words = list(choices)
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         raise error(
-            f"{name} must be one of {', '.join(words)}, got {name}={value!r}. {remedy}"
+            f"{name} must be one of {', '.join(words)}, got {name}={shown(value)}. "
+            f"{remedy}"
         )
     return value
 
@@ -109,7 +120,7 @@ def check_flag(name: str, value: Any) -> bool:
     """Return True or False, or raise: any text, "no" too, would count as true."""
     if not isinstance(value, bool | np.bool_):
         raise CorrDPError(
-            f"{name} must be True or False, got {name}={value!r}. Choose one."
+            f"{name} must be True or False, got {name}={shown(value)}. Choose one."
         )
     return bool(value)
 

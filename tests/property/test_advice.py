@@ -109,3 +109,11 @@ def test_a_fit_says_what_its_plan_says():
     with pytest.warns(UtilityWarning, match=said):
         model.fit(rows)
     assert model.plan_.needed == needed
+
+
+def test_where_no_number_of_rows_would_do_none_is_named():
+    plan = LogisticRegression(POLICY, epsilon=1e-60, delta=1e-60).plan(50)
+    assert plan.rows_needed() is None
+    assert plan.needed.text == (
+        f"No number of rows would do, epsilon={plan.needed.epsilon:g} would."
+    )

@@ -1,12 +1,15 @@
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from corrdp._validate import (
+    check_choice,
     check_count,
     check_delta,
     check_epsilon,
+    check_flag,
     check_nonnegative_array,
     check_real,
 )
@@ -72,3 +75,13 @@ def test_messages_state_the_interval():
 def test_arrays_are_refused_with_the_first_wrong_entry(values, message):
     with pytest.raises(CorrDPError, match=message):
         check_nonnegative_array("bounds", values, ndim=2)
+
+
+def test_messages_are_short_and_show_no_rows():
+    secret = np.full(3, 4711.25)
+    for check in (check_flag, check_real, partial(check_choice, choices=["a"])):
+        for value, said in ((secret, "=ndarray"), ("x" * 10_000, "xxx...xxx")):
+            with pytest.raises(CorrDPError, match=said) as refusal:
+                check("option", value)
+            assert len(str(refusal.value)) < 200
+            assert "4711" not in str(refusal.value)

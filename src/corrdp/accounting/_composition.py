@@ -42,6 +42,7 @@ _LARGEST_LOSS = 100.0  # beyond which a curve is that of its basic composition
 _CURVE_POINTS = 400
 _FIRST_EXPECTATION = 1e-6
 _CURVE_CELLS = 2.0**15  # of the composed loss, for a curve
+_NO_GRID = (NoGridError, OverflowError)  # where squares of losses are no numbers
 # Calibrating and pricing are two inversions; each may round the last digits.
 ROUND_OFF = 1e-9
 
@@ -97,9 +98,9 @@ def compose_epsilon(
     if basic_delta > delta:
         answer = math.inf
     grids = _Grids(mu, profiles, delta=delta, grid=grid)
-    spacing = grids.coarse
     # Every grid gives a valid answer, and the answer says how fine a grid it needs.
     try:
+        spacing = grids.coarse
         for _ in range(_MOST_GRIDS):
             loss = grids.distribution(spacing)
             answer = min(answer, loss.epsilon(delta))
@@ -107,7 +108,7 @@ def compose_epsilon(
             if spacing <= _WORTH_REFINING * needed:
                 break
             spacing = needed
-    except NoGridError:
+    except _NO_GRID:
         answer = min(answer, _Unsampled.of(mu, profiles).epsilon(delta))
     return answer
 
@@ -174,7 +175,7 @@ def compose_delta(
             if delta >= expected or expected == _SMALLEST_TAIL:
                 break
             expected = max(delta**2, _SMALLEST_TAIL)
-    except NoGridError:
+    except _NO_GRID:
         delta = _Unsampled.of(mu, profiles).delta(epsilon)
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
     return min(delta, basic_delta if basic_epsilon <= epsilon else 1.0)
@@ -211,7 +212,7 @@ def compose_curve(events: Iterable[PrivacyEvent]) -> tuple[FloatArray, FloatArra
         loss = grids.distribution(grids.coarse)
         reach = max(loss.curve_end(_CURVE_END), grids.coarse)
         epsilons, deltas = grids.distribution(grids.for_curve(reach)).curve(reach)
-    except NoGridError:
+    except _NO_GRID:
         epsilons = np.zeros(1)
         deltas = np.array([_Unsampled.of(mu, profiles).delta(0.0)])
     if math.isinf(basic_epsilon):
@@ -267,7 +268,10 @@ def _sum_upper(terms: Iterable[tuple[int, float]]) -> float:
         if math.isinf(number):
             return math.inf
         total += count * Fraction(number)
-    nearest = float(total)
+    try:
+        nearest = float(total)
+    except OverflowError:
+        return math.inf
     return nearest if nearest >= total else math.nextafter(nearest, math.inf)
 
 

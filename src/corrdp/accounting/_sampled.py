@@ -19,11 +19,11 @@ from corrdp.exceptions import BudgetError
 _MAXIMAL_ITERATIONS = 60
 _FARTHEST_POINT = -1e150  # its square is still a number
 _CHANCE = "It is the probability that a record takes part in a step."
-_LENGTH = "It is a length in units of the noise; add noise where it is infinite."
+_LENGTH = "It is a length in units of the noise; add noise where it is larger."
 STEP_CHECKS = {
     "rate": partial(check_real, lower=0.0, upper=1.0, remedy=_CHANCE),
-    "contribution": partial(check_real, lower=0.0, remedy=_LENGTH),
-    "change": partial(check_real, lower=0.0, remedy=_LENGTH),
+    "contribution": partial(check_real, lower=0.0, upper=1e150, remedy=_LENGTH),
+    "change": partial(check_real, lower=0.0, upper=1e150, remedy=_LENGTH),
 }
 
 

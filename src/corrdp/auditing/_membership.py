@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from corrdp._typing import FloatArray, JSONObject
-from corrdp._validate import check_count
+from corrdp._validate import check_count, check_flag
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.auditing._challenges_from import planned_estimator
 from corrdp.auditing.statistics import roc_points
@@ -132,7 +132,7 @@ def infer_membership(
     attacker is right more often than ``certified_accuracy`` on average
     (`docs/theory/audit.md`, Proposition 1).
     """
-    if not research:
+    if not check_flag("research", research):
         raise GuaranteeVoidError(
             "research=False: a membership attack trains on rows and shows what it "
             "computes from them without noise. Pass research=True on data that may be "

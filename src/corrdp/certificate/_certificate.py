@@ -21,6 +21,7 @@ from corrdp._json import (
 )
 from corrdp._random import noise_source
 from corrdp._typing import JSONObject
+from corrdp._validate import check_flag
 from corrdp.accounting import Risk
 from corrdp.certificate._claims import (
     Calibration,
@@ -405,10 +406,10 @@ def certify(
         components=parts,
         assumptions=tuple(grounds),
         policy_fingerprint=policy.fingerprint(),
-        replayable_noise=replayable_noise,
+        replayable_noise=check_flag("replayable_noise", replayable_noise),
         software=MappingProxyType(
             {n: version(n) for n in ("corrdp", "numpy", "scipy", "randomgen")}
         ),
         noise_source=noise_source(replayable=replayable_noise),
-        research=research,
+        research=check_flag("research", research),
     )

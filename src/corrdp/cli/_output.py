@@ -35,8 +35,8 @@ def show(document: dict[str, Any], *, as_json: bool, text: str) -> None:
     """Print the document as JSON, or the text."""
     try:
         print(json_text(document) if as_json else text, flush=True)
-    except BrokenPipeError:  # whoever read has seen enough
-        raise
+    except BrokenPipeError:  # whoever read has seen enough: the command goes on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         raise CorrDPError(
             f"cannot write to standard output ({type(error).__name__}). What was "

@@ -11,8 +11,8 @@ from typing import Any
 from corrdp.engines import _dask, _ray, _spark
 from corrdp.engines._file_parts import EngineFiles, FileMaker
 from corrdp.engines._parts import Engine, HostedParts, Maker, told_by_kind
-from corrdp.exceptions import CorrDPError, PolicyError
-from corrdp.tables import is_source
+from corrdp.exceptions import CorrDPError
+from corrdp.tables import is_source, require_columns
 
 
 def is_hosted(data: Any) -> bool:
@@ -48,12 +48,7 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
     kind = _kind(data)
     assert kind is not None
     present = told_by_kind(lambda: _names(data))  # which may read rows
-    absent = [name for name in make.columns if name not in present]
-    if absent:
-        raise PolicyError(
-            f"the {type(data).__name__} lacks the columns "
-            f"{', '.join(map(repr, absent))}. Add them, or remove them from the policy."
-        )
+    require_columns(f"the {type(data).__name__}", make.columns, present)
     return HostedParts(_ENGINES[kind](data, n_hosts), make)
 
 

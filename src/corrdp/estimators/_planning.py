@@ -41,6 +41,7 @@ from corrdp.training import (
     CONSTANT,
     LABEL_DEVIATION,
     LEAST_DEVIATION,
+    MOST_ROWS,
     SVRG_EPOCH_STEPS,
     LabelTotals,
     Loss,
@@ -445,9 +446,9 @@ class PlansTraining(PrivateEstimator):
             check_real(
                 "sampling_rate",
                 self.sampling_rate,
-                lower=0.0,
+                lower=1.0 / MOST_ROWS,
                 upper=1.0,
-                open_lower=True,
+                remedy="It is the share of rows in a step.",
             )
         if self.sampling_rate is not None and solver.epoch_steps > 1:
             raise CorrDPError(

@@ -31,7 +31,7 @@ from corrdp.exceptions import (
 )
 from corrdp.leakage import LeakageInput, policy_read, resolve_leakage
 from corrdp.ledger import Ledger, charge_certificate
-from corrdp.policy import Budget, Method, Policy
+from corrdp.policy import Budget, Method, Policy, require_policy
 
 if TYPE_CHECKING:
     from corrdp.queries import QueryResult
@@ -381,27 +381,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             X, y = checked_numbers(self, X, y, numeric=self._numeric_label)
             policy = self.policy.policy(X.shape[1], y, numeric=self._numeric_label)
             return policy, X, y
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"policy must be a Policy, got policy={self.policy!r}. Load one with "
-                "Policy.from_file, or pass AllSensitive(lower, upper)."
-            )
-        if self.policy.label is None:
+        remedy = "Load one with Policy.from_file, or pass AllSensitive(lower, upper)."
+        declared = require_policy(self.policy, remedy=remedy)
+        if declared.label is None:
             raise PolicyError(
                 "the policy declares no label (label=None). Declare target and [label]."
             )
         if y is None and not is_elsewhere(X):
-            y = label_column(X, self.policy, NO_LABELS)
-        return policy_read(self.policy, self._leakage_given()), X, y
+            y = label_column(X, declared, NO_LABELS)
+        return policy_read(declared, self._leakage_given()), X, y
 
     def _policy_for(self, what: str) -> Policy:
         """Return the policy, which columns that are all sensitive do not have."""
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"{what} needs a Policy, got policy={self.policy!r}. Pass the policy "
-                "of the table."
-            )
-        return self.policy
+        remedy = f"For {what} pass the policy of the table."
+        return require_policy(self.policy, remedy=remedy)
 
     def _checked_table(self, X: Any) -> Any:
         """Return a table to predict for, as the encoder takes it."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
-from corrdp._validate import check_count
+from corrdp._validate import check_count, shown
 from corrdp.engines import hosted_parts, is_hosted
 from corrdp.estimators._labels import check_one_label_per_row
 from corrdp.exceptions import CorrDPError, PolicyError
@@ -124,7 +124,7 @@ def opened_source(policy: Any, X: Any, y: Any, *, whole: bool) -> tuple[Any, Any
     if not isinstance(policy, Policy) or policy.label is None:
         raise PolicyError(
             f"files and other sources need a Policy with a label, got policy="
-            f"{policy!r}. Load one with Policy.from_file."
+            f"{shown(policy)}. Load one with Policy.from_file."
         )
     if y is not None:
         raise CorrDPError(

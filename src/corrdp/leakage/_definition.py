@@ -27,6 +27,10 @@ MAX_JOINT_CELLS = 2**20
 """Cells of the joint table of all features."""
 
 
+MAX_PAIRS = 2**25
+"""Pairs of values that are compared, beside all sets of known features."""
+
+
 @dataclass(frozen=True)
 class Extreme:
     """The largest distance between observed conditional distributions, and where."""
@@ -138,8 +142,12 @@ def definition_leakage(
     return Extreme(min(estimate, 1.0), upper, where, unseen)
 
 
-def check_definition_size(n_codes: Sequence[int]) -> None:
-    """Refuse joint tables and searches beyond the stated size."""
+def check_definition_size(n_codes: Sequence[int], changed: Sequence[int] = ()) -> None:
+    """Refuse joint tables and searches beyond the stated size.
+
+    `changed` are the axes of features that change together: all their values are
+    compared in pairs, beside every set of the others.
+    """
     n_cells, n_sets = math.prod(n_codes), 2 ** len(n_codes)
     if n_cells > MAX_JOINT_CELLS or n_sets > MAX_SETS:
         raise PolicyError(
@@ -148,13 +156,23 @@ def check_definition_size(n_codes: Sequence[int]) -> None:
             f"{MAX_JOINT_CELLS:,}. Declare fewer bins, merge categories by groups, or "
             "use conditioning='marginal', which the certificate then states."
         )
+    n_pairs = 2 ** (len(n_codes) - len(changed)) * (
+        math.prod(1 + n_codes[axis] ** 2 for axis in changed) // 2
+    )
+    if n_pairs > MAX_PAIRS:
+        raise PolicyError(
+            f"conditioning='definition' compares about {n_pairs:,} pairs of values of "
+            f"the {len(changed)} features that change together; the limit is "
+            f"{MAX_PAIRS:,}. Declare fewer bins, merge categories by groups, or use "
+            "relation='one_insensitive' or conditioning='marginal'."
+        )
 
 
 def _searched(
     shape: Sequence[int], sensitive: Sequence[int], changed: Sequence[int]
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield the sets of Definition 2.5, split into changed and unchanged features."""
-    check_definition_size(shape)
+    check_definition_size(shape, changed)
     others = [axis for axis in range(len(shape)) if axis not in changed]
     for known in _subsets(others):
         if set(sensitive) <= set(known):

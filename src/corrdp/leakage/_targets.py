@@ -71,7 +71,9 @@ def joint_layout(policy: Policy) -> CountLayout:
     n_codes = PolicyEncoder(policy).n_codes
     names = tuple(feature.name for feature in policy.features)
     check_resolution(policy, names)
-    check_definition_size([n_codes[name] for name in names])
+    changed = {place for place, name in enumerate(names) if name in policy.insensitive}
+    together = policy.relation is NeighborRelation.ALL_INSENSITIVE
+    check_definition_size([n_codes[name] for name in names], tuple(changed) * together)
     return CountLayout(n_codes, names, {"joint": ()})
 
 

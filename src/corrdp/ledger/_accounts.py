@@ -10,6 +10,7 @@ from corrdp._typing import JSONObject
 from corrdp.accounting import WHOLE_RECORD, PrivacyEvent
 from corrdp.exceptions import BudgetError, UnsupportedEventError
 from corrdp.ledger._rules import (
+    LARGEST_COST,
     Rule,
     cost_units,
     epsilon_of,
@@ -272,7 +273,7 @@ def _account(
     rule: Rule,
 ) -> Account:
     # A class that is only tracked pays at the order of the sensitive budget.
-    epsilon = budget.epsilon if math.isinf(allowed) else allowed
+    epsilon = min(budget.epsilon if math.isinf(allowed) else allowed, LARGEST_COST)
     order = fixed_order(rule, epsilon=epsilon, delta=budget.delta)
     limit = (
         limit_units(rule, order, epsilon=epsilon, delta=budget.delta)

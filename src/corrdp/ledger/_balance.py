@@ -7,6 +7,7 @@ from textwrap import fill
 
 from corrdp._json import encode_number
 from corrdp._typing import JSONObject
+from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger._accounts import Account
 from corrdp.ledger._rules import (
     UNITS,
@@ -155,3 +156,46 @@ def check_no_overdraft(balances: Sequence[Balance]) -> str | None:
         if unbounded or (left is not None and left < 0):
             return balance.account.name
     return None
+
+
+def refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> None:
+    """Raise if a cost is more than an account has left, and say what to do."""
+    if account.limit is None:
+        return
+    if cost is None:
+        rows = "" if account.unit is None else f" in all rows of one {account.unit!r}"
+        raise GuaranteeVoidError(
+            f"class {account.name!r} has no bound for a release: it changes "
+            f"{', '.join(account.columns)}{rows}, and the release does not protect all "
+            "of it. Price the class, or add noise."
+        )
+    left = account.limit - (spent or 0)
+    if cost > left:
+        raise BudgetError(
+            f"class {account.name!r} has {left / UNITS:.6g} left of "
+            f"{account.limit / UNITS:.6g} ({account.rule} cost, epsilon "
+            f"{account.epsilon:.4g} in all), the release costs {cost / UNITS:.6g}. "
+            + _remedy(account, cost)
+        )
+
+
+def _remedy(account: Account, cost: int) -> str:
+    """Return what to do, also about a release that no full account could pay."""
+    why = "a spent budget does not come back"
+    if account.limit is not None and cost > account.limit:
+        why = (
+            "it is more than the account was opened with, when distances were larger "
+            "or not known"
+        )
+        if account.rule is Rule.RENYI:
+            why += (
+                ", or its noise is pure (Laplace), of which an account with a delta "
+                "holds about half its epsilon: Gaussian noise fits"
+            )
+    words = f"Ask for less (a smaller epsilon, fewer queries); {why}."
+    if not account.name.startswith("insensitive"):
+        return words
+    return (
+        f"{words} One release may spend the policy's epsilon_cap on a class at a small "
+        "distance: a lower cap, before a ledger is opened, leaves room for several."
+    )

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 
 from corrdp._json import decoding
 from corrdp._typing import JSONObject
+from corrdp._validate import check_flag
 from corrdp.accounting import PrivacyEvent
 from corrdp.engines import refuse_hosted
-from corrdp.exceptions import BudgetError, GuaranteeVoidError
+from corrdp.exceptions import BudgetError
 from corrdp.ledger import _store
 from corrdp.ledger._accounts import Account, Price, open_accounts, price_release
-from corrdp.ledger._balance import Remaining, check_no_overdraft
+from corrdp.ledger._balance import Remaining, check_no_overdraft, refuse_overdraft
 from corrdp.ledger._reading import (
     RELEASE,
     Verified,
@@ -212,6 +213,7 @@ class Ledger:
         between wastes budget and leaks nothing.
         """
         price = price_release(policy, events)
+        check_flag("accept_new_data", accept_new_data)
         with self._opened(alone=True) as connection:
             costs = self._affordable(connection, price, policy)
             if fingerprint is not None and not accept_new_data:
@@ -390,7 +392,7 @@ class Ledger:
         costs = []
         for balance in read_balances(connection):
             cost = balance.account.cost(price)
-            _refuse_overdraft(balance.account, cost, balance.spent)
+            refuse_overdraft(balance.account, cost, balance.spent)
             costs.append(cost)
         return costs
 
@@ -448,53 +450,11 @@ def _add_policy(
     for index, account in enumerate(opened, start=len(existing)):
         costs = [(number, account.cost(price)) for number, price in past]
         carried = _total([cost for _, cost in costs])
-        _refuse_overdraft(account, carried, 0)
+        refuse_overdraft(account, carried, 0)
         accounts.append(replace(account, carried=carried))
         rows += [(index, number, cost) for number, cost in costs]
     _store.append(connection, "policy", _policy_document(policy, accounts))
     connection.executemany("INSERT INTO costs VALUES (?, ?, ?)", rows)
-
-
-def _refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> None:
-    if account.limit is None:
-        return
-    if cost is None:
-        rows = "" if account.unit is None else f" in all rows of one {account.unit!r}"
-        raise GuaranteeVoidError(
-            f"class {account.name!r} has no bound for a release: it changes "
-            f"{', '.join(account.columns)}{rows}, and the release does not protect all "
-            "of it. Price the class, or add noise."
-        )
-    left = account.limit - (spent or 0)
-    if cost > left:
-        raise BudgetError(
-            f"class {account.name!r} has {left / UNITS:.6g} left of "
-            f"{account.limit / UNITS:.6g} ({account.rule} cost, epsilon "
-            f"{account.epsilon:.4g} in all), the release costs {cost / UNITS:.6g}. "
-            + _remedy(account, cost)
-        )
-
-
-def _remedy(account: Account, cost: int) -> str:
-    """Return what to do, also about a release that no full account could pay."""
-    why = "a spent budget does not come back"
-    if account.limit is not None and cost > account.limit:
-        why = (
-            "it is more than the account was opened with, when distances were larger "
-            "or not known"
-        )
-        if account.rule is Rule.RENYI:
-            why += (
-                ", or its noise is pure (Laplace), of which an account with a delta "
-                "holds about half its epsilon: Gaussian noise fits"
-            )
-    words = f"Ask for less (a smaller epsilon, fewer queries); {why}."
-    if not account.name.startswith("insensitive"):
-        return words
-    return (
-        f"{words} One release may spend the policy's epsilon_cap on a class at a small "
-        "distance: a lower cap, before a ledger is opened, leaves room for several."
-    )
 
 
 def _policy_document(policy: Policy, accounts: Sequence[Account]) -> JSONObject:

@@ -10,6 +10,7 @@ from corrdp.certificate import Certificate
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.ledger._certificates import require_recorded, unpaid_events
 from corrdp.ledger._ledger import Ledger, Receipt
+from corrdp.ledger._store import is_there
 from corrdp.policy import Budget, Policy
 
 
@@ -37,7 +38,7 @@ def check_ledger(path: Path, budget: Budget | None) -> Ledger | None:
 
     Return the ledger, or None if it is yet to be created with the budget.
     """
-    if path.exists():
+    if is_there(path):
         ledger = Ledger.open(path)
         if budget is not None:
             raise BudgetError(

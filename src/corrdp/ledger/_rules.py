@@ -29,7 +29,7 @@ from corrdp.accounting import (
 from corrdp.exceptions import BudgetError, UnsupportedEventError
 
 UNITS = 10**12
-_LARGEST_COST = 2.0**20
+LARGEST_COST = 2.0**20  # of a release; no account holds more
 _ROUND_OFF = 1.0 + 1e-12  # of the floating-point price of one event
 _LOG_ORDER_RANGE = (-12.0, 14.0)
 
@@ -87,6 +87,7 @@ def fixed_order(rule: Rule, *, epsilon: float, delta: float) -> float | None:
     """
     if rule is not Rule.RENYI:
         return None
+    check_delta(delta)
     found = minimize_scalar(
         lambda log_excess: -_renyi_limit(1.0 + math.exp(log_excess), epsilon, delta),
         bounds=_LOG_ORDER_RANGE,
@@ -109,6 +110,18 @@ def limit_units(
     """
     check_epsilon(epsilon)
     check_delta(delta, allow_zero=rule is Rule.PURE)
+    limit = _largest_units(rule, order, epsilon=epsilon, delta=delta)
+    if limit == 0:
+        raise BudgetError(
+            f"epsilon={epsilon!r} is too small for delta={delta!r}: no release fits. "
+            "Choose a larger epsilon, or delta=0 and pure releases."
+        )
+    return limit
+
+
+def _largest_units(
+    rule: Rule, order: float | None, *, epsilon: float, delta: float
+) -> int:
     if rule is Rule.PURE:
         return math.floor(_as_printed(epsilon) * UNITS)
     if rule is Rule.GAUSSIAN:
@@ -118,12 +131,7 @@ def limit_units(
     assert order is not None
     limit = math.floor(order * max(_renyi_limit(order, epsilon, delta), 0.0) * UNITS)
     while limit > 0 and epsilon_of(rule, order, limit, delta=delta) > epsilon:
-        limit -= 1
-    if limit == 0:
-        raise BudgetError(
-            f"epsilon={epsilon!r} is too small for delta={delta!r}: no release fits. "
-            "Choose a larger epsilon, or delta=0 and pure releases."
-        )
+        limit -= max(1, limit >> 50)  # less would be lost in a float
     return limit
 
 
@@ -145,14 +153,14 @@ def cost_units(
     total = 0
     for event in events:
         price = _price(rule, order, event)
-        if not price < _LARGEST_COST:
+        if not price < LARGEST_COST:
             return None
         if isinstance(price, Fraction):  # exact, so that ten tenths are one
             total += math.ceil(price * UNITS)
         else:
             total += math.ceil(price * _ROUND_OFF * UNITS)
     # A file holds whole numbers below 2**63; nothing this large is ever promised.
-    return total if total < _LARGEST_COST * UNITS else None
+    return total if total < LARGEST_COST * UNITS else None
 
 
 def epsilon_of(rule: Rule, order: float | None, units: int, *, delta: float) -> float:

@@ -58,9 +58,19 @@ class Draft(NamedTuple):
     documents: tuple[tuple[str, JSONObject], ...]
 
 
+def is_there(path: Path) -> bool:
+    """Return whether there is a file; refuse a link to one that is not there."""
+    if path.is_symlink() and not path.exists():
+        raise CorrDPError(
+            f"the ledger {str(path)!r} is a link to a file that is not there. Bring "
+            "the file back, or name the path of a new ledger itself."
+        )
+    return path.exists()
+
+
 def draft_of(path: Path, *documents: tuple[str, JSONObject]) -> Draft:
     """Return a draft with a key of its own; refuse if there is a file already."""
-    if path.exists():
+    if is_there(path):
         raise CorrDPError(
             f"a file {str(path)!r} exists already. Open it with Ledger.open, or choose "
             "another path."

@@ -40,7 +40,13 @@ from corrdp.policy._neighbors import (
     unmoved_classes,
     with_unmoved_at_least,
 )
-from corrdp.policy._policy import Method, Policy, partial_policy, protected_policy
+from corrdp.policy._policy import (
+    Method,
+    Policy,
+    partial_policy,
+    protected_policy,
+    require_policy,
+)
 
 __all__ = [
     "DRAFT_BINS",
@@ -82,6 +88,7 @@ __all__ = [
     "protected_policy",
     "read_declared",
     "require_fit",
+    "require_policy",
     "table_problems",
     "unmoved_classes",
     "with_knots",

@@ -1,13 +1,16 @@
 """Checks of what a person declared: a field that is not as asked is a `PolicyError`."""
 
-import reprlib
+import re
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from corrdp._validate import check_real
+from corrdp._validate import check_real, shown
 from corrdp.exceptions import PolicyError
 
 Choice = TypeVar("Choice", bound=StrEnum)
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def checked_choice(name: str, value: Any, choices: type[Choice]) -> Choice:
@@ -19,14 +22,6 @@ def checked_choice(name: str, value: Any, choices: type[Choice]) -> Choice:
             "Declare one of them."
         )
     return choices(value)
-
-
-def shown(value: Any) -> str:
-    """Return a short text of a declared value, for messages."""
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # an integer with too many digits to print
-        return f"a very large {type(value).__name__}"
 
 
 def checked_number(name: str, value: Any, **limits: Any) -> float:
@@ -65,8 +60,8 @@ def checked_text(name: str, value: Any) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a text has no control characters, so that it can be declared."""
-    return not any(
-        code < 0x20 or 0x7F <= code < 0xA0 or 0xD800 <= code < 0xE000
-        for code in map(ord, text)
-    )
+    """Return whether a text has no control characters, so that it can be declared.
+
+    Marks that begin a line, or turn the direction in which a text is read, are some.
+    """
+    return _CONTROL.search(text) is None

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corrdp._typing import JSONObject
+from corrdp._validate import shown
 from corrdp.exceptions import PolicyError
-from corrdp.policy._checks import checked_text, shown
+from corrdp.policy._checks import checked_text
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from corrdp._validate import check_count
+from corrdp._validate import check_count, shown
 from corrdp.exceptions import PolicyError
-from corrdp.policy._checks import checked_flag, checked_number, checked_text, shown
+from corrdp.policy._checks import checked_flag, checked_number, checked_text
 from corrdp.tables import canonical_text
 
 

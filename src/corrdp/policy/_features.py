@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from corrdp._validate import shown
 from corrdp.exceptions import PolicyError
-from corrdp.policy._checks import checked_choice, checked_share, checked_text, shown
+from corrdp.policy._checks import checked_choice, checked_share, checked_text
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from corrdp._names import WHOLE_RECORD
-from corrdp._validate import check_count, check_delta, check_epsilon, check_real
+from corrdp._validate import check_count, check_delta, check_epsilon, check_real, shown
 from corrdp.exceptions import BudgetError, CorrDPWarning, PolicyError
-from corrdp.policy._checks import checked_share, shown
+from corrdp.policy._checks import checked_share
 from corrdp.policy._features import ColumnRole, NeighborRelation
 from corrdp.policy._policy import Policy
 

@@ -14,14 +14,13 @@ import tomlkit
 from corrdp._display import html_card
 from corrdp._names import did_you_mean
 from corrdp._typing import JSONObject
-from corrdp._validate import check_count
+from corrdp._validate import check_count, shown
 from corrdp.exceptions import PolicyError
 from corrdp.policy._checks import (
     checked_choice,
     checked_number,
     checked_share,
     checked_text,
-    shown,
 )
 from corrdp.policy._document import (
     parse_toml,
@@ -427,3 +426,14 @@ def _lies_within(own: Any, other: Any) -> bool:
     if isinstance(own.missing, Replace) and isinstance(other.missing, Replace):
         wider = replace(wider, missing=other.missing)
     return other.lower <= own.lower < own.upper <= other.upper and wider == other
+
+
+def require_policy(
+    policy: Any, *, remedy: str = "Load one with Policy.from_file."
+) -> Policy:
+    """Return what is a policy, or raise `PolicyError`, which shows no rows."""
+    if not isinstance(policy, Policy):
+        raise PolicyError(
+            f"policy must be a Policy, got policy={shown(policy)}. {remedy}"
+        )
+    return policy

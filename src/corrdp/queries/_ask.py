@@ -22,6 +22,7 @@ Blanks stand around signs: ``age >= 40``, ``mean(age) - 40``. What is split or f
 is every part of a sum.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TypeVar
@@ -58,6 +59,7 @@ from corrdp.queries._question_text import (
     quoted,
     tokens_of,
 )
+from corrdp.tables import spelled_number
 
 _SPLITTABLE: dict[str, type[Total | Mean | Variance | Histogram]] = {
     "sum": Total,
@@ -234,8 +236,8 @@ class _Parser:
         name = self._take("word", expected)
         if name not in _NAMES:
             try:
-                return Constant(float(name))
-            except (ValueError, CorrDPError):
+                return Constant(spelled_number(name))
+            except CorrDPError:
                 self._next -= 1
                 raise self._error(expected) from None
         self._take_mark("(")
@@ -336,10 +338,10 @@ class _Parser:
         return _SPLITTABLE[name](columns[0])
 
     def _number(self, text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            raise self._refusal(f"{text!r} is not a probability") from None
+        number = spelled_number(text)
+        if math.isnan(number):
+            raise self._refusal(f"{text!r} is not a probability")
+        return number
 
     def _list(self, item: Callable[[], Item]) -> list[Item]:
         items = [item()]

@@ -6,6 +6,7 @@ the whole condition is true are counted.
 Theory: ``docs/theory/queries.md``.
 """
 
+import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from corrdp.queries._columns import (
     read_groups,
     read_numbers,
 )
-from corrdp.tables import canonical_text
+from corrdp.tables import canonical_text, spelled_number
 
 OPERATORS = {
     "=": operator.eq,
@@ -335,13 +336,8 @@ def _literal(value: object) -> str:
 
 def _is_number(policy: Policy, name: str, value: str) -> bool:
     """Return whether a comparison is one of numbers, not of declared groups."""
-    if not isinstance(column(policy, name).domain, NumberDomain):
-        return False
-    try:
-        float(value)
-    except ValueError:
-        return False
-    return True
+    is_declared = isinstance(column(policy, name).domain, NumberDomain)
+    return is_declared and not math.isnan(spelled_number(value))
 
 
 def _checked_bound(policy: Policy, name: str, value: str) -> None:

@@ -126,6 +126,8 @@ class _Reader:
                 if self._column(bare) not in by:
                     why = "it is not in group by, and single rows are not released"
                     raise self._refused(bare, why)
+                if node.alias not in ("", bare.name):
+                    raise self._refused(node, "columns keep the names of the policy")
                 continue
             query = self._aggregate(bare)
             if not aggregates(query):

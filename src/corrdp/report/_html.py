@@ -95,10 +95,13 @@ def _quality(summary: JSONObject) -> str:
     if expected is None:
         return "Not measured: a score of private rows would have to be paid for."
     if expected["noise"] == "constant":
-        return (
-            "Too few rows for this budget: the model is a constant. It takes about "
-            f"{expected['rows_needed']:,.0f} rows."
+        rows = expected["rows_needed"]
+        takes = (
+            "No number of rows would do"
+            if rows is None
+            else f"It takes about {rows:,} rows"
         )
+        return f"Too few rows for this budget: the model is a constant. {takes}."
     hindsight = expected.get("hindsight")
     told = hindsight or expected
     low, high = (f"{100 * min(share, 1):.2g}" for share in told["lost_band"])

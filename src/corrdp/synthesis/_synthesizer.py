@@ -17,7 +17,7 @@ from corrdp.estimators import read_model, write_model
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.leakage import policy_read, resolve_leakage
 from corrdp.ledger import Ledger, require_recorded
-from corrdp.policy import Budget, Method, Policy, protected_policy
+from corrdp.policy import Budget, Method, Policy, protected_policy, require_policy
 from corrdp.synthesis._budget import Selection, SynthesisPlan, plan_synthesis
 from corrdp.synthesis._columns import DEFAULT_BINS, TableColumns, opened
 from corrdp.synthesis._constraints import Zeros, structural_zeros
@@ -339,13 +339,9 @@ class Synthesizer:
         return settings | {"shapes": settings["shapes"] or {}}
 
     def _declared(self) -> Policy:
-        if not isinstance(self.policy, Policy):
-            raise PolicyError(
-                f"policy must be a Policy, got policy={self.policy!r}. Load one with "
-                "Policy.from_file."
-            )
-        self.policy.require_single_rows("synthesis")
-        return policy_read(self.policy, self.leakage)
+        declared = require_policy(self.policy)
+        declared.require_single_rows("synthesis")
+        return policy_read(declared, self.leakage)
 
     def _columns(self, policy: Policy) -> TableColumns:
         return TableColumns(policy, check_count("bins", self.bins), self.shapes or {})

@@ -21,6 +21,8 @@ from corrdp.tables._cells import (
     is_missing,
     loose_text,
     number_of,
+    require_columns,
+    spelled_number,
 )
 from corrdp.tables._files import (
     BATCH_ROWS,
@@ -73,7 +75,9 @@ __all__ = [
     "read_table",
     "reads_again",
     "reads_once",
+    "require_columns",
     "require_pyarrow",
+    "spelled_number",
     "table_fingerprint",
     "take_rows",
     "watching_rows",

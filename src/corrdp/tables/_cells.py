@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 import numpy as np
 
+from corrdp._names import reading
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError, PolicyError
 
@@ -120,11 +121,7 @@ def number_of(value: Any) -> float:
         value = value.decode("utf-8", "replace")
     if isinstance(value, str):
         bare = value.strip(_BLANKS)
-        if bare in _BOOLEANS:
-            return float(_BOOLEANS[bare])
-        if _NUMBER.fullmatch(bare) or _INFINITY.fullmatch(bare):
-            return float(bare)
-        return math.nan
+        return float(_BOOLEANS[bare]) if bare in _BOOLEANS else spelled_number(bare)
     if isinstance(value, np.timedelta64):
         return math.nan
     if isinstance(value, Real | Decimal | np.bool_):
@@ -135,6 +132,15 @@ def number_of(value: Any) -> float:
         except ValueError:  # a signaling NaN
             return math.nan
     return math.nan
+
+
+def spelled_number(text: str) -> float:
+    """Return the decimal number that a text spells, NaN if it spells none.
+
+    Python reads more as numbers, such as ``1_0``.
+    """
+    is_number = _NUMBER.fullmatch(text) or _INFINITY.fullmatch(text)
+    return float(text) if is_number else math.nan
 
 
 def _decimal_text(value: Decimal) -> str | None:
@@ -361,12 +367,35 @@ def check_names(
         raise PolicyError(
             f"{str(path)!r} has two columns of the same name. Rename one of them."
         )
-    absent = [name for name in columns or () if name not in present]
+    require_columns(repr(str(path)), columns or (), present)
+
+
+def require_columns(table: str, names: Sequence[str], present: Sequence[Any]) -> None:
+    """Raise `PolicyError` if columns are absent, also where others look like them."""
+    absent = [name for name in names if name not in present]
     if absent:
         raise PolicyError(
-            f"{str(path)!r} lacks the columns {', '.join(map(repr, absent))}. "
+            f"{table} lacks the columns {', '.join(map(repr, absent))}."
+            f"{_renaming(absent[0], present)} "
             "Add them, or remove them from the policy."
         )
+
+
+def _renaming(name: str, present: Sequence[Any]) -> str:
+    """Return what to do about a name that is only written in another way."""
+    for column in present:
+        if str(column).endswith(f"__{name}"):
+            return (
+                f" {column!r} looks like the output of a ColumnTransformer: give it "
+                "verbose_feature_names_out=False."
+            )
+        if reading(str(column)) == reading(name):
+            return (
+                f" The table has {column!a}, which is another name: it differs in "
+                "its type, in case, in blanks or in how letters are put together. "
+                "Rename one of them."
+            )
+    return ""
 
 
 def guarded(hint: str) -> Callable[[Callable[_Terms, Any]], Callable[_Terms, Any]]:

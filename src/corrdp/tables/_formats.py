@@ -59,9 +59,9 @@ def reader_of(path: Path, table: str | None = None) -> Reader:
 
 
 @guarded(
-    "Rows of unequal length, text that is not UTF-8, or the end .gz on a file that is "
-    "not compressed? Correct it, or convert the file, for example with iconv -f latin1 "
-    "-t utf8."
+    "Rows of unequal length, text that is not UTF-8, or an end .gz that is missing, or "
+    "on a file that is not compressed? Correct it, or convert the file, for example "
+    "with iconv -f latin1 -t utf8."
 )
 def _csv_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import IntArray
 from corrdp.exceptions import PolicyError
-from corrdp.tables._cells import python_cells
+from corrdp.tables._cells import python_cells, require_columns
 
 Column: TypeAlias = NDArray[Any] | list[Any]
 """Floats (missing is NaN), integers, booleans; or a list of Python objects."""
@@ -103,25 +103,8 @@ def _opened(table: Any, names: Sequence[str]) -> Any:
         problem = "The table has two columns of the same name. Rename one of them."
     if problem:
         raise PolicyError(problem)
-    absent = [name for name in names if name not in frame.columns]
-    if absent:
-        raise PolicyError(
-            f"The table lacks the columns {', '.join(map(repr, absent))}."
-            f"{_prefix_remedy(absent[0], frame.columns)} "
-            "Add them, or remove them from the policy."
-        )
+    require_columns("The table", names, frame.columns)
     return frame
-
-
-def _prefix_remedy(name: str, columns: Sequence[str]) -> str:
-    """Return what to do about names that a ColumnTransformer has prefixed."""
-    for column in columns:
-        if str(column).endswith(f"__{name}"):
-            return (
-                f" {column!r} looks like the output of a ColumnTransformer: give it "
-                "verbose_feature_names_out=False."
-            )
-    return ""
 
 
 def _from_series(series: Any) -> Column | DistinctColumn:

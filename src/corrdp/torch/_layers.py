@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
-from corrdp.policy import Policy
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
+from corrdp.policy import require_policy
 
 LossFunction: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -105,12 +105,11 @@ def refuse_unsupported(
 
     What is not refused here is tried afterwards.
     """
-    if not isinstance(policy, Policy):
-        raise PolicyError(
-            f"policy must be a Policy, got policy={policy!r}: a guarantee needs to say "
-            "who is protected from what. Declare one, with every feature sensitive "
-            "for ordinary differential privacy."
-        )
+    require_policy(
+        policy,
+        remedy="A guarantee needs to say who is protected from what: declare one, with "
+        "every feature sensitive for ordinary differential privacy.",
+    )
     if hasattr(module, "_orig_mod"):
         raise CorrDPError(
             "the module was compiled by torch.compile, whose graph hides what each "

@@ -33,7 +33,7 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._means import CodeTotals, means_noise, release_means
-from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
+from corrdp.training._plan import CONSTANT, MOST_ROWS, Prediction, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._public_model import PublicModel, minimize_risk
@@ -87,6 +87,7 @@ __all__ = [
     "LABEL_DEVIATION",
     "LARGEST_PARAMETER",
     "LEAST_DEVIATION",
+    "MOST_ROWS",
     "SQUARED_LOSS",
     "SVRG_EPOCH_STEPS",
     "BudgetSplit",

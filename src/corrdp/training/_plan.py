@@ -137,18 +137,21 @@ class Needed:
 
     Parameters
     ----------
-    rows : float
-        Least number of rows, with this budget.
+    rows : float, optional
+        Least number of rows, with this budget; None if none up to `MOST_ROWS` would do.
     epsilon : float, optional
         Least epsilon, with these rows; None if none up to `MOST_EPSILON` would do.
     """
 
-    rows: float
+    rows: float | None
     epsilon: float | None
 
     @property
     def text(self) -> str:
         """Both in one sentence."""
+        if self.rows is None:
+            other = "" if self.epsilon is None else f", epsilon={self.epsilon:g} would"
+            return f"No number of rows would do{other}."
         other = "" if self.epsilon is None else f", or epsilon={self.epsilon:g},"
         return f"About {self.rows:,.0f} rows{other} would do."
 
@@ -295,7 +298,7 @@ class TrainingPlan:
             lambda rows: at_rows(int(rows)), self.n_rows, factor, MOST_ROWS
         )
         own = _least_that_learns(at_epsilon, epsilon, factor, MOST_EPSILON)
-        return replace(self, needed=Needed(rows or MOST_ROWS, own))
+        return replace(self, needed=Needed(rows, own))
 
     @property
     def walks_by_the_rule(self) -> bool:
@@ -372,11 +375,11 @@ class TrainingPlan:
         """Predicted excess risk relative to that of the best constant."""
         return self.prediction.noise_to_signal
 
-    def rows_needed(self) -> int:
-        """Return about how many rows would make training worth its budget."""
+    def rows_needed(self) -> int | None:
+        """Return about how many rows make training worth its budget; None if none."""
         if self.needed is None:
             return math.ceil(self.n_rows * max(1.0, self.prediction.missing_factor))
-        return int(self.needed.rows)
+        return None if self.needed.rows is None else int(self.needed.rows)
 
     def _repr_html_(self) -> str:
         low, high = (100 * edge / self.prediction.gain for edge in self.prediction.band)

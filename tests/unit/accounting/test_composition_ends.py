@@ -203,3 +203,26 @@ def test_what_is_larger_than_any_number_is_infinite_or_refused():
     for step_mu in (1e-200, 5e-324):
         with pytest.raises(BudgetError, match="counted"):
             gaussian_steps(epsilon=1.0, delta=1e-5, step_mu=step_mu)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        LaplaceEvent(1e308, 10),
+        LaplaceEvent(1e160),
+        ApproximateEvent(1e200, 1e-9, 3),
+        GaussianEvent(1e100),
+        SampledGaussianEvent(0.5, 1e100, 1e100, 7),
+    ],
+)
+def test_losses_without_squares_are_priced(event):
+    events = [event, LaplaceEvent(0.1)]
+    assert compose_epsilon(events, delta=1e-6) >= 1e100
+    assert compose_delta(events, epsilon=1.0) == 1.0
+
+
+def test_sums_beyond_floats_are_infinite():
+    event = LaplaceEvent(1e308, 10)
+    assert epsilon_within([event], delta=0.0, allowed_epsilon=1.0) == math.inf
+    with pytest.raises(CorrDPError, match=r"1e\+150.*add noise"):
+        SampledGaussianEvent(0.5, 1e160, 1e160, 1)

@@ -1,5 +1,6 @@
 """Files appear whole or not at all; a person who watches sees progress."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from command_runner import COMMAND, hospital_folder
 from corrdp._files import write_text
 from corrdp.cli._output import counting, rate_words, results, working
 from corrdp.exceptions import CorrDPError
+from corrdp.ledger import Ledger
 from corrdp.tables import iter_batches
 
 
@@ -91,3 +93,42 @@ def test_output_that_cannot_be_written_is_told(tmp_path):
         )
     assert done.returncode == 3
     assert "cannot write to standard output" in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_nothing(tmp_path):
+    """As ``corrdp train ... | head -1`` does: the payment is made, the files follow."""
+    folder = hospital_folder(tmp_path)
+    before = len(Ledger.open(folder / "budget.ledger").entries())
+    read, write = os.pipe()
+    os.close(read)
+    words = ["query", "data.csv", "--policy", "policy.toml", "--ask", "mean(age)"]
+    with os.fdopen(write, "w") as gone:
+        done = subprocess.run(
+            [COMMAND, *words, "--epsilon", "0.1", "--ledger", "budget.ledger"],
+            cwd=folder,
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(Ledger.open(folder / "budget.ledger").entries()) == before + 1
+
+
+def test_a_command_goes_on_after_its_reader(tmp_path):
+    script = (
+        "import os, sys; from corrdp.cli._output import show; sys.stdin.read(); "
+        "show({}, as_json=True, text=''); show({}, as_json=True, text=''); "
+        f"open({str(tmp_path / 'kept')!r}, 'w').close()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    child.stdout.close()
+    child.stdin.close()
+    assert (child.wait(), child.stderr.read()) == (0, b"")
+    child.stderr.close()
+    assert (tmp_path / "kept").exists()

@@ -268,3 +268,13 @@ def test_what_is_no_table_is_not_evaluated():
             model.evaluate(table, FRAME[LABEL], epsilon=1.0)
     with pytest.raises(CorrDPError, match="y must be a series"):
         model.evaluate(FRAME, (v for v in FRAME[LABEL]), epsilon=1.0)
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-320, 1e-300])
+def test_a_step_of_no_rows_is_refused_before_it_is_paid(rate):
+    model = LogisticRegression(
+        example_policy(), **BUDGET, sampling_rate=rate, n_steps=3
+    )
+    with pytest.raises(CorrDPError, match="share of rows in a step"):
+        model.fit(FRAME)
+    assert model.family.n_fits == 0

@@ -65,6 +65,9 @@ def test_searches_beyond_the_stated_size_are_refused_with_the_number():
         check_definition_size([2] * 13)
     with pytest.raises(PolicyError, match="10,000,000 joint cells"):
         check_definition_size([10] * 7)
+    check_definition_size([2, 1000], [1])
+    with pytest.raises(PolicyError, match="about 240,100,980,000 pairs"):
+        check_definition_size([2, 700, 700], [1, 2])
 
 
 def test_what_is_no_distribution_is_refused():

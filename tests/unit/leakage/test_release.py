@@ -26,6 +26,7 @@ from corrdp.leakage import (
     exact_leakage,
     plan_leakage_release,
 )
+from corrdp.ledger import Ledger, LedgerChoice, pay_for_leakage
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -722,3 +723,31 @@ def test_where_nothing_is_insensitive_there_is_nothing_to_release():
     found = estimate_leakage(rows, policy, epsilon=1.0, delta=1e-6)
     assert found.features == {}
     assert found.components == ()
+
+
+def test_options_that_are_none_are_refused_in_words(table, policy):
+    with pytest.raises(CorrDPError, match="join_levels must be True or False"):
+        estimate_leakage(table, policy, source="public", join_levels="no")
+    with pytest.raises(CorrDPError, match="research must be True or False"):
+        estimate_leakage(table, policy, source="in_sample", research="no")
+    with pytest.raises(PolicyError, match="policy=None"):
+        estimate_leakage(table, None, source="public")
+    with pytest.raises(PolicyError, match="policy=DataFrame"):
+        estimate_leakage(policy, pd.DataFrame(table), source="public")
+    assert estimate_leakage(table, policy, source="public", keep_levels=None)
+
+
+def test_cells_are_checked_before_a_ledger_pays_and_after_a_charge_of_ones_own(
+    table, policy, tmp_path
+):
+    odd = table.assign(u=["nowhere", *table["u"][1:]])
+    budget = Budget(epsilon=9, delta=1e-4)
+    known = {"u": 1.0, "v": 1.0}
+    ledger = Ledger.create(tmp_path / "l", policy, budget=budget, leakage=known)
+    choice, charged = LedgerChoice(ledger.path, None, accept_new_data=False), []
+    with pytest.raises(PolicyError, match="'u'"):
+        private(odd, policy, charge=lambda p: pay_for_leakage(choice, p, policy, odd))
+    assert len(ledger.entries()) == 2
+    with pytest.raises(PolicyError, match="'u'"):
+        private(odd, policy, charge=charged.append)
+    assert len(charged) == 1  # as its docstring says

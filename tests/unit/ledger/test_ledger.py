@@ -331,6 +331,10 @@ def test_another_table_is_refused_unless_accepted(pure, table):
     other = table.head(50)
     with pytest.raises(BudgetError, match="has 50 rows, the last one 100"):
         answer_queries(other, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure)
+    with pytest.raises(CorrDPError, match="accept_new_data must be True or False"):
+        answer_queries(
+            other, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure, accept_new_data="no"
+        )
     answer_queries(
         other, POLICY, ["mean(s)"], epsilon=0.1, ledger=pure, accept_new_data=True
     )

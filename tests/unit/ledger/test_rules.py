@@ -16,7 +16,7 @@ from corrdp.accounting import (
     renyi_divergence,
 )
 from corrdp.exceptions import BudgetError, UnsupportedEventError
-from corrdp.ledger import ConcentratedEvent, Rule
+from corrdp.ledger import ConcentratedEvent, Ledger, Rule
 from corrdp.ledger._rules import (
     UNITS,
     cost_units,
@@ -27,6 +27,7 @@ from corrdp.ledger._rules import (
     limit_units,
     read_event,
 )
+from corrdp.policy import Budget, Feature, NumberDomain, Policy
 
 EVENTS = [
     GaussianEvent(0.3, 2),
@@ -132,3 +133,22 @@ def test_largest_next_release_fits_and_hardly_more_does(units):
     assert largest_pure_epsilon(Rule.PURE, None, units) == units / UNITS
     assert largest_pure_epsilon(Rule.GAUSSIAN, None, units) == 0.0
     assert largest_gaussian_mu(Rule.PURE, None, units) == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-300, 1e-6, 0.9999, 1.0 - 2.0**-53])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-12, 1e11, 1e18, 1.7e308])
+@pytest.mark.parametrize("rule", list(Rule))
+def test_budgets_at_the_ends_are_held_or_refused(rule, epsilon, delta, tmp_path):
+    policy = Policy((Feature("age", "sensitive", NumberDomain(0, 100)),))
+    budget = Budget(epsilon=epsilon, delta=delta)
+    event = GaussianEvent(1e-9) if rule is Rule.GAUSSIAN else LaplaceEvent(1e-9)
+    try:
+        ledger = Ledger.create(tmp_path / "ends", policy, budget=budget, rule=rule)
+        ledger.charge({"whole_record": [event]}, policy=policy, purpose="x")
+    except BudgetError:
+        assert epsilon < 1.0 or (delta == 0.0 and rule is not Rule.PURE)
+    else:
+        left = ledger.remaining()
+        assert left["sensitive"].epsilon_spent <= epsilon
+        assert 0.0 < left.share_left <= 1.0
+        assert left["sensitive"].account.limit < 2**62

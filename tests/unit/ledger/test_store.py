@@ -7,7 +7,7 @@ import pytest
 
 from corrdp.accounting import WHOLE_RECORD, LaplaceEvent
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.ledger import Ledger, _store
+from corrdp.ledger import Ledger, _store, check_ledger
 from corrdp.policy import Budget, Feature, NumberDomain, Policy
 
 POLICY = Policy((Feature("age", "sensitive", NumberDomain(0, 100)),))
@@ -53,6 +53,19 @@ def test_foreign_files_are_refused(tmp_path, content):
 def test_foreign_databases_are_refused(tmp_path):
     foreign_database(tmp_path / "file")
     refused(tmp_path / "file", CorrDPError, "is not a ledger of corrdp")
+
+
+def test_a_link_to_nothing_is_no_place_for_a_ledger(tmp_path):
+    link = tmp_path / "link.ledger"
+    link.symlink_to(tmp_path / "gone.ledger")
+    budget = Budget(epsilon=1.0, delta=0.0)
+    for create in (Ledger.create, Ledger.draft):
+        with pytest.raises(CorrDPError, match="a link to a file that is not there"):
+            create(link, POLICY, budget=budget)
+    for given in (budget, None):
+        with pytest.raises(CorrDPError, match="a link to a file that is not there"):
+            check_ledger(link, given)
+    assert list(tmp_path.iterdir()) == [link]
 
 
 def test_a_missing_file_is_refused_and_not_created(tmp_path):
@@ -165,7 +178,7 @@ def test_every_flipped_byte_of_an_entry_is_noticed(ledger):
 
 
 def test_an_overdrawn_ledger_is_refused(ledger, monkeypatch):
-    monkeypatch.setattr("corrdp.ledger._ledger._refuse_overdraft", lambda *_: None)
+    monkeypatch.setattr("corrdp.ledger._ledger.refuse_overdraft", lambda *_: None)
     ledger.charge({WHOLE_RECORD: [LaplaceEvent(5.0)]}, policy=POLICY, purpose="x")
     refused(ledger.path, GuaranteeVoidError, "'sensitive' is overdrawn")
 

@@ -154,6 +154,8 @@ def test_fields_of_a_policy_are_checked(changes, said):
     [
         ({"name": ""}, ["feature name", "''"]),
         ({"name": "\ud800"}, ["feature name", "control characters"]),
+        ({"name": "age\u202eemocni"}, ["feature name", "control characters"]),
+        ({"name": "age\u2028income"}, ["feature name", "control characters"]),
         ({"name": 3}, ["feature name", "3"]),
         ({"role": "secret"}, ["features.f.role", "'secret'", "sensitive"]),
         ({"domain": "number"}, ["features.f", "domain", "'number'", "NumberDomain"]),

@@ -423,3 +423,12 @@ def test_bins_of_a_label_are_asked_for_where_the_policy_declares_them(policy):
         plan_queries(
             Policy(policy.features, label), ["count() by cost"], budget=budget, n_rows=9
         )
+
+
+@pytest.mark.parametrize(
+    "ask",
+    ["mean(age) * 1_0", "quantiles(age, 0.2_5)", "count() where age > 1_0", "1_0"],
+)
+def test_digits_with_marks_are_no_numbers(policy, ask):
+    with pytest.raises(CorrDPError):
+        plan_queries(policy, [ask], budget=Budget(epsilon=1, delta=0), n_rows=10)

@@ -92,6 +92,7 @@ def test_several_aggregates_share_groups_and_condition():
         ("select corr(a, b) from t group by c", "corr", "cannot be split"),
         ("select 1 from t", "1", "needs no table"),
         ("select avg(a) from t as u(b, a)", "u(", "names of the policy"),
+        ("select a as b, avg(c) from t group by a", "a as b", "names of the policy"),
         ("select avg(u.a) from t", "u.a", "of another table"),
         ("select avg(t.a) from t as u", "t.a", "of another table"),
         ("select avg(s.t.a) from t", "s.t.a", "of another table"),

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.tables import read_columns
 from corrdp.tables._files import iter_batches, read_table
 
 FRAME = pd.DataFrame({"age": [1, 2, 3], "name": ["a", None, "c"], "x": [0.5, 1.5, 2.5]})
@@ -287,3 +288,15 @@ def test_generated_columns_are_columns(tmp_path):
     connection.close()
     table = read_table(f"{tmp_path}/t.db::t", ["b"], number_columns=["b"])
     assert table["b"].to_pylist() == [6.0]
+
+
+@pytest.mark.parametrize("name", [7, " 7", "\uff17"])
+def test_names_that_are_written_in_another_way_are_told(name):
+    with pytest.raises(PolicyError, match="which is another name"):
+        read_columns(pd.DataFrame({name: [1.0]}), ["7"])
+
+
+def test_letters_that_are_put_together_in_another_way_are_told(tmp_path):
+    (tmp_path / "t.csv").write_text("e\u0301t\u00e9,b\n1,2\n", encoding="utf-8")
+    with pytest.raises(PolicyError, match=r"has 'e\\u0301t\\xe9', which is another"):
+        read_table(tmp_path / "t.csv", ["\u00e9t\u00e9"], number_columns=[])

@@ -28,6 +28,7 @@ from corrdp.policy import (
     Policy,
     neighbor_classes,
     policy_blocks,
+    require_policy,
 )
 from corrdp.training import central_reference, standardizing_scale
 
@@ -217,12 +218,8 @@ def network_training(
 
     On codes and labels that are given, or on central rows.
     """
-    policy = estimator.policy
-    if not isinstance(policy, Policy):
-        raise CorrDPError(
-            f"an audit needs a Policy, got policy={policy!r}. Audit an estimator with "
-            "the policy of its table."
-        )
+    remedy = "Audit an estimator with the policy of its table."
+    policy = require_policy(estimator.policy, remedy=remedy)
     blocks, labels = policy_blocks(policy), label_values(policy)
     codes, y = rows or central_table(blocks, labels, n_rows)
     training = estimator.private_training(

@@ -14,6 +14,7 @@ from corrdp._validate import (
     check_delta,
     check_epsilon,
     check_failure_probability,
+    check_flag,
 )
 from corrdp.accounting import Group, NoisePlan, SensitivityTable, plan_noise
 from corrdp.certificate import Component
@@ -48,6 +49,7 @@ from corrdp.policy import (
     Policy,
     class_columns,
     neighbor_classes,
+    require_policy,
 )
 
 SOURCES = ("declared", "public", "private", "in_sample")
@@ -68,7 +70,7 @@ def estimate_leakage(
     max_cells: int = MAX_CELLS,
     n_threads: int = 2,
     join_levels: bool | None = None,
-    keep_levels: Collection[str] = (),
+    keep_levels: Collection[str] | None = None,
     charge: Callable[[NoisePlan], None] | None = None,
 ) -> LeakageTable:
     """Return how much every insensitive feature tells about the sensitive ones.
@@ -109,12 +111,13 @@ def estimate_leakage(
         about the joined levels, and whatever uses it reads `LeakageTable.policy_for`.
         By default for ``private`` alone, whose noise drowns thin levels: a model that
         reads joined levels knows less.
-    keep_levels : collection of str
+    keep_levels : collection of str, optional
         Features whose levels are never joined.
     charge : callable, optional
         Called once with the plan of a private release, before a row is counted; what
-        it raises stops the release. All options have been checked by then, so nothing
-        is charged for a release that is refused.
+        it raises stops the release. All options have been checked by then; cells are
+        checked by `pay_for_leakage`, which reads them for a fingerprint, and by no
+        `charge` of your own: then one that is refused was paid for, as on engines.
 
     Returns
     -------
@@ -128,24 +131,28 @@ def estimate_leakage(
     Gaussian noise on counts (docs/theory/leakage.md, Theorem 5). Bounds hold except
     with `failure_probability` if rows are independent draws.
     """
+    policy = require_policy(policy)
     remedy = "Choose where the leakage comes from."
     check_choice("source", source, SOURCES, remedy=remedy)
     if source == "declared":
         return declared_table(policy)
-    if source == "in_sample" and not research:
+    if source == "in_sample" and not check_flag("research", research):
         raise GuaranteeVoidError(
             "source='in_sample' shows numbers computed from private rows, and the "
             "paper's charge for them is asymptotic. Pass research=True, or use "
             "source='private'."
         )
-    if not research:
+    if not check_flag("research", research):
         policy.require_confirmed()
     check_failure_probability(failure_probability)
     check_count("n_threads", n_threads)
-    for name in keep_levels:
+    kept = frozenset(keep_levels or ())
+    for name in kept:
         policy.feature(name)
     targets = leakage_targets(policy)
-    join = source == "private" if join_levels is None else join_levels
+    join = source == "private"
+    if join_levels is not None:
+        join = check_flag("join_levels", join_levels)
     # By definition one table is about all features, whatever one of them is called.
     marginal = policy.conditioning is Conditioning.MARGINAL
     request = LeakageRequest(
@@ -157,7 +164,7 @@ def estimate_leakage(
         max_cells=max_cells,
         n_threads=n_threads,
         random_state=random_state,
-        joinable=frozenset(policy.insensitive) - set(keep_levels)
+        joinable=frozenset(policy.insensitive) - kept
         if join and marginal and source != "in_sample"
         else frozenset(),
     )
