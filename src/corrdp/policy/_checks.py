@@ -8,9 +8,9 @@ from corrdp._validate import check_real, shown
 from corrdp.exceptions import PolicyError
 
 Choice = TypeVar("Choice", bound=StrEnum)
-_CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+# Arabic and Hebrew text has marks of its own direction; those that turn that of others
+# are refused.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def checked_choice(name: str, value: Any, choices: type[Choice]) -> Choice:

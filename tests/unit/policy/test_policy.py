@@ -210,3 +210,8 @@ def refused(action, said):
         action()
     for part in said:
         assert part in str(caught.value)
+
+
+def test_marks_of_their_own_direction_are_part_of_texts():
+    domain = CategoryDomain(("\u05e9\u05dc\u05d5\u05dd\u200f", "no"))
+    assert domain.categories[0].endswith("\u200f")
