@@ -24,9 +24,11 @@ from corrdp.training._typical_sizes import typical_sizes
 
 NUMBERS_TOLD = 0.4  # of the nominal gain, by features, if labels are numbers
 BAND = 3.0  # four in five measured models were within it (docs/defaults.md)
-MOST_LEFT_OUT = 0.75  # of a walk that noise alone would have made
-MUCH_NOISE = (0.2, 0.5)  # predicted loss, in parts of the gain: from nothing to all
-MUCH_NOISE_ON_NUMBERS = (0.05, 0.2)  # where a constant is returned much earlier
+MOST_LEFT_OUT = 0.9  # of a walk that noise alone would have made
+LUCK = 2.0  # deviations by which noise alone is longer than it is in the mean
+SOONER = 1.5  # is all left out that may be, than where noise alone is as long
+MOST_LEFT_OUT_OF_NUMBERS = 0.75
+MUCH_NOISE_ON_NUMBERS = (0.05, 0.2)  # predicted loss, in parts of the gain: up to all
 _N_CURVATURES = 33  # at which the effect of noise is computed; others lie between
 
 
@@ -190,16 +192,21 @@ class Shrinkage:
         A function of the plan, of released means and of the transcript, at no cost
         (`docs/theory/default_rule.md`, Proposition 4d).
         """
-        if self._n_seen == 0:
-            return 1.0
+        part, loss = self.noise_part(slope), self._plan.loss
+        if loss.is_likelihood:
+            part = beyond_luck(part, loss.n_free_outputs * self._curvature.size)
+        return 1.0 - self._strength * min(part, 1.0)
+
+    def noise_part(self, slope: FloatArray) -> float:
+        """Return how far noise alone would have led, in parts of a walk, in risk."""
         slope = slope[self._walking]
         squares = slope**2 if slope.ndim == 1 else (slope**2).sum(axis=1)
         walked = float(self._curvature @ squares)
-        if walked == 0:
-            return 1.0
+        if self._n_seen == 0 or walked == 0:
+            return 0.0
         variance = self._noise_variance / self._n_seen * self._gains() ** 2
-        made = self._plan.loss.n_free_outputs * float(self._curvature @ variance)
-        return 1.0 - self._strength * min(made / walked, 1.0)
+        made = float(self._curvature @ variance)
+        return self._plan.loss.n_free_outputs * made / walked
 
     def _gains(self) -> FloatArray:
         """Return the deviation of a weight per unit of noise in every step."""
@@ -215,12 +222,24 @@ class Shrinkage:
         return np.asarray(np.interp(curvature, places, gains))
 
 
+def beyond_luck(part: float, n_weights: int) -> float:
+    """Return the part of a walk that noise made, but 0 if the walk is no luck of noise.
+
+    The square length of noise in `n_weights` directions deviates from its mean by a
+    part ``sqrt(2 / n_weights)``. So a wide walk that noise did not make is soon told
+    from one that it made, and a narrow one is not
+    (`docs/theory/default_rule.md`, Proposition 4d).
+    """
+    least = max(0.0, 1.0 - LUCK * math.sqrt(2.0 / n_weights))
+    return SOONER * max(part - least, 0.0) / (1.0 - least)
+
+
 def shrinkage(plan: TrainingPlan) -> float:
     """Return which part is taken off a walk that noise alone would have made.
 
-    Only where no class changes labels, so that their best constant is free, only for
-    walks of the rule, and where much of the gain is predicted to be lost; always off
-    the second of two walks, since sensitive features may tell nothing.
+    Only where no class changes labels, so that their best constant is free, and only
+    for walks of the rule, the second of two among them; numbers, whose range says
+    little of what features tell, where much of the gain is predicted to be lost.
 
     Guarantee
     ---------
@@ -231,6 +250,8 @@ def shrinkage(plan: TrainingPlan) -> float:
         return MOST_LEFT_OUT
     if not (plan.walks_by_the_rule and labels_are_free(plan.spending.classes)):
         return 0.0
-    least, most = MUCH_NOISE if plan.loss.is_likelihood else MUCH_NOISE_ON_NUMBERS
+    if plan.loss.is_likelihood:
+        return MOST_LEFT_OUT
+    least, most = MUCH_NOISE_ON_NUMBERS
     part = (plan.prediction.compared_part - least) / (most - least)
-    return MOST_LEFT_OUT * min(max(part, 0.0), 1.0)
+    return MOST_LEFT_OUT_OF_NUMBERS * min(max(part, 0.0), 1.0)

@@ -15,8 +15,9 @@ from corrdp.training import (
 )
 from corrdp.training._hindsight import (
     MOST_LEFT_OUT,
-    MUCH_NOISE,
+    MOST_LEFT_OUT_OF_NUMBERS,
     MUCH_NOISE_ON_NUMBERS,
+    beyond_luck,
     shrinkage,
 )
 from noisy_plans import plan_of, rows_of, started
@@ -37,15 +38,32 @@ def with_loss(plan, part):
     return replace(plan, prediction=replace(prediction, walking=walking))
 
 
-@pytest.mark.parametrize(
-    ("label", "limits"), [("two", MUCH_NOISE), ("number", MUCH_NOISE_ON_NUMBERS)]
-)
-def test_it_grows_with_the_loss_that_is_predicted(label, limits):
-    least, most = limits
+def test_of_numbers_more_is_left_out_the_more_loss_is_predicted():
+    least, most = MUCH_NOISE_ON_NUMBERS
     parts = (least, (least + most) / 2, most, 0.8)
-    found = [shrinkage(with_loss(plan_of(label), part)) for part in parts]
-    expected = [0.0, MOST_LEFT_OUT / 2, MOST_LEFT_OUT, MOST_LEFT_OUT]
-    assert found == pytest.approx(expected, abs=1e-9)
+    found = [shrinkage(with_loss(plan_of("number"), part)) for part in parts]
+    all_of_it = MOST_LEFT_OUT_OF_NUMBERS
+    assert found == pytest.approx([0.0, all_of_it / 2, all_of_it, all_of_it], abs=1e-9)
+
+
+@pytest.mark.parametrize("label", ["two", "three"])
+@pytest.mark.parametrize("epsilon", [0.1, 20.0])
+def test_of_labels_it_is_the_walk_that_says(label, epsilon):
+    assert shrinkage(plan_of(label, epsilon=epsilon)) == MOST_LEFT_OUT
+
+
+@pytest.mark.parametrize("n_weights", [3, 20, 300])
+def test_walks_that_luck_does_not_make_are_kept(n_weights):
+    """Of walks of noise alone most is left out; of longer ones less, then nothing."""
+    noise = np.random.default_rng(0).standard_normal((2000, n_weights))
+    squares = (noise**2).mean(axis=1)
+    of_noise = np.array([min(beyond_luck(1 / s, n_weights), 1.0) for s in squares])
+    assert of_noise.mean() > 0.8
+    luck = np.sqrt(2 / n_weights)
+    assert beyond_luck(max(1 - 2 * luck, 0.0), n_weights) == 0
+    parts = np.linspace(0, 2, 50)
+    found = [beyond_luck(part, n_weights) for part in parts]
+    assert found == sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +71,7 @@ def test_it_grows_with_the_loss_that_is_predicted(label, limits):
     [
         pytest.param(plan_of(score=0.5), id="labels that change"),
         pytest.param(plan_of("number", score=0.5), id="numbers that change"),
-        pytest.param(plan_of(epsilon=20.0), id="little noise"),
+        pytest.param(plan_of("number", epsilon=20.0), id="little noise"),
         pytest.param(plan_of().with_solver(Solver(step_size=0.1)), id="other steps"),
         pytest.param(replace(plan_of(), column_steps=ColumnSteps()), id="by column"),
     ],
@@ -99,8 +117,7 @@ def test_what_noise_alone_makes_is_known(label):
     for seed in range(12):
         model = walked(plan, codes, labels, seed)
         slope = model._iterates.result()[:-1]
-        left_out = 1 - model._shrinkage.kept(1e3 * slope)  # far below its limit
-        made.append(1e6 * left_out / shrinkage(plan))
+        made.append(model._shrinkage.noise_part(slope))
     # In parts of the walk, on which the twelve seeds and a curved risk have their say.
     assert 0.6 < np.mean(made) < 1.4
 
