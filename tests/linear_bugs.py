@@ -4,7 +4,12 @@ from dataclasses import replace
 from functools import cache
 
 from audit_mutants import DELTA, audited_policy, training_plan
-from corrdp.auditing import descent_challenges, sampled_challenges
+from corrdp.auditing import (
+    descent_challenges,
+    estimator_challenges,
+    sampled_challenges,
+)
+from corrdp.estimators import LogisticRegression
 from corrdp.training import Descent, SampledBudget, SampledSums
 
 EPOCH_STEPS = 3
@@ -46,6 +51,35 @@ def epoch_steps(descent=Descent, *, label="category", seed=0):
     return descent_challenges(
         plan, delta=DELTA, n_steps=EPOCH_STEPS, descent=descent, random_state=seed
     )
+
+
+def group_steps(descent=Descent, *, seed=0):
+    """Challenge steps whose groups differ in noise."""
+    plan = training_plan(audited_policy())
+    return descent_challenges(plan, delta=DELTA, descent=descent, random_state=seed)
+
+
+def theorem_steps(*, n_steps=400, seed=0):
+    """Challenge what is provable of the paper's noise, on many steps."""
+    model = LogisticRegression(
+        audited_policy(),
+        epsilon=2.0,
+        delta=DELTA,
+        calibration="theorem",
+        n_steps=n_steps,
+    )
+    found = estimator_challenges(model, n_rows=500, random_state=seed)
+    return tuple(one for one in found if one.target.endswith("provable"))
+
+
+class NoiseOfAnotherGroup(Descent):
+    """Every group has the noise that was planned for the one before it."""
+
+    def noisy_gradient(self, gradient):
+        noisy, noise_scale = super().noisy_gradient(gradient)
+        own = noise_scale[self.layout.column_groups]
+        rolled = noise_scale[self.layout.column_groups - 1]
+        return gradient + (noisy - gradient) * rolled / own, noise_scale
 
 
 class LessNoiseOnSamples(SampledSums):
@@ -103,6 +137,7 @@ LINEAR_BUGS = {
     "samples: twice the rate": lambda: sampled_steps(
         TwiceTheRate, rate=0.2, cost=4.0, n_runs=600
     ),
+    "steps: noise of another group": lambda: group_steps(NoiseOfAnotherGroup),
     "epochs: noise x 0.8": lambda: epoch_steps(LessNoiseInEpochs),
     "epochs: differences without noise": lambda: epoch_steps(DifferencesWithoutNoise),
     "epochs: noise for half the way": lambda: epoch_steps(DifferencesPricedAsShort),

@@ -11,15 +11,26 @@ from corrdp.auditing import _challenges_from, audit, estimator_challenges
 from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import CorrDPError
-from corrdp.training import SampledBudget
-from linear_bugs import LINEAR_BUGS, epoch_steps, sampled_steps
+from corrdp.training import SampledBudget, TheoremPlan
+from linear_bugs import (
+    LINEAR_BUGS,
+    NoiseOfAnotherGroup,
+    epoch_steps,
+    group_steps,
+    sampled_steps,
+    theorem_steps,
+)
 
 N_COMPARISONS = 100  # the error of one per cent is shared among all audits here
 LONG = ("samples: noise x 0.8",)  # by the benchmark
 
 
-def audited(challenges):
-    return audit(challenges, n_comparisons=N_COMPARISONS, random_state=7)
+def audited(challenges, **settings):
+    return audit(challenges, n_comparisons=N_COMPARISONS, random_state=7, **settings)
+
+
+def broken(report):
+    return {result.class_name for result in report.violations}
 
 
 @pytest.mark.statistical
@@ -46,6 +57,43 @@ def test_epochs_are_sound(label):
 @pytest.mark.parametrize("name", [name for name in LINEAR_BUGS if name not in LONG])
 def test_bugs_of_linear_training_are_caught(name):
     assert not audited(LINEAR_BUGS[name]()).passed
+
+
+@pytest.mark.statistical
+def test_noise_of_another_group_is_found_where_it_is_too_small():
+    """The search goes by noise as drawn, to records that move what has too little."""
+    assert audited(group_steps(), n_runs=2000).passed
+    found = broken(audited(group_steps(NoiseOfAnotherGroup), n_runs=2000))
+    assert {"sensitive", "whole_record"} <= found
+
+
+@pytest.mark.statistical
+def test_all_steps_of_the_papers_noise_are_attacked(monkeypatch):
+    report = audited(theorem_steps())
+    assert report.passed
+    assert max(result.tightness for result in report.results) > 0.7
+    honest = TheoremPlan.noisy
+
+    def less(plan, gradient, rng):
+        return gradient + 0.6 * (honest(plan, gradient, rng) - gradient)
+
+    monkeypatch.setattr(TheoremPlan, "noisy", less)
+    assert {"sensitive", "whole_record"} <= broken(audited(theorem_steps()))
+
+
+@pytest.mark.statistical
+def test_noise_of_the_papers_steps_that_is_used_twice_is_found(monkeypatch):
+    honest, drawn = TheoremPlan.noisy, []
+
+    def twice(plan, gradient, rng):
+        if drawn and drawn[0].shape == gradient.shape:
+            return gradient + drawn.pop()
+        noisy = honest(plan, gradient, rng)
+        drawn[:] = [noisy - gradient]
+        return noisy
+
+    monkeypatch.setattr(TheoremPlan, "noisy", twice)
+    assert not audited(theorem_steps(n_steps=20)).passed
 
 
 def test_estimators_on_samples_are_challenged_through_what_they_run(monkeypatch):

@@ -8,7 +8,7 @@ import numpy as np
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
-from corrdp.auditing._challenge import Challenge, Deadline, as_rows
+from corrdp.auditing._challenge import LEAST_RUNS, Challenge, Deadline, as_rows
 from corrdp.auditing._challenges_from import Neighbors, challenges_from
 from corrdp.auditing._report import AuditReport, AuditResult
 from corrdp.auditing.statistics import (
@@ -23,7 +23,6 @@ from corrdp.exceptions import CorrDPError
 from corrdp.synthesis import Synthesizer
 
 _THRESHOLDS = 60  # tried on the first half of the runs
-_LEAST_RUNS = 40
 _SYNTHESIS_SECONDS = 300.0
 
 Progress = Callable[[str, float], None]
@@ -142,7 +141,7 @@ def audit(
             progress(label, index / len(challenges))
         deadline = whole.share(1.0 / (len(challenges) - index))
         wanted = challenge.n_runs if n_runs is None else n_runs
-        check_count("n_runs", wanted, lower=_LEAST_RUNS)
+        check_count("n_runs", wanted, lower=LEAST_RUNS)
         begun = whole.elapsed
         first, second = _run(challenge, wanted, rng, deadline)
         missed += (whole.elapsed - begun) * (wanted / len(first) - 1.0)
@@ -192,9 +191,10 @@ def _run(
     second: list[FloatArray] = []
     done = 0
     while done < n_runs:
-        if done >= _LEAST_RUNS and deadline.is_over():
+        if done >= LEAST_RUNS and deadline.is_over():
             break
-        size = min(challenge.batch, n_runs - done)
+        most = min(challenge.batch, n_runs - done)
+        size = deadline.fitting(done, most)
         first.append(as_rows(challenge.sample(challenge.first, size, rng), size))
         second.append(as_rows(challenge.sample(challenge.second, size, rng), size))
         done += size
@@ -217,7 +217,13 @@ def _result(
     )
     rare, likely = _scores(name, score, first[half:], second[half:])
     found = [
-        event_bounds(rare, likely, threshold, failure_probability=each)
+        event_bounds(
+            rare,
+            likely,
+            threshold,
+            failure_probability=each,
+            n_records=challenge.n_records,
+        )
         for threshold in thresholds
     ]
     return AuditResult.of(
@@ -231,6 +237,7 @@ def _result(
         class_name=challenge.class_name,
         attack=name,
         n_runs=len(first),
+        n_records=challenge.n_records,
         roc=roc_points(rare, likely),
     )
 
@@ -268,7 +275,11 @@ def _chosen(
         )
         bounds = [
             event_bounds(
-                rare, likely, float(level), failure_probability=failure_probability
+                rare,
+                likely,
+                float(level),
+                failure_probability=failure_probability,
+                n_records=challenge.n_records,
             )
             for level in levels
         ]
