@@ -16,11 +16,11 @@ EPOCH_STEPS = 3
 
 
 @cache
-def sampled_plan(rate, cost):
+def sampled_plan(rate, cost, change):
     """Return a plan and what its two sampled steps may cost."""
     plan = training_plan(audited_policy(), epsilon=8.0, n_rows=100)
     promised = [c.name for c in plan.spending.classes if c.promised]
-    return plan, SampledBudget(rate, 2, cost, dict.fromkeys(promised, cost))
+    return plan, SampledBudget(rate, 2, cost, dict.fromkeys(promised, change))
 
 
 def sampled_steps(
@@ -28,12 +28,13 @@ def sampled_steps(
     *,
     rate=0.9,
     cost=1.5,
+    change=None,
     class_name="sensitive",
     n_runs=1000,
     seed=0,
 ):
     """Challenge sampled sums; rare records show the rate, frequent ones the noise."""
-    plan, budget = sampled_plan(rate, cost)
+    plan, budget = sampled_plan(rate, cost, change or cost)
     return sampled_challenges(
         plan,
         budget,
@@ -85,13 +86,22 @@ class NoiseOfAnotherGroup(Descent):
 class LessNoiseOnSamples(SampledSums):
     """Four fifths of the noise that is priced."""
 
+    missing = 0.2
+
     def release(self, coef):
         state = self._rng.bit_generator.state
         noisy, noise_scale = super().release(coef)
         self._rng.bit_generator.state = state  # the same sample and noise again
         self._rng.random(self._plan.n_rows)
         noise = self._rng.standard_normal(coef.shape)
-        return noisy - 0.2 * noise * noise_scale[self.layout.column_groups], noise_scale
+        own = noise_scale[self._plan.layout.column_groups]
+        return noisy - self.missing * noise * own, noise_scale
+
+
+class LittleNoiseOnSamples(LessNoiseOnSamples):
+    """Two fifths of it."""
+
+    missing = 0.6
 
 
 class TwiceTheRate(SampledSums):

@@ -45,8 +45,9 @@ def audit(
 
     Parameters
     ----------
-    subject : estimator, Synthesizer, PrivateTraining, callable, or Challenge(s)
-        An estimator or synthesizer of the library, fitted or not: the code that
+    subject : estimator, Synthesizer, QueryPlan, PrivateTraining, or Challenge(s)
+        An estimator or synthesizer of the library, fitted or not, or a plan of queries,
+        of bounds or of an evaluation: the code that
         releases is attacked on records of the declared domain, no row is read. What
         `corrdp.torch.make_private` returned, with two steps or a few: its loop is run
         again and again on made-up rows, and it is spent afterwards. A callable

@@ -11,6 +11,7 @@ from corrdp.accounting import NoisePlan
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing.statistics import (
     Claim,
+    FittedScore,
     LikelihoodAttack,
     LinearAttack,
 )
@@ -25,7 +26,7 @@ from corrdp.leakage.release import (
     release_tables,
 )
 from corrdp.mechanisms import noisy_column_sums
-from corrdp.mechanisms.noise import VectorPlan, round_to_grid
+from corrdp.mechanisms.noise import NoiseKind, VectorPlan, round_to_grid
 from corrdp.policy import Block, NeighborClass, Policy, PolicyEncoder
 
 _EXACT_RUNS = 8000  # of noise that is drawn exactly, which takes long
@@ -108,6 +109,23 @@ def plan_claim(plan: NoisePlan, class_name: str) -> Claim:
     return Claim(events, plan.delta)
 
 
+def vector_score(
+    kind: NoiseKind, first: FloatArray, second: FloatArray, scales: FloatArray
+) -> FittedScore:
+    """Return the log likelihood ratio under Laplace or Gaussian noise of a scale."""
+    if kind is NoiseKind.GAUSSIAN:
+        return gaussian_score(first, second, scales)
+    noisy = scales > 0.0
+    one, other, unit = first[noisy], second[noisy], scales[noisy]
+
+    def score(outputs: FloatArray) -> FloatArray:
+        seen = outputs[:, noisy]
+        gain = np.abs(seen - one) - np.abs(seen - other)
+        return np.asarray((gain / unit).sum(axis=1))
+
+    return score
+
+
 def vector_challenges(
     plan: VectorPlan,
     neighbors: Mapping[str, tuple[FloatArray, FloatArray]],
@@ -139,18 +157,25 @@ def vector_challenges(
         return (round_to_grid(values, grid=grid) + steps).astype(np.float64) * grid
 
     events = plan.claimed_events()
-    return tuple(
-        Challenge(
-            target=name,
-            class_name=class_name,
-            claim=Claim(events[class_name], plan.delta),
-            first=np.asarray(first, dtype=np.float64),
-            second=np.asarray(second, dtype=np.float64),
-            sample=sample,
-            n_runs=4000,
+    sizes = [group.size for group in plan.movement.groups]
+    scales = grid * np.repeat([float(scale) for scale in plan.scales], sizes)
+    challenges = []
+    for class_name, pair in neighbors.items():
+        first, second = (np.asarray(end, dtype=np.float64) for end in pair)
+        score = vector_score(plan.kind, first, second, scales)
+        challenges.append(
+            Challenge(
+                target=name,
+                class_name=class_name,
+                claim=Claim(events[class_name], plan.delta),
+                first=first,
+                second=second,
+                sample=sample,
+                attacks=(LikelihoodAttack(score), LinearAttack()),
+                n_runs=_EXACT_RUNS,
+            )
         )
-        for class_name, (first, second) in neighbors.items()
-    )
+    return tuple(challenges)
 
 
 def leakage_challenges(
