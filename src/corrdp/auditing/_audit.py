@@ -1,6 +1,7 @@
 """The audit: run on both neighbors, choose the test on one half, prove on the other."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -213,20 +214,14 @@ def _result(
     half = len(first) // 2
     criteria = _criteria(claim)
     each = failure_probability / len(criteria)
+    bounded = partial(
+        event_bounds, failure_probability=each, n_records=challenge.n_records
+    )
     name, score, thresholds = _chosen(
-        challenge, first[:half], second[:half], criteria, each
+        challenge, first[:half], second[:half], criteria, bounded
     )
     rare, likely = _scores(name, score, first[half:], second[half:])
-    found = [
-        event_bounds(
-            rare,
-            likely,
-            threshold,
-            failure_probability=each,
-            n_records=challenge.n_records,
-        )
-        for threshold in thresholds
-    ]
+    found = [bounded(rare, likely, threshold) for threshold in thresholds]
     return AuditResult.of(
         claim,
         is_broken=any(claim.is_broken_by(bounds) for bounds in found),
@@ -260,7 +255,7 @@ def _chosen(
     first: FloatArray,
     second: FloatArray,
     criteria: tuple[Criterion, ...],
-    failure_probability: float,
+    bounded: Callable[[FloatArray, FloatArray, float], EventBounds],
 ) -> tuple[str, FittedScore, tuple[float, ...]]:
     """Return the attack that promises most, its score and one threshold per criterion.
 
@@ -274,16 +269,7 @@ def _chosen(
         levels = np.quantile(
             np.concatenate([rare, likely]), np.linspace(0.0, 1.0, _THRESHOLDS)
         )
-        bounds = [
-            event_bounds(
-                rare,
-                likely,
-                float(level),
-                failure_probability=failure_probability,
-                n_records=challenge.n_records,
-            )
-            for level in levels
-        ]
+        bounds = [bounded(rare, likely, float(level)) for level in levels]
         values = np.array([[rule(b) for b in bounds] for rule in criteria])
         promise = float(values[0].max())
         if best is None or promise > best[0]:

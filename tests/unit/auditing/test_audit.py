@@ -125,7 +125,7 @@ def test_no_call_is_much_longer_than_the_limit(monkeypatch):
     many = [challenge(sample=slow, n_runs=20_000) for _ in range(4)]
     report = audit(many, time_limit=8.0, random_state=0)
     assert report.cut == ("runs",)
-    assert 6.0 < report.seconds < 10.0
+    assert 6.0 < now[0] < 10.0
     assert min(result.n_runs for result in report.results) >= 600
 
 
