@@ -11,7 +11,7 @@ from corrdp.auditing.statistics import clopper_pearson
 pytestmark = pytest.mark.statistical
 
 
-def gaussian_challenge(mu, *, claimed_mu):
+def gaussian_challenge(mu, *, claimed_mu, n_records=1):
     def sample(data, n_runs, rng):
         return data + rng.standard_normal((n_runs, 1))
 
@@ -20,8 +20,9 @@ def gaussian_challenge(mu, *, claimed_mu):
         class_name="sensitive",
         claim=Claim.gaussian(claimed_mu, delta=1e-5),
         first=0.0,
-        second=mu,
+        second=n_records * mu,
         sample=sample,
+        n_records=n_records,
         attacks=(LikelihoodAttack(lambda outputs: outputs[:, 0]),),
     )
 
@@ -37,10 +38,10 @@ def test_no_false_alarm_on_fifty_correct_mechanisms():
     assert all(result.verdict is Verdict.CONSISTENT for result in in_one_run)
 
 
-def false_alarms(n_audits, *, mu, claimed_mu, confidence):
+def false_alarms(n_audits, *, mu, claimed_mu, confidence, n_records=1):
     return sum(
         not audit(
-            [gaussian_challenge(mu, claimed_mu=claimed_mu)],
+            [gaussian_challenge(mu, claimed_mu=claimed_mu, n_records=n_records)],
             n_runs=400,
             confidence=confidence,
             random_state=seed,
@@ -57,6 +58,13 @@ def test_false_alarms_are_as_rare_as_stated_where_the_claim_is_tight():
     assert (
         false_alarms(n_audits, mu=2.0, claimed_mu=1.0, confidence=confidence) > allowed
     )
+
+
+def test_false_alarms_of_several_records_are_as_rare_as_stated():
+    n_audits, tight = 300, {"claimed_mu": 0.1, "confidence": 0.8, "n_records": 15}
+    allowed = int(binom.isf(1e-9, n_audits, 0.2))
+    assert false_alarms(n_audits, mu=0.1, **tight) <= allowed
+    assert false_alarms(n_audits, mu=0.2, **tight) > allowed
 
 
 @pytest.mark.parametrize("probability", [0.01, 0.3, 0.97])

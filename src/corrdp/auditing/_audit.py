@@ -1,6 +1,7 @@
 """The audit: run on both neighbors, choose the test on one half, prove on the other."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_count, check_real
-from corrdp.auditing._challenge import Challenge, Deadline, as_rows
+from corrdp.auditing._challenge import LEAST_RUNS, Challenge, Deadline, as_rows
 from corrdp.auditing._challenges_from import Neighbors, challenges_from
 from corrdp.auditing._report import AuditReport, AuditResult
 from corrdp.auditing.statistics import (
@@ -23,7 +24,6 @@ from corrdp.exceptions import CorrDPError
 from corrdp.synthesis import Synthesizer
 
 _THRESHOLDS = 60  # tried on the first half of the runs
-_LEAST_RUNS = 40
 _SYNTHESIS_SECONDS = 300.0
 
 Progress = Callable[[str, float], None]
@@ -46,8 +46,9 @@ def audit(
 
     Parameters
     ----------
-    subject : estimator, Synthesizer, PrivateTraining, callable, or Challenge(s)
-        An estimator or synthesizer of the library, fitted or not: the code that
+    subject : estimator, Synthesizer, QueryPlan, PrivateTraining, or Challenge(s)
+        An estimator or synthesizer of the library, fitted or not, or a plan of queries,
+        of bounds or of an evaluation: the code that
         releases is attacked on records of the declared domain, no row is read. What
         `corrdp.torch.make_private` returned, with two steps or a few: its loop is run
         again and again on made-up rows, and it is spent afterwards. A callable
@@ -142,7 +143,7 @@ def audit(
             progress(label, index / len(challenges))
         deadline = whole.share(1.0 / (len(challenges) - index))
         wanted = challenge.n_runs if n_runs is None else n_runs
-        check_count("n_runs", wanted, lower=_LEAST_RUNS)
+        check_count("n_runs", wanted, lower=LEAST_RUNS)
         begun = whole.elapsed
         first, second = _run(challenge, wanted, rng, deadline)
         missed += (whole.elapsed - begun) * (wanted / len(first) - 1.0)
@@ -192,9 +193,10 @@ def _run(
     second: list[FloatArray] = []
     done = 0
     while done < n_runs:
-        if done >= _LEAST_RUNS and deadline.is_over():
+        if done >= LEAST_RUNS and deadline.is_over():
             break
-        size = min(challenge.batch, n_runs - done)
+        most = min(challenge.batch, n_runs - done)
+        size = deadline.fitting(done, most)
         first.append(as_rows(challenge.sample(challenge.first, size, rng), size))
         second.append(as_rows(challenge.sample(challenge.second, size, rng), size))
         done += size
@@ -212,14 +214,14 @@ def _result(
     half = len(first) // 2
     criteria = _criteria(claim)
     each = failure_probability / len(criteria)
+    bounded = partial(
+        event_bounds, failure_probability=each, n_records=challenge.n_records
+    )
     name, score, thresholds = _chosen(
-        challenge, first[:half], second[:half], criteria, each
+        challenge, first[:half], second[:half], criteria, bounded
     )
     rare, likely = _scores(name, score, first[half:], second[half:])
-    found = [
-        event_bounds(rare, likely, threshold, failure_probability=each)
-        for threshold in thresholds
-    ]
+    found = [bounded(rare, likely, threshold) for threshold in thresholds]
     return AuditResult.of(
         claim,
         is_broken=any(claim.is_broken_by(bounds) for bounds in found),
@@ -231,6 +233,7 @@ def _result(
         class_name=challenge.class_name,
         attack=name,
         n_runs=len(first),
+        n_records=challenge.n_records,
         roc=roc_points(rare, likely),
     )
 
@@ -252,7 +255,7 @@ def _chosen(
     first: FloatArray,
     second: FloatArray,
     criteria: tuple[Criterion, ...],
-    failure_probability: float,
+    bounded: Callable[[FloatArray, FloatArray, float], EventBounds],
 ) -> tuple[str, FittedScore, tuple[float, ...]]:
     """Return the attack that promises most, its score and one threshold per criterion.
 
@@ -266,12 +269,7 @@ def _chosen(
         levels = np.quantile(
             np.concatenate([rare, likely]), np.linspace(0.0, 1.0, _THRESHOLDS)
         )
-        bounds = [
-            event_bounds(
-                rare, likely, float(level), failure_probability=failure_probability
-            )
-            for level in levels
-        ]
+        bounds = [bounded(rare, likely, float(level)) for level in levels]
         values = np.array([[rule(b) for b in bounds] for rule in criteria])
         promise = float(values[0].max())
         if best is None or promise > best[0]:

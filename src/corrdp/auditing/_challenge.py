@@ -17,6 +17,10 @@ from corrdp.exceptions import CorrDPError
 
 Data = TypeVar("Data")
 
+LEAST_RUNS = 40  # that can tell something
+_FIRST_RUNS = 200  # that tell whether noise is missing, before anybody asks for time
+_SOON = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class Challenge(Generic[Data]):
@@ -40,10 +44,14 @@ class Challenge(Generic[Data]):
     n_runs : int
         Runs on each neighbor, unless the audit says otherwise.
     batch : int
-        Runs per call of `sample`; time limits are checked between calls.
+        Most runs per call of `sample`; time limits are checked between calls.
     is_slow : bool
         Whether even the fewest runs that can tell something take long, so that the
         challenge is left out once time is up.
+    n_records : int
+        In how many records the two differ, each as the class allows: so many neighbors
+        on the way from the first to the second. More than one for Gaussian claims
+        alone, of which so many add up to a multiple.
 
     Examples
     --------
@@ -64,6 +72,14 @@ class Challenge(Generic[Data]):
     n_runs: int = 20_000
     batch: int = 4096
     is_slow: bool = False
+    n_records: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n_records > 1 and self.claim.mu is None:
+            raise CorrDPError(
+                f"n_records={self.n_records} needs a Gaussian claim: of others it is "
+                "not known what they say of several records. Change one."
+            )
 
 
 def as_rows(outputs: Any, n_runs: int) -> FloatArray:
@@ -121,6 +137,17 @@ class Deadline:
         if is_late:
             self._mark()
         return is_late
+
+    def fitting(self, done: int, most: int) -> int:
+        """Return how many runs the next call may make, if so many were made by now.
+
+        All at once without a limit; otherwise what fits, but no more than were done
+        before, so that one call is never much longer than all others together.
+        """
+        if math.isinf(self._end):
+            return most
+        fits = done * self.left / max(self.elapsed, _SOON)
+        return min(most, max(_FIRST_RUNS, int(min(fits, done))))
 
     def share(self, part: float) -> "Deadline":
         """Return a deadline after a part of what is left."""

@@ -18,6 +18,7 @@ from corrdp.auditing.targets import (
     network_challenges,
     network_training,
     number_count_challenges,
+    query_challenges,
     sampled_challenges,
     synthesizer_challenges,
     theorem_challenges,
@@ -31,6 +32,7 @@ from corrdp.estimators import (
 )
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Budget, allowed_epsilons, neighbor_classes
+from corrdp.queries import QueryPlan
 from corrdp.synthesis import Synthesizer
 from corrdp.training import CONSTANT
 
@@ -57,6 +59,8 @@ def challenges_from(
         )
     if isinstance(subject, Synthesizer):
         return synthesizer_challenges(subject, n_rows=n_rows, random_state=random_state)
+    if isinstance(subject, QueryPlan):
+        return query_challenges(subject, random_state=random_state, deadline=deadline)
     if _is_training(subject):
         return loop_challenges(subject, random_state=random_state, deadline=deadline)
     if isinstance(subject, Sequence) and all(
@@ -66,8 +70,8 @@ def challenges_from(
     if callable(subject):
         return _of_callable(subject, neighbors or {}, claims or {})
     raise CorrDPError(
-        "an audit takes challenges, an estimator, a synthesizer, a training of "
-        "make_private, or a callable with neighbors and claims, got "
+        "an audit takes challenges, an estimator, a synthesizer, a plan of queries, a "
+        "training of make_private, or a callable with neighbors and claims, got "
         f"{type(subject).__name__}. Pass one of them."
     )
 

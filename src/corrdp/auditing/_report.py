@@ -56,6 +56,9 @@ class AuditResult:
         The attack that did best on the first half of the runs.
     n_runs : int
         Runs on each of the two neighbors, both halves together.
+    n_records : int
+        In how many records the two tables of the attack differed; what was proved is
+        what follows for one.
     roc : tuple of (float, float)
         Rates of false and of true alarms of the attack, on the runs that prove.
     """
@@ -71,6 +74,7 @@ class AuditResult:
     attack: str
     n_runs: int
     roc: tuple[tuple[float, float], ...] = ()
+    n_records: int = 1
 
     @classmethod
     def of(
@@ -115,6 +119,7 @@ class AuditResult:
             "tightness": encode_number(self.tightness),
             "attack": self.attack,
             "n_runs": self.n_runs,
+            "n_records": self.n_records,
             "roc": [list(point) for point in self.roc],
         }
 
@@ -137,6 +142,7 @@ class AuditResult:
             attack=document["attack"],
             n_runs=document["n_runs"],
             roc=tuple((x, y) for x, y in document.get("roc", ())),
+            n_records=document.get("n_records", 1),
         )
 
 

@@ -203,37 +203,61 @@ def _extended(plan: QueryPlan, table: Any) -> Any:
 
 def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
     """Return the noisy sums, and the drawn places of quantiles among them."""
+    noise = noise_generator(random_state)
+    choices = noise_generator(random_state, purpose="quantiles")
+    released: IntArray = released_runs(plan, rows, 1, noise=noise, choices=choices)[0]
+    return released
+
+
+def released_runs(
+    plan: QueryPlan,
+    rows: Any,
+    n_runs: int,
+    *,
+    noise: np.random.Generator,
+    choices: np.random.Generator,
+) -> IntArray:
+    """Return the sums and places of several releases, one per row.
+
+    Answers make one of them, audits many.
+
+    Guarantee
+    ---------
+    That of the plan for each row (`docs/theory/queries.md`).
+    """
     hosted = (
         rows.sums(plan.moments, plan.view) if isinstance(rows, HostedRows) else None
     )
-    noise = _by_moment(plan, plan.noise.draw(random_state=random_state))
-    choices = noise_generator(random_state, purpose="quantiles")
-    parts = [np.zeros(0, dtype=np.int64)]
+    drawn = _by_moment(plan, plan.noise.draw_runs(n_runs, noise))
+    parts = [np.zeros((n_runs, 0), dtype=np.int64)]
     for place, (moment, own, scale) in enumerate(
-        zip(plan.moments, noise, plan.noise.scales, strict=True)
+        zip(plan.moments, drawn, plan.noise.scales, strict=True)
     ):
         if isinstance(moment, RankChoice):
-            drawn = moment.choose(
-                plan.view,
-                rows,
-                scale=scale,
-                kind=plan.noise.kind,
-                n_rows=plan.n_rows,
-                generator=choices,
-            )
-            parts.append(drawn)
+            chosen = [
+                moment.choose(
+                    plan.view,
+                    rows,
+                    scale=scale,
+                    kind=plan.noise.kind,
+                    n_rows=plan.n_rows,
+                    generator=choices,
+                )
+                for _ in range(n_runs)
+            ]
+            parts.append(np.stack(chosen))
         else:
             exact = (
                 moment.evaluate(plan.view, rows) if hosted is None else hosted[place]
             )
             parts.append(exact + own)
-    return np.concatenate(parts)
+    return np.hstack(parts)
 
 
 def _by_moment(plan: QueryPlan, coordinates: IntArray) -> list[IntArray]:
-    """Return coordinates of all moments as those of each."""
+    """Return coordinates of all moments, in the last axis, as those of each."""
     sizes = [group.size for group in plan.noise.movement.groups]
-    return np.split(coordinates, np.cumsum(sizes)[:-1]) if sizes else []
+    return np.split(coordinates, np.cumsum(sizes)[:-1], axis=-1) if sizes else []
 
 
 def answers_of(

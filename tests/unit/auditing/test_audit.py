@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -109,6 +110,54 @@ def test_time_limit_stops_early_and_says_so(stepping_clock):
     assert not report.is_complete
     assert all(40 <= result.n_runs < 10**6 for result in report.results)
     assert "time limit" in report.to_text()
+
+
+def test_no_call_is_much_longer_than_the_limit(monkeypatch):
+    """Runs may take long: how many are made at once follows from how long some took."""
+    now = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("corrdp.auditing._challenge.time", clock)
+
+    def slow(data, n_runs, rng):
+        now[0] += 0.001 * n_runs
+        return number(data, n_runs, rng)
+
+    many = [challenge(sample=slow, n_runs=20_000) for _ in range(4)]
+    report = audit(many, time_limit=8.0, random_state=0)
+    assert report.cut == ("runs",)
+    assert 6.0 < now[0] < 10.0
+    assert min(result.n_runs for result in report.results) >= 600
+
+
+def of_ten(mu, *, claimed):
+    """Return a challenge of tables that differ in ten records, which cost mu each."""
+    claim = Claim.gaussian(claimed, delta=1e-5)
+    return challenge(claim=claim, second=10 * mu, n_records=10, n_runs=20_000)
+
+
+def test_several_records_prove_what_follows_for_one():
+    result = audit([of_ten(0.1, claimed=0.1)], random_state=0).results[0]
+    assert result.verdict is Verdict.CONSISTENT
+    assert 0.8 < result.tightness <= 1.0
+    assert result.n_records == 10
+    assert result.audited_epsilon <= result.certified_epsilon
+    (found,) = audit([of_ten(0.14, claimed=0.1)], random_state=0).violations
+    assert 0.1 < found.audited_mu < 0.14
+    assert found.certified_epsilon < found.audited_epsilon < 1.4
+
+
+def test_several_records_need_a_gaussian_claim():
+    for claim in (Claim(None, 1e-5), Claim.approximate(epsilon=1.0, delta=1e-5)):
+        assert claim.n_records(100) == 1
+        with pytest.raises(CorrDPError, match="n_records=2 needs a Gaussian claim"):
+            challenge(claim=claim, n_records=2)
+
+
+@pytest.mark.parametrize(
+    ("mu", "most", "expected"), [(0.1, 100, 15), (0.1, 4, 4), (2.0, 100, 1), (0, 9, 1)]
+)
+def test_records_are_as_many_as_their_claim_leaves_something_to_see(mu, most, expected):
+    assert Claim.gaussian(mu, delta=1e-5).n_records(most) == expected
 
 
 def test_classes_without_time_are_left_out_and_named(stepping_clock):

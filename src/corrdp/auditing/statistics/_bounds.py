@@ -64,6 +64,9 @@ class EventBounds:
         Lower bound where the event is likely: on the second neighbor.
     rare_upper : float
         Upper bound where it is rare: on the first.
+    n_records : int
+        In how many records the two differ. Of several only `mu_lower`, which is for
+        one of them, says more than nothing.
 
     Guarantee
     ---------
@@ -74,18 +77,23 @@ class EventBounds:
 
     likely_lower: float
     rare_upper: float
+    n_records: int = 1
 
     def epsilon_lower(self, delta: float) -> float:
         """Return the epsilon below which no mechanism with `delta` explains them."""
+        if self.n_records > 1:
+            return 0.0
         return max(0.0, *(_log_ratio(p - delta, q) for p, q in self.directions))
 
     def mu_lower(self) -> float:
         """Return the mu below which no Gaussian-DP mechanism explains them."""
         mu = ndtri(self.likely_lower) - ndtri(self.rare_upper)
-        return max(0.0, float(mu))
+        return max(0.0, float(mu) / self.n_records)
 
     def hockey_stick_lower(self, epsilon: float) -> float:
         """Return a lower bound on the delta that holds at `epsilon`."""
+        if self.n_records > 1:
+            return 0.0
         growth = math.exp(min(epsilon, _LARGEST_EXPONENT))
         return max(p - growth * q for p, q in self.directions)
 
@@ -104,6 +112,7 @@ def event_bounds(
     threshold: float,
     *,
     failure_probability: float,
+    n_records: int = 1,
 ) -> EventBounds:
     """Bound the probabilities that a score exceeds a threshold.
 
@@ -115,13 +124,15 @@ def event_bounds(
         Chosen without looking at these scores.
     failure_probability : float
         Probability with which either of the two bounds may be wrong, in all.
+    n_records : int
+        In how many records the two neighbors differ.
     """
     each = failure_probability / 2.0
     hits = int(np.count_nonzero(likely > threshold))
     lower, _ = clopper_pearson(hits, likely.size, failure_probability=each)
     hits = int(np.count_nonzero(rare > threshold))
     _, upper = clopper_pearson(hits, rare.size, failure_probability=each)
-    return EventBounds(float(lower), float(upper))
+    return EventBounds(float(lower), float(upper), n_records)
 
 
 def roc_points(rare: FloatArray, likely: FloatArray) -> tuple[tuple[float, float], ...]:

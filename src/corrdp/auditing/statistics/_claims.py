@@ -24,6 +24,7 @@ from corrdp.certificate import Certificate, Component
 _CURVE_POINTS = 9
 _CURVE_GRID = 1e-2  # of privacy losses: coarse, but rounded up, so still a true claim
 _CURVE_END = 1e-12  # where Gaussian curves, which are cheap, are left
+_MU_TO_SEE = 1.5  # at which a few thousand runs tell a fifth more, a hundred twice
 _SMALLEST_DELTA = 1e-30  # at which a pure epsilon is read
 
 
@@ -70,6 +71,17 @@ class Claim:
                 return None
             mus += [event.mu * math.sqrt(event.count)]
         return composed_mu(mus) if mus else None
+
+    def n_records(self, most: int) -> int:
+        """Return how many records to change, so that a true claim leaves much to see.
+
+        A Gaussian claim of `mu` for one record is one of ``k * mu`` for k of them
+        (`docs/theory/audit.md`, Lemma 4). What costs little is then told apart in as
+        few runs as what costs much. Other claims are tried on one record.
+        """
+        if not self.mu:
+            return 1
+        return max(1, min(int(_MU_TO_SEE / self.mu), most))
 
     @cached_property
     def epsilon(self) -> float:

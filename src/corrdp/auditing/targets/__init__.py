@@ -10,6 +10,7 @@ from corrdp.auditing.targets._loop import loop_challenges
 from corrdp.auditing.targets._models import model_challenges
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.auditing.targets._networks import network_challenges, network_training
+from corrdp.auditing.targets._queries import query_challenges
 from corrdp.auditing.targets._releases import (
     column_sum_challenges,
     leakage_challenges,
@@ -39,6 +40,7 @@ __all__ = [
     "network_challenges",
     "network_training",
     "number_count_challenges",
+    "query_challenges",
     "sampled_challenges",
     "synthesizer_challenges",
     "theorem_challenges",

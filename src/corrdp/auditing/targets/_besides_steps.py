@@ -16,7 +16,7 @@ from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._descent import DescentSteps, as_labels, label_values
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.auditing.targets._releases import plan_claim
-from corrdp.auditing.targets._steps import central_rows, central_table, table_with
+from corrdp.auditing.targets._steps import central_rows, central_table, neighbor_tables
 from corrdp.certificate import Component
 from corrdp.policy import Block, NeighborClass
 from corrdp.training import (
@@ -64,17 +64,18 @@ def mean_challenges(
         return n_rows * np.stack(means)
 
     scale = np.repeat(noise_scale, [block.stop - block.start for block in blocks])
-    around = central_rows(blocks, n_rows)[1:].sum(axis=0)
     challenges = []
     for neighbor, pair in _pairs(blocks, plan, random_state, deadline):
-        first, second = around + pair.first, around + pair.second
+        claim = Claim.gaussian(cost[neighbor.name], delta=delta)
+        first, second = _totals(pair, blocks, n_rows, claim)
         likelihood = LikelihoodAttack(gaussian_score(first, second, scale))
         challenges.append(
             _challenge(
                 "column means",
                 neighbor.name,
-                Claim.gaussian(cost[neighbor.name], delta=delta),
+                claim,
                 (first, second),
+                n_rows,
                 sample,
                 (likelihood, LinearAttack()),
             )
@@ -102,16 +103,17 @@ def reference_challenges(
         return np.stack(released)[:, plan.columns]
 
     rng = np.random.default_rng(random_state)
-    around = central_rows(plan.blocks, n_rows)[1:].sum(axis=0)
     challenges = []
     for neighbor in classes:
         pair = craft_pair(plan.blocks, neighbor, _distance, rng=rng)
-        first, second = (
-            (around + record)[plan.columns] for record in (pair.first, pair.second)
-        )
         claim = plan_claim(plan.noise, neighbor.name)
+        first, second = (
+            total[plan.columns] for total in _totals(pair, plan.blocks, n_rows, claim)
+        )
         challenges.append(
-            _challenge("reference", neighbor.name, claim, (first, second), sample)
+            _challenge(
+                "reference", neighbor.name, claim, (first, second), n_rows, sample
+            )
         )
     return tuple(challenges)
 
@@ -150,16 +152,26 @@ def count_challenges(
     challenges = []
     for neighbor, pair in _pairs(plan.layout.blocks, plan, random_state, deadline):
         coef = steps.fitting(pair, _APART)
+        claim = Claim(Component.joint_events(parts, neighbor.name), delta)
         first, second = (
-            np.array([steps.count_at(coef, *table)])
-            for table in (
-                table_with(*record, steps.blocks, steps.labels, plan.n_rows)
-                for record in pair.records
+            np.array([steps.count_at(coef, table.codes, table.y)])
+            for table in neighbor_tables(
+                pair,
+                steps.blocks,
+                steps.labels,
+                plan.n_rows,
+                claim.n_records(plan.n_rows // 2),
             )
         )
-        claim = Claim(Component.joint_events(parts, neighbor.name), delta)
         challenges.append(
-            _challenge("small residuals", neighbor.name, claim, (first, second), sample)
+            _challenge(
+                "small residuals",
+                neighbor.name,
+                claim,
+                (first, second),
+                plan.n_rows,
+                sample,
+            )
         )
     return tuple(challenges)
 
@@ -175,7 +187,7 @@ def constant_challenges(
     `corrdp.training.constant_model` (`docs/theory/audit.md`).
     """
     labels, parts = label_values(plan.loss), plan.components({})
-    _, y = central_table(plan.layout.blocks, labels, plan.n_rows)
+    _, balanced = central_table(plan.layout.blocks, labels, plan.n_rows)
 
     def sample(y: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
         own = as_labels(y, plan.loss)
@@ -184,12 +196,16 @@ def constant_challenges(
 
     challenges = []
     for neighbor in plan.spending.classes:
-        other = y.copy()
-        if neighbor.label_changes:
-            other[0] = labels[-1] if y[0] == labels[0] else labels[0]
         claim = Claim(Component.joint_events(parts, neighbor.name), delta)
+        n_records = claim.n_records(plan.n_rows // 2)
+        y, other = balanced.copy(), balanced.copy()
+        y[:n_records] = other[:n_records] = labels[0]
+        if neighbor.label_changes:
+            other[:n_records] = labels[-1]
         challenges.append(
-            _challenge("constant model", neighbor.name, claim, (y, other), sample)
+            _challenge(
+                "constant model", neighbor.name, claim, (y, other), plan.n_rows, sample
+            )
         )
     return tuple(challenges)
 
@@ -202,12 +218,31 @@ def _challenge(
     class_name: str,
     claim: Claim,
     pair: tuple[FloatArray, FloatArray],
+    n_rows: int,
     sample: Sampler,
     attacks: tuple[Attack, ...] = (LinearAttack(),),
 ) -> Challenge[FloatArray]:
+    """Return the challenge of tables that differ in as many records as claims ask."""
     return Challenge(
-        target, class_name, claim, *pair, sample, attacks, n_runs=_N_RUNS, batch=500
+        target,
+        class_name,
+        claim,
+        *pair,
+        sample,
+        attacks,
+        n_runs=_N_RUNS,
+        batch=500,
+        n_records=claim.n_records(n_rows // 2),
     )
+
+
+def _totals(
+    pair: RecordPair, blocks: Sequence[Block], n_rows: int, claim: Claim
+) -> tuple[FloatArray, FloatArray]:
+    """Return the sums of two central tables with records of the pair in them."""
+    n_records = claim.n_records(n_rows // 2)
+    around = central_rows(blocks, n_rows)[n_records:].sum(axis=0)
+    return around + n_records * pair.first, around + n_records * pair.second
 
 
 def _pairs(

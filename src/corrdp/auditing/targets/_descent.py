@@ -26,11 +26,13 @@ from corrdp.training import (
     is_plain,
     prepare_rows,
     record_gradients,
+    sums_by_theorem,
 )
 
 _FEWEST_RUNS, _MOST_RUNS = 2000, 100_000
+_GAUSSIAN_RUNS = 6000
 _STIR = 0.02  # of a path that stays, from its first step to its last
-_MOST_STEPS = 2_000_000  # of all runs together
+_MOST_DRAWS = 50_000_000  # of normal noise, for all runs on one neighbor
 
 _GRADIENTS = ("gradients", "gradient differences")
 Contributions: TypeAlias = Callable[
@@ -74,7 +76,7 @@ class DescentSteps(NoisySteps):
         self._first_bound = self._model.residual_bound
         self.blocks: tuple[Block, ...] = plan.layout.blocks
         self.labels = label_values(plan.loss)
-        self.noise_scale = self._noise_scale()
+        self.noise_scale = self.as_drawn(np.zeros_like(path))
 
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds, by the definition of the gradient."""
@@ -138,7 +140,8 @@ class DescentSteps(NoisySteps):
         """Return counts of small residuals with the noise of `Descent.noisy_count`."""
         return self._model.noisy_count(counts)
 
-    def _noise_scale(self) -> FloatArray:
+    def planned_noise(self) -> FloatArray:
+        """Return the noise of every output, as the descent states it."""
         scales = [
             noise_of_coefficients(release(gradient)[1], self._model.layout, gradient)
             for gradient, release in self._releases(np.zeros_like(self._path))
@@ -173,40 +176,40 @@ class DescentSteps(NoisySteps):
 
 
 class TheoremSteps(NoisySteps):
-    """The mean of noisy gradients under the paper's noise, at one parameter.
+    """All noisy gradients under the paper's noise, at two parameters in turn.
 
-    The mean says all that the gradients say, since they are taken at one place; the
-    adversary looks at `n_steps` of the plan's.
+    Of the gradients at one place the mean says all that they say. Two places, for
+    noise that is used in more steps than one would hide in a mean of equal sums.
     """
 
-    def __init__(self, plan: TheoremPlan, coef: FloatArray, n_steps: int) -> None:
-        self._plan, self._coef, self._n_steps = plan, coef, n_steps
+    def __init__(self, plan: TheoremPlan, path: FloatArray) -> None:
+        self._plan, self._path = plan, path[: plan.n_steps]
         self.blocks: tuple[Block, ...] = plan.layout.blocks
         self.labels = label_values(plan.loss)
-        per_column = plan.noise.noise_scale[plan.layout.column_groups]
-        self.noise_scale = per_column / np.sqrt(n_steps)
+        self.noise_scale = self.as_drawn(np.zeros(self._path.size))
 
     def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
         """Return what every record adds, by the definition of the gradient."""
-        plan = self._plan
-        return record_gradients(codes, y, self._coef, plan.loss, plan.layout)
+        loss, layout = self._plan.loss, self._plan.layout
+        each = [record_gradients(codes, y, at, loss, layout) for at in self._path]
+        return np.hstack(each)
 
     def given(self, codes: FloatArray, y: FloatArray) -> FloatArray:
-        """Return the gradient of a table, by the kernels of training."""
-        layout = self._plan.layout
-        rows = prepare_rows(codes, y, layout).grouped(layout)
-        bound = self._plan.loss.clips_residuals_at
-        return np.asarray(rows.gradient_sum(self._coef, residual_bound=bound)[0])
+        """Return the gradients of a table, by the kernels of training."""
+        return sums_by_theorem(codes, y, self._plan)(self._path).ravel()
 
     def sample(
         self, given: FloatArray, n_runs: int, rng: np.random.Generator
     ) -> FloatArray:
-        """Return means over steps of `TheoremPlan.noisy`."""
-        mean = np.zeros((n_runs, given.size))
-        repeated = np.broadcast_to(given, mean.shape)
-        for _ in range(self._n_steps):
-            mean += self._plan.noisy(repeated, rng)
-        return mean / self._n_steps
+        """Return means at both places over all steps of `TheoremPlan.noisy`."""
+        places = np.split(given, len(self._path))
+        sums = np.zeros((len(places), n_runs, places[0].size))
+        for step in range(self._plan.n_steps):
+            own = step % len(places)
+            exact = np.broadcast_to(places[own], sums[own].shape)
+            sums[own] += self._plan.noisy(exact, rng)
+        counts = np.bincount(np.arange(self._plan.n_steps) % len(places))
+        return np.hstack(list(sums / counts[:, None, None]))
 
 
 def descent_challenges(
@@ -303,14 +306,20 @@ def theorem_challenges(
     one is a defect of the library.
     """
     rng = np.random.default_rng(random_state)
-    ends = [np.zeros(plan.layout.n_columns)]
-    for size in (0.5, 2.0, 8.0):
-        end = rng.standard_normal(plan.layout.n_columns)
-        ends.append(end * size * plan.expected_distance / np.linalg.norm(end))
-    n_runs = runs_to_refute(nominal)
-    n_steps = min(plan.n_steps, _MOST_STEPS // n_runs)
+    paths = paths_near(
+        np.zeros(plan.layout.n_columns), 2, plan.expected_distance, rng, far=8.0
+    )
+    steps = [TheoremSteps(plan, path) for path in paths]
+    most = _MOST_DRAWS // (plan.n_steps * plan.layout.n_columns)
+
+    def n_runs(claim: Claim) -> int:
+        """Return enough for the one epsilon of a nominal claim, if time allows."""
+        gaussian = claim.mu is not None
+        wanted = _GAUSSIAN_RUNS if gaussian else runs_to_refute({"": claim.epsilon})
+        return max(_FEWEST_RUNS, min(wanted, most))
+
     return step_challenges(
-        [TheoremSteps(plan, end, n_steps) for end in ends],
+        steps,
         classes,
         lambda class_name: both_claims(
             nominal, plan_claim(plan.noise, class_name), class_name
@@ -351,18 +360,29 @@ def candidate_paths(plan: TrainingPlan, rng: np.random.Generator) -> list[FloatA
     No two steps are at the same parameters: their sums would be equal, and noise that
     is used twice would hide in their mean.
     """
-    zero = initial_coef(plan)
-    shape = (plan.n_steps, *[1] * zero.ndim)
+    return paths_near(initial_coef(plan), plan.n_steps, plan.expected_distance, rng)
+
+
+def paths_near(
+    zero: FloatArray,
+    n_steps: int,
+    distance: float,
+    rng: np.random.Generator,
+    *,
+    far: float = 2.0,
+) -> list[FloatArray]:
+    """Return `candidate_paths` for parameters like `zero`, up to `far` distances."""
+    shape = (n_steps, *[1] * zero.ndim)
 
     def ramp(start: float, stop: float) -> FloatArray:
-        return np.linspace(start, stop, plan.n_steps).reshape(shape)
+        return np.linspace(start, stop, n_steps).reshape(shape)
 
     def place(size: float) -> FloatArray:
         end = rng.standard_normal(zero.shape)
-        return np.asarray(end * size * plan.expected_distance / np.linalg.norm(end))
+        return np.asarray(end * size * distance / np.linalg.norm(end))
 
     paths = [ramp(0.0, _STIR) * place(0.5)]
-    for size in (0.5, 2.0):
+    for size in (0.5, far):
         end = place(size)
         paths += [ramp(1.0 - _STIR, 1.0) * end, ramp(0.1, 1.0) * end]
     return paths

@@ -8,7 +8,7 @@ from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge, Deadline
 from corrdp.auditing.statistics import Claim, LinearAttack
 from corrdp.auditing.targets._descent import DescentSteps
-from corrdp.auditing.targets._steps import EncodedRows, craft, table_with
+from corrdp.auditing.targets._steps import EncodedRows, craft, neighbor_tables
 from corrdp.certificate import Component
 from corrdp.training import (
     Descent,
@@ -78,12 +78,10 @@ def model_challenges(
             (craft(steps, neighbor, rng, deadline=deadline) for steps in walks),
             key=lambda pair: pair.movement,
         )
-        first, second = (
-            EncodedRows(*table_with(*record, blocks, labels, plan.n_rows))
-            for record in pair.records
-        )
         events = Component.joint_events(parts, neighbor.name)
         stated = (claims or {}).get(neighbor.name, Claim(events, delta))
+        n_records = stated.n_records(plan.n_rows // 2)
+        first, second = neighbor_tables(pair, blocks, labels, plan.n_rows, n_records)
         challenges.append(
             Challenge(
                 target=f"training, {'white' if white_box else 'black'} box",
@@ -96,6 +94,7 @@ def model_challenges(
                 n_runs=n_runs,
                 batch=50,
                 is_slow=True,
+                n_records=n_records,
             )
         )
     return tuple(challenges)

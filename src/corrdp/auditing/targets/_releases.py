@@ -11,6 +11,7 @@ from corrdp.accounting import NoisePlan
 from corrdp.auditing._challenge import Challenge
 from corrdp.auditing.statistics import (
     Claim,
+    FittedScore,
     LikelihoodAttack,
     LinearAttack,
 )
@@ -25,9 +26,11 @@ from corrdp.leakage.release import (
     release_tables,
 )
 from corrdp.mechanisms import noisy_column_sums
-from corrdp.mechanisms.noise import VectorPlan, round_to_grid
+from corrdp.mechanisms.noise import NoiseKind, VectorPlan, round_to_grid
 from corrdp.policy import Block, NeighborClass, Policy, PolicyEncoder
 
+_EXACT_RUNS = 8000  # of noise that is drawn exactly, which takes long
+_MOST_RECORDS = 10_000  # that tables differ in
 _MOST_CELLS = 200_000  # that are drawn between two looks at the clock
 
 
@@ -81,17 +84,20 @@ def column_sum_challenges(
     challenges = []
     for neighbor in classes:
         pair = craft_pair(blocks, neighbor, distance, rng=rng)
-        score = gaussian_score(pair.first, pair.second, noise_scale)
+        claim = (claims or {}).get(neighbor.name) or plan_claim(plan, neighbor.name)
+        n_records = claim.n_records(_MOST_RECORDS)
+        first, second = n_records * pair.first, n_records * pair.second
+        score = gaussian_score(first, second, noise_scale)
         challenges.append(
             Challenge(
                 target=name,
                 class_name=neighbor.name,
-                claim=(claims or {}).get(neighbor.name)
-                or plan_claim(plan, neighbor.name),
-                first=pair.first,
-                second=pair.second,
+                claim=claim,
+                first=first,
+                second=second,
                 sample=sample,
                 attacks=(LikelihoodAttack(score), LinearAttack()),
+                n_records=n_records,
             )
         )
     return tuple(challenges)
@@ -101,6 +107,23 @@ def plan_claim(plan: NoisePlan, class_name: str) -> Claim:
     """Return what a noise plan states for a class."""
     events = (plan.event(class_name),) if plan.covers(class_name) else None
     return Claim(events, plan.delta)
+
+
+def vector_score(
+    kind: NoiseKind, first: FloatArray, second: FloatArray, scales: FloatArray
+) -> FittedScore:
+    """Return the log likelihood ratio under Laplace or Gaussian noise of a scale."""
+    if kind is NoiseKind.GAUSSIAN:
+        return gaussian_score(first, second, scales)
+    noisy = scales > 0.0
+    one, other, unit = first[noisy], second[noisy], scales[noisy]
+
+    def score(outputs: FloatArray) -> FloatArray:
+        seen = outputs[:, noisy]
+        gain = np.abs(seen - one) - np.abs(seen - other)
+        return np.asarray((gain / unit).sum(axis=1))
+
+    return score
 
 
 def vector_challenges(
@@ -134,18 +157,25 @@ def vector_challenges(
         return (round_to_grid(values, grid=grid) + steps).astype(np.float64) * grid
 
     events = plan.claimed_events()
-    return tuple(
-        Challenge(
-            target=name,
-            class_name=class_name,
-            claim=Claim(events[class_name], plan.delta),
-            first=np.asarray(first, dtype=np.float64),
-            second=np.asarray(second, dtype=np.float64),
-            sample=sample,
-            n_runs=4000,
+    sizes = [group.size for group in plan.movement.groups]
+    scales = grid * np.repeat([float(scale) for scale in plan.scales], sizes)
+    challenges = []
+    for class_name, pair in neighbors.items():
+        first, second = (np.asarray(end, dtype=np.float64) for end in pair)
+        score = vector_score(plan.kind, first, second, scales)
+        challenges.append(
+            Challenge(
+                target=name,
+                class_name=class_name,
+                claim=Claim(events[class_name], plan.delta),
+                first=first,
+                second=second,
+                sample=sample,
+                attacks=(LikelihoodAttack(score), LinearAttack()),
+                n_runs=_EXACT_RUNS,
+            )
         )
-        for class_name, (first, second) in neighbors.items()
-    )
+    return tuple(challenges)
 
 
 def leakage_challenges(
@@ -186,9 +216,11 @@ def leakage_challenges(
         ]
     )
 
-    def exact(changed: Collection[str]) -> FloatArray:
+    def exact(changed: Collection[str], n_records: int) -> FloatArray:
         chunk = {
-            feature: np.array([min(1, n_codes[feature] - 1) * (feature in changed)])
+            feature: np.repeat(
+                min(1, n_codes[feature] - 1) * (feature in changed), n_records
+            )
             for feature in layout.features
         }
         tables = count_codes([chunk], layout).tables
@@ -218,7 +250,10 @@ def leakage_challenges(
 
     challenges = []
     for neighbor in classes:
-        first, second = exact(()), exact(neighbor.columns(policy))
+        claim = plan_claim(plan, neighbor.name)
+        n_records = claim.n_records(_MOST_RECORDS)
+        first = exact((), n_records)
+        second = exact(neighbor.columns(policy), n_records)
         centers = center(first), center(second)
         # Of wide tables the cells that two records share would fill the memory.
         shown = np.flatnonzero(centers[0] != centers[1])
@@ -228,12 +263,14 @@ def leakage_challenges(
             Challenge(
                 target="leakage",
                 class_name=neighbor.name,
-                claim=plan_claim(plan, neighbor.name),
+                claim=claim,
                 first=first,
                 second=second,
                 sample=sampler(shown),
                 attacks=(LikelihoodAttack(score), LinearAttack()),
-                batch=int(np.clip(_MOST_CELLS // first.size, 1, 4096)),
+                n_runs=_EXACT_RUNS,
+                batch=_batch(first.size),
+                n_records=n_records,
             )
         )
     return tuple(challenges)
@@ -265,18 +302,22 @@ def number_count_challenges(
     may change (`docs/theory/audit.md`); records are counted, and noise is drawn, by the
     functions that release.
     """
-    noise = np.concatenate([np.repeat(noise_scale[n], n_bins[n]) for n in n_bins])
-    # a count without noise must not hide that it moves
-    unit = np.where(noise > 0.0, noise, 1e-3)
-
     _, layout = number_layout(policy, n_bins)
 
-    def counts(changed: Sequence[str]) -> dict[str, IntArray]:
+    def counts(
+        moving: Sequence[str], n_records: int, *, to_last: bool
+    ) -> dict[str, IntArray]:
+        """Return the counts of numbers that move: others tell nothing."""
         chunk = {
-            name: np.array([(last - 1) * (name in changed)])
+            name: np.repeat((last - 1) * to_last, n_records)
             for name, last in n_bins.items()
         }
-        return bins_of(count_codes([chunk], layout), n_bins)
+        found = bins_of(count_codes([chunk], layout), n_bins)
+        return {name: found[name] for name in moving}
+
+    def ends(counts: Mapping[str, NDArray[Any]]) -> FloatArray:
+        """Return the first and the last count of every number: others do not move."""
+        return np.hstack([of[..., [0, -1]] for of in counts.values()])
 
     def sample(
         exact: dict[str, IntArray], n_runs: int, rng: np.random.Generator
@@ -285,26 +326,43 @@ def number_count_challenges(
             name: np.broadcast_to(counts, (n_runs, counts.size))
             for name, counts in exact.items()
         }
-        return np.hstack([*noisy_number_counts(runs, noise_scale, rng).values()])
+        return ends(noisy_number_counts(runs, noise_scale, rng))
 
     challenges = []
     for neighbor in classes:
-        if not set(neighbor.features) & set(n_bins):
+        moving = [name for name in n_bins if name in neighbor.features]
+        if not moving:
             continue
-        first, second = counts(()), counts(neighbor.features)
-        center, moved = (np.concatenate([*each.values()]) for each in (first, second))
+        claim = claims[neighbor.name]
+        n_records = claim.n_records(_MOST_RECORDS)
+        first = counts(moving, n_records, to_last=False)
+        second = counts(moving, n_records, to_last=True)
+        noise = np.repeat([noise_scale[name] for name in moving], 2)
+        # a count without noise must not hide that it moves
+        unit = np.where(noise > 0.0, noise, 1e-3)
         challenges.append(
             Challenge(
                 target="counts of numbers",
                 class_name=neighbor.name,
-                claim=claims[neighbor.name],
+                claim=claim,
                 first=first,
                 second=second,
                 sample=sample,
-                attacks=(LikelihoodAttack(gaussian_score(center, moved, unit)),),
+                attacks=(
+                    LikelihoodAttack(gaussian_score(ends(first), ends(second), unit)),
+                    LinearAttack(),
+                ),
+                n_runs=_EXACT_RUNS,
+                batch=_batch(sum(map(len, first.values()))),
+                n_records=n_records,
             )
         )
     return tuple(challenges)
+
+
+def _batch(n_cells: int) -> int:
+    """Return how many runs are drawn between two looks at the clock."""
+    return int(np.clip(_MOST_CELLS // n_cells, 1, 4096))
 
 
 def _stacked(

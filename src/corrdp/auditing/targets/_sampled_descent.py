@@ -1,11 +1,13 @@
 """Steps of linear models that are trained on Poisson samples, drawn as they train."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlog1py
 
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge, Deadline
@@ -96,7 +98,7 @@ class SampledSteps(NoisySteps):
         rate, n_steps = self._budget.rate, len(self._path)
         drawn = np.array(list(product((0.0, 1.0), repeat=len(table.y))))
         n_drawn = drawn.sum(axis=1)
-        weights = n_drawn * np.log(rate) + (len(table.y) - n_drawn) * np.log1p(-rate)
+        weights = n_drawn * np.log(rate) + xlog1py(len(table.y) - n_drawn, -rate)
         parts = np.split(self.parts(table.codes, table.y), n_steps, axis=1)
         scales = np.split(self.noise_scale, n_steps)
 
@@ -161,25 +163,40 @@ def sampled_challenges(
     Guarantee
     ---------
     Tables of a few rows that are neighbors of the class they are named for, at
-    parameters for which training is certified (`docs/theory/audit.md`).
+    parameters for which training is certified (`docs/theory/audit.md`). Once as rows
+    are sampled, and once with all of them drawn, where nothing hides too little noise.
     """
     rng = np.random.default_rng(random_state)
     short = replace(plan, n_steps=budget.n_steps)
-    return step_challenges(
-        [
-            SampledSteps(plan, budget, path, sums)
-            for path in candidate_paths(short, rng)
-        ],
-        [
-            neighbor
-            for neighbor in plan.spending.classes
-            if class_names is None or neighbor.name in class_names
-        ],
-        lambda class_name: {"": Claim((budget.event(class_name),), delta)},
-        name="sampled steps, white box",
-        n_rows=N_ROWS,
-        n_runs=n_runs,
-        batch=500,
-        rng=rng,
-        deadline=deadline or Deadline(),
-    )
+    classes = [
+        neighbor
+        for neighbor in plan.spending.classes
+        if class_names is None or neighbor.name in class_names
+    ]
+    whole = deadline or Deadline()
+    everybody = replace(budget, rate=1.0)
+
+    def claims(drawn: SampledBudget, class_name: str) -> dict[str, Claim]:
+        event = drawn.event(class_name)
+        if drawn is budget:
+            return {"": Claim((event,), delta)}
+        mu = event.change * math.sqrt(event.n_steps)
+        return {"all rows drawn": Claim.gaussian(mu, delta=delta)}
+
+    challenges: list[Challenge[EncodedRows]] = []
+    for drawn, part in ((budget, 0.5), (everybody, 1.0)):
+        challenges += step_challenges(
+            [
+                SampledSteps(plan, drawn, path, sums)
+                for path in candidate_paths(short, rng)
+            ],
+            classes,
+            partial(claims, drawn),
+            name="sampled steps, white box",
+            n_rows=N_ROWS,
+            n_runs=n_runs,
+            batch=500,
+            rng=rng,
+            deadline=whole.share(part),
+        )
+    return tuple(challenges)

@@ -24,6 +24,7 @@ from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import Block, BlockKind, NeighborClass
 
+_NOISE_DRAWS = 400
 LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noise
 
 ClaimsOfClass = Callable[[str], Mapping[str, Claim]]
@@ -47,7 +48,9 @@ class NoisySteps(ABC):
     labels : sequence of float
         Labels that records may have, at their extremes.
     noise_scale : array of float, shape (n_outputs,)
-        Noise of every output, for the search and the likelihood.
+        Noise of every output, for the search and the likelihood: as it is drawn
+        where that is normal (`as_drawn`), so that noise on the wrong outputs leads the
+        search to records that move those.
     """
 
     blocks: Sequence[Block]
@@ -65,6 +68,11 @@ class NoisySteps(ABC):
     @abstractmethod
     def sample(self, given: Any, n_runs: int, rng: np.random.Generator) -> FloatArray:
         """Return outputs with fresh noise of the training step, one row per run."""
+
+    def as_drawn(self, given: Any) -> FloatArray:
+        """Return the noise of every output, from runs that prove nothing later."""
+        drawn = self.sample(given, _NOISE_DRAWS, np.random.default_rng(0))
+        return np.asarray(drawn.std(axis=0))
 
     def score(self, first: Any, second: Any) -> FittedScore:
         """Return the log likelihood ratio of two tables under what is priced."""
@@ -88,7 +96,7 @@ def step_challenges(
     *,
     name: str,
     n_rows: int,
-    n_runs: int = 20_000,
+    n_runs: int | Callable[[Claim], int] = 20_000,
     batch: int = 2048,
     rng: np.random.Generator,
     deadline: Deadline,
@@ -97,8 +105,8 @@ def step_challenges(
 
     Candidates are the same training at several parameters, of which each class takes
     the worst. Claims say what is stated for a class, by names that may be empty and
-    that are added to the `name` of the mechanism. The tables have `n_rows`; the
-    deadline ends the search with the best pair so far.
+    that are added to the `name` of the mechanism. The tables have `n_rows`; runs may
+    depend on the claim; the deadline ends the search with the best pair so far.
 
     Guarantee
     ---------
@@ -109,25 +117,29 @@ def step_challenges(
     for index, neighbor in enumerate(classes):
         own = deadline.share(1.0 / (len(classes) - index))
         steps, pair = craft_worst(candidates, neighbor, rng, own)
-        first, second = (
-            steps.given(*table_with(*record, steps.blocks, steps.labels, n_rows))
-            for record in pair.records
-        )
-        score = steps.score(first, second)
-        challenges += [
-            Challenge(
-                target=f"{name}, {kind}" if kind else name,
-                class_name=neighbor.name,
-                claim=claim,
-                first=first,
-                second=second,
-                sample=steps.sample,
-                attacks=(LikelihoodAttack(score), LinearAttack()),
-                n_runs=n_runs,
-                batch=batch,
+        for kind, claim in claims(neighbor.name).items():
+            n_records = claim.n_records(n_rows // 2)
+            first, second = (
+                steps.given(table.codes, table.y)
+                for table in neighbor_tables(
+                    pair, steps.blocks, steps.labels, n_rows, n_records
+                )
             )
-            for kind, claim in claims(neighbor.name).items()
-        ]
+            score = steps.score(first, second)
+            challenges.append(
+                Challenge(
+                    target=f"{name}, {kind}" if kind else name,
+                    class_name=neighbor.name,
+                    claim=claim,
+                    first=first,
+                    second=second,
+                    sample=steps.sample,
+                    attacks=(LikelihoodAttack(score), LinearAttack()),
+                    n_runs=n_runs if isinstance(n_runs, int) else n_runs(claim),
+                    batch=batch,
+                    n_records=n_records,
+                )
+            )
     return tuple(challenges)
 
 
@@ -172,11 +184,27 @@ def table_with(
     blocks: Sequence[Block],
     labels: Sequence[float],
     n_rows: int,
+    n_records: int = 1,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the record in the first row of a central table."""
+    """Return the record in the first rows of a central table."""
     codes, y = central_table(blocks, labels, n_rows)
-    codes[0], y[0] = record, label
+    codes[:n_records], y[:n_records] = record, label
     return codes, y
+
+
+def neighbor_tables(
+    pair: RecordPair,
+    blocks: Sequence[Block],
+    labels: Sequence[float],
+    n_rows: int,
+    n_records: int,
+) -> tuple[EncodedRows, EncodedRows]:
+    """Return central tables with so many records of the first kind, or the second."""
+    first, second = (
+        EncodedRows(*table_with(*record, blocks, labels, n_rows, n_records))
+        for record in pair.records
+    )
+    return first, second
 
 
 def central_table(
