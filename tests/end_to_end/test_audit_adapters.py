@@ -142,10 +142,10 @@ def test_the_papers_noise_is_not_flagged_where_its_floor_is_kept():
 @pytest.mark.statistical
 def test_a_network_by_the_paper_is_flagged_under_semi_alone():
     settings = {"calibration": "theorem", "clip_norm": 1.0}
-    semi = audited(network(method="semi", **settings), n_rows=200)
+    semi = audited(network(method="semi", **settings), n_rows=200, n_runs=600)
     assert verdicts(semi, "nominal")["sensitive"] is Verdict.VIOLATED
     assert verdicts(semi, "provable")["sensitive"] is Verdict.NO_CLAIM
-    equal = audited(network(method="standard", **settings), n_rows=200)
+    equal = audited(network(method="standard", **settings), n_rows=200, n_runs=600)
     assert set(verdicts(equal, "provable").values()) == {Verdict.CONSISTENT}
 
 
