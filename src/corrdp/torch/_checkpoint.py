@@ -10,6 +10,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.torch._make_private import PrivateTraining
 
 SCHEMA = "corrdp.checkpoint/2"
+_HELD = {"token", "module", "optimizer", "generator", "reference"}
 
 
 def save_checkpoint(training: PrivateTraining, path: str | Path) -> None:
@@ -63,7 +64,8 @@ def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
     Steps charged before count against the same plan; a plan that differs is refused. A
     training that has taken steps loads only what it wrote or loaded itself, with
     nothing released since: others do not know its steps (`docs/theory/networks.md`,
-    section 4).
+    section 4). Whatever is loaded, steps count first: a checkpoint that fails halfway
+    leaves no parameters whose steps are forgotten.
     """
     try:
         document = torch.load(path, weights_only=True)
@@ -79,28 +81,41 @@ def load_checkpoint(training: PrivateTraining, path: str | Path) -> None:
             "that save_checkpoint wrote."
         )
     module, optimizer, loader = training
-    if document["plan"] != digest(module.plan.to_json()):
+    if document.get("plan") != digest(module.plan.to_json()):
         raise GuaranteeVoidError(
             "the checkpoint was written under another plan: its steps had other noise. "
             "Pass make_private the arguments of the training that was saved."
         )
-    if document["steps_charged"] < module.steps_charged:
+    steps, drawn = document.get("steps_charged"), document.get("steps_drawn")
+    whole = all(type(n) is int and 0 <= n <= loader.n_steps for n in (steps, drawn))
+    if not (whole and document.keys() >= _HELD):
+        raise CorrDPError(
+            f"the checkpoint {str(path)!r} is damaged: it does not hold all of a "
+            f"training, or not how many of {loader.n_steps} steps were taken. Ask for "
+            "the original."
+        )
+    if steps < module.steps_charged:
         raise GuaranteeVoidError(
             f"this training was charged for {module.steps_charged} steps, the "
-            f"checkpoint for {document['steps_charged']}: steps in between were "
-            "released and would be taken again for nothing. To go back to earlier "
-            "parameters and pay for further steps, load them into module.module."
+            f"checkpoint for {steps}: steps in between were released and would be "
+            "taken again for nothing. To go back to earlier parameters and pay for "
+            "further steps, load them into module.module."
         )
-    if module.steps_charged and document.get("token") != module.progress.checkpoint:
+    if module.steps_charged and document["token"] != module.progress.checkpoint:
         raise GuaranteeVoidError(
             f"this training was charged for {module.steps_charged} steps, of which the "
             "checkpoint of another one knows nothing: they would be taken again for "
             "nothing. Load it into a training that has taken no step."
         )
-    module.module.load_state_dict(document["module"])
-    optimizer.load_state_dict(document["optimizer"])
-    module.restore(
-        document["steps_charged"], document["generator"], document["reference"]
-    )
-    loader.steps_taken = document["steps_drawn"]
-    module.progress.checkpoint = document.get("token", "")
+    module.restore(steps, document["generator"], document["reference"])
+    loader.steps_taken = drawn
+    try:
+        module.module.load_state_dict(document["module"])
+        optimizer.load_state_dict(document["optimizer"])
+    except Exception as error:
+        raise CorrDPError(
+            f"the checkpoint does not fit the module or the optimizer ({error}). Its "
+            f"{steps} steps count all the same: pass a new training of the module and "
+            "the optimizer that were saved."
+        ) from None
+    module.progress.checkpoint = document["token"]

@@ -110,12 +110,6 @@ def refuse_unsupported(
         remedy="A guarantee needs to say who is protected from what: declare one, with "
         "every feature sensitive for ordinary differential privacy.",
     )
-    if hasattr(module, "_orig_mod"):
-        raise CorrDPError(
-            "the module was compiled by torch.compile, whose graph hides what each "
-            "layer is given. Pass the module itself, and compile a copy of it for "
-            "predictions after training."
-        )
     if isinstance(optimizer, torch.optim.LBFGS):
         raise CorrDPError(
             "LBFGS evaluates the loss many times within a step, and every evaluation "
@@ -158,6 +152,12 @@ def refuse_contexts() -> None:
 
 
 def _refuse_part(name: str, part: nn.Module) -> None:
+    if hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None):
+        raise CorrDPError(
+            f"module {name!r} was compiled, by torch.compile or its own compile(), "
+            "whose graph hides what each layer is given. Pass modules as they are, and "
+            "compile a copy for predictions after training."
+        )
     trained = any(p.requires_grad for p in part.parameters())
     if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.max_norm is not None:
         raise GuaranteeVoidError(

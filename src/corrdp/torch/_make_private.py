@@ -14,7 +14,12 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_count, check_real
 from corrdp.certificate import Calibration, Component, LeakageClaim
-from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
+from corrdp.exceptions import (
+    BudgetError,
+    CorrDPError,
+    GuaranteeVoidError,
+    PolicyError,
+)
 from corrdp.policy import BlockKind, Budget, Policy, neighbor_classes, policy_blocks
 from corrdp.torch._domain import check_codes
 from corrdp.torch._layers import LossFunction, refuse_unsupported, trained_layers
@@ -262,7 +267,7 @@ def make_private(
         else plan_given_noise(facts, noise_multiplier)
     )
     with ranks.together() if ranks is not None else nullcontext():
-        has_random_layers = probe_independence(
+        randomness = probe_independence(
             module,
             layers,
             loss,
@@ -270,6 +275,16 @@ def make_private(
             labels,
             residual_bound=plan.layout.residual_bound,
         )
+        max_rows = n_rows
+        if max_physical_batch_size is not None:
+            max_rows = check_count("max_physical_batch_size", max_physical_batch_size)
+        if randomness.is_shared and rate is not None and max_rows < n_rows:
+            raise GuaranteeVoidError(
+                "the rows of a pass share random numbers, which are others in every "
+                f"part of a sampled batch (max_physical_batch_size={max_rows}): one "
+                "record then moves others to another part. Draw numbers for every "
+                "row, or leave max_physical_batch_size=None."
+            )
         if is_encoded:
             moved = (center, code_scale) if code_scale is not None else ()
             check_codes(features, blocks, *moved)
@@ -310,12 +325,8 @@ def make_private(
         terms=terms,
         loader=loader,
         generator=generator,
-        has_random_layers=has_random_layers,
-        max_rows=(
-            n_rows
-            if max_physical_batch_size is None
-            else check_count("max_physical_batch_size", max_physical_batch_size)
-        ),
+        has_random_layers=randomness.is_drawn,
+        max_rows=max_rows,
         ranks=ranks,
     )
     return PrivateTraining(private, PrivateOptimizer(optimizer, private), loader)

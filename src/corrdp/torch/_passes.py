@@ -41,7 +41,7 @@ def one_pass_factors(
     """
     if _kernel is None or not _are_simple(*inputs, *signals):
         return None
-    factors = torch.empty(len(inputs[0]))
+    factors = signals[0].new_empty(len(signals[0]))
     scaled = [
         torch.empty_like(signal if signal.shape[1] <= given.shape[1] else given)
         for given, signal in zip(inputs, signals, strict=True)
@@ -82,7 +82,7 @@ def one_pass_codes(
     if _kernel is None or not _are_simple(codes, signal, reference):
         return None
     n_rows, n_columns = codes.shape
-    scaled = torch.empty(2 * n_rows, n_columns)
+    scaled = codes.new_empty(2 * n_rows, n_columns)
     is_done = _kernel.write_scaled_codes(
         codes.numpy(),
         signal.numpy(),

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.torch._capture import INPUT_CHANGED, Capture
@@ -26,12 +27,37 @@ _NO_CLIPPING = 1e30
 _STOPS = (RuntimeError, ValueError, IndexError, AssertionError, ArithmeticError)
 
 
+class Randomness(NamedTuple):
+    """Whether a module draws random numbers, and some that rows of a pass share."""
+
+    is_drawn: bool
+    is_shared: bool
+
+
 class _Pass(NamedTuple):
     inputs: Tensor
     outputs: object
     losses: Tensor
     capture: Capture
     draws: bool
+    n_drawn: int
+
+
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Count the random numbers that are drawn inside."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.n_drawn = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            first = result[0] if isinstance(result, (tuple, list)) else result
+            self.n_drawn += first.numel()
+        return result
 
 
 def probe_independence(
@@ -42,10 +68,10 @@ def probe_independence(
     labels: Tensor,
     *,
     residual_bound: float = math.inf,
-) -> bool:
+) -> Randomness:
     """Raise unless an example's loss and gradient depend on that example alone.
 
-    Returns whether the module draws random numbers. A `residual_bound` is tried, too.
+    Returns which random numbers the module draws. A `residual_bound` is tried, too.
 
     Shapes and types are those of the first rows of `features` and `labels`, values are
     random: no row is read. Tried in training mode, and in the mode the module is in.
@@ -58,7 +84,7 @@ def probe_independence(
     """
     devices = [features.device] if features.is_cuda else []
     as_it_is = {part: part.training for part in module.modules()}
-    draws = False
+    found = Randomness(False, False)
     with torch.enable_grad(), torch.random.fork_rng(devices=devices), _restored(module):
         modes = [dict.fromkeys(as_it_is, True)]
         if not all(as_it_is.values()):
@@ -69,11 +95,14 @@ def probe_independence(
             for trial, spread in enumerate(_SPREADS):
                 _move_parameters(layers, trial)
                 tried = _Trial(module, layers, loss, trial, devices, residual_bound)
-                draws |= _tried(tried, features, labels, spread)
-    return draws
+                seen = _tried(tried, features, labels, spread)
+                found = Randomness(*map(max, found, seen))
+    return found
 
 
-def _tried(trial: "_Trial", features: Tensor, labels: Tensor, spread: float) -> bool:
+def _tried(
+    trial: "_Trial", features: Tensor, labels: Tensor, spread: float
+) -> Randomness:
     try:
         return trial.run(features, labels, spread)
     except RuntimeError as error:
@@ -101,7 +130,7 @@ class _Trial(NamedTuple):
     devices: list[torch.device]
     residual_bound: float
 
-    def run(self, features: Tensor, labels: Tensor, spread: float) -> bool:
+    def run(self, features: Tensor, labels: Tensor, spread: float) -> Randomness:
         generator = torch.Generator().manual_seed(self.seed)
         inputs = _random_rows(features, generator, spread, center=0.0)
         targets = _random_rows(labels, generator, 0.1, center=0.5)
@@ -116,9 +145,12 @@ class _Trial(NamedTuple):
             changed[others] = _other_rows(features, generator, spread, 0.0)[others]
             labeled[others] = _other_rows(labels, generator, 0.1, 0.5)[others]
             self._check_same(first, self._pass(changed, labeled), row)
-        self._check_size(first, inputs, targets)
+        n_alone = self._check_size(first, inputs, targets)
+        self._check_places(first, inputs, targets)
         self._check_broken(first, inputs, targets)
-        return first.draws
+        # Numbers of its own for every row are as many times as many as rows.
+        is_own = 0 < first.n_drawn == _ROWS * n_alone
+        return Randomness(first.draws, first.draws and not is_own)
 
     def _pass(
         self, inputs: Tensor, targets: Tensor, *, may_break: bool = False
@@ -128,7 +160,7 @@ class _Trial(NamedTuple):
         if inputs.is_floating_point():
             inputs.requires_grad_()
         before, drawn = _state(self.module), generator_states(self.devices)
-        with Capture(self.layers) as capture:
+        with Capture(self.layers) as capture, _Counting() as counting:
             # A copy: a leaf must not be changed in place.
             given = inputs.clone()
             version = given._version  # noqa: SLF001
@@ -148,7 +180,7 @@ class _Trial(NamedTuple):
             )
         now = generator_states(self.devices)
         draws = not all(map(np.array_equal, drawn, now))
-        return _Pass(inputs, outputs, losses, capture, draws)
+        return _Pass(inputs, outputs, losses, capture, draws, counting.n_drawn)
 
     def _check_gradients(self, own: _Pass) -> None:
         """Raise if a loss has a gradient at other rows, of inputs or of outputs."""
@@ -164,34 +196,63 @@ class _Trial(NamedTuple):
                 if torch.count_nonzero(signal[others]) > 0:
                     _refuse(f"through layer {name!r}" if name else "through the input")
 
-    def _check_same(self, own: _Pass, changed: _Pass, row: int) -> None:
-        """Raise if one row notices that all others were changed."""
-        if not _close(own.losses, changed.losses, row, size=_loss_size(own)):
-            _refuse("by its value")
+    def _check_same(
+        self, own: _Pass, changed: _Pass, row: int, place: int | None = None
+    ) -> None:
+        """Raise if a row notices that others were changed, or its place, if given."""
+        how = "" if place is None else "by its place among them, "
+        size = _loss_size(own)
+        if not _close(own.losses, changed.losses, row, place, size=size):
+            _refuse(f"{how}by its value")
         signals = own.capture.backprops(own.losses.sum(), retain_graph=True)
         others = changed.capture.backprops(changed.losses.sum(), retain_graph=True)
         for name, signal in signals.items():
             seen = own.capture.activation(name)
-            if not _close(seen, changed.capture.activation(name), row):
-                _refuse(f"through what layer {name!r} is given")
-            if not _close(signal, others[name], row):
-                _refuse(f"through the gradient at layer {name!r}")
+            if not _close(seen, changed.capture.activation(name), row, place):
+                _refuse(f"{how}through what layer {name!r} is given")
+            if not _close(signal, others[name], row, place):
+                _refuse(f"{how}through the gradient at layer {name!r}")
 
-    def _check_size(self, own: _Pass, inputs: Tensor, targets: Tensor) -> None:
+    def _check_places(self, own: _Pass, inputs: Tensor, targets: Tensor) -> None:
+        """Raise if a row notices its place, which others in a sample would shift.
+
+        Random numbers go by place: dropout is left off meanwhile, and modules that draw
+        others are not tried.
+        """
+        dropouts = [
+            part
+            for part in self.module.modules()
+            if isinstance(part, nn.modules.dropout._DropoutNd)  # noqa: SLF001
+        ]
+        modes = [part.training for part in dropouts]
+        for part in dropouts:
+            part.training = False
+        try:
+            if own.draws:
+                own = self._pass(inputs, targets)
+            if not own.draws:
+                moved = self._pass(inputs.roll(1, 0), targets.roll(1, 0))
+                for row in range(_ROWS):
+                    self._check_same(own, moved, row, (row + 1) % _ROWS)
+        finally:
+            for part, training in zip(dropouts, modes, strict=True):
+                part.training = training
+
+    def _check_size(self, own: _Pass, inputs: Tensor, targets: Tensor) -> int:
         """Raise if a row notices how many others there are.
 
-        Random layers draw other numbers for fewer rows: then the loss alone is tried.
+        Returns how many random numbers are drawn for a row alone. Random layers draw
+        other ones for fewer rows: then the loss alone is tried.
         """
         size = _loss_size(own)
         if isinstance(own.outputs, Tensor):
             alone = self.loss(own.outputs[:1], targets[:1])
             if not _close(own.losses[:1], alone, size=size):
                 _refuse("by their number")
-        if own.draws:
-            return
-        alone = self._pass(inputs[:1], targets[:1]).losses
-        if not _close(own.losses[:1], alone, size=size):
+        by_itself = self._pass(inputs[:1], targets[:1])
+        if not own.draws and not _close(own.losses[:1], by_itself.losses, size=size):
             _refuse("by their number")
+        return by_itself.n_drawn
 
     def _check_broken(self, own: _Pass, inputs: Tensor, targets: Tensor) -> None:
         """Raise if others notice that values of one row are not finite."""
@@ -312,20 +373,29 @@ def _loss_size(own: _Pass) -> float:
 
 
 def _close(
-    one: Tensor, other: Tensor, row: int | None = None, *, size: float = 0.0
+    one: Tensor,
+    other: Tensor,
+    row: int | None = None,
+    place: int | None = None,
+    *,
+    size: float = 0.0,
 ) -> bool:
-    """Whether rows agree, up to rounding of the largest number among all rows."""
+    """Whether rows agree, up to rounding of the largest number among all rows.
+
+    One row with the same of the other, or with that at another place there.
+    """
     if one.shape != other.shape:
         return False
     own = slice(None) if row is None else row
+    others = own if place is None else place
     if not one.is_floating_point():
-        return torch.equal(one[own], other[own])
+        return torch.equal(one[own], other[others])
     tolerance = _ROUNDINGS * torch.finfo(one.dtype).eps
     largest = float(one.detach().abs().max()) if one.numel() else 0.0
     return bool(
         torch.allclose(
             one[own],
-            other[own],
+            other[others],
             rtol=0.0,
             atol=tolerance * max(largest, size),
             equal_nan=True,

@@ -317,7 +317,7 @@ def test_random_layers_that_start_later_are_refused():
     training = train(
         network, rows(40), method="standard", calibration="theorem", batch_size=20
     )
-    assert not training.module._randomness._is_drawn_from
+    assert not training.module._sum._randomness._is_drawn_from
     network[1].p = 0.5
     with pytest.raises(GuaranteeVoidError, match="drew from torch's generator"):
         training.module.backward(*training.loader.draw())
@@ -469,3 +469,58 @@ def test_words_about_a_label_out_of_range_are_dropped():
     assert "73" not in str(caught.value)
     assert caught.value.__context__ is None
     assert 1 <= module.steps_charged <= 5
+
+
+class _Stops(torch.autograd.Function):
+    @staticmethod
+    def forward(context, given):
+        context.save_for_backward(given)
+        return given.clone()
+
+    @staticmethod
+    def backward(context, signal):
+        (given,) = context.saved_tensors
+        if float(given.abs().max()) > 70:
+            raise ValueError(f"{float(given.abs().max())} is too large")
+        return signal
+
+
+class StopsInItsGradient(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(5, 3).double(), nn.Linear(3, 1).double()
+
+    def forward(self, features):
+        return self.last(_Stops.apply(self.first(features)))
+
+
+@pytest.mark.parametrize("residual_bound", [None, 1.0])
+def test_words_of_a_gradient_that_stops_are_dropped(residual_bound):
+    features, labels = rows()
+    module, _, loader = train(
+        StopsInItsGradient(), (features, labels), residual_bound=residual_bound
+    )
+    with torch.no_grad():
+        module.module.first.bias.fill_(73.0)
+    batch = loader.draw()
+    with pytest.raises(CorrDPError, match=r"stopped at a batch \(ValueE") as caught:
+        module.backward(*batch)
+    assert "7" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert module.steps_charged == 1
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+def test_a_default_type_of_torch_changes_no_step():
+    """The compiled pass has the type of the parameters, whatever new tensors have."""
+    data = tuple(part.float() for part in rows())
+    found = []
+    for default in (torch.float32, torch.float64):
+        training = train(small_network().float(), data)
+        torch.set_default_dtype(default)
+        try:
+            training.module.backward(*training.loader.draw())
+        finally:
+            torch.set_default_dtype(torch.float32)
+        found.append([parameter.grad for parameter in training.module.parameters()])
+    assert all(map(torch.equal, *found))

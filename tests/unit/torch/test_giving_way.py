@@ -186,7 +186,7 @@ def challenged(estimator):
 
 @pytest.mark.filterwarnings("ignore::corrdp.exceptions.UtilityWarning")
 def test_an_audit_attacks_what_is_trained():
-    network = "network steps, white box"
+    network = "training loop, white box"
     planned = MLPClassifier(policy_of("two"), **BUDGET)
     kept = MLPClassifier(policy_of("two"), fall_back=False, **BUDGET)
     assert network not in challenged(planned)

@@ -14,6 +14,19 @@ from unit.torch.networks import rows, small_network, squared, train
 pytestmark = pytest.mark.torch
 
 
+class Noise(nn.Module):
+    """Adds random numbers: one for each value, or one that all rows share."""
+
+    def __init__(self, is_shared):
+        super().__init__()
+        self.is_shared = is_shared
+
+    def forward(self, hidden):
+        if self.is_shared:
+            return hidden + torch.randn(1).to(hidden)
+        return hidden + torch.randn_like(hidden)
+
+
 class Tied(nn.Module):
     """The decoder is the encoder's weight, transposed."""
 
@@ -241,17 +254,67 @@ def test_losses_near_zero_are_compared_by_what_they_are_made_of(monkeypatch):
         probe_independence(*given)
 
 
-def test_whether_a_module_draws_is_told():
-    features, labels = rows()
-    for network, draws in (
-        (small_network(), False),
-        (nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5), nn.Linear(4, 1)), True),
-        (nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.0), nn.Linear(4, 1)), False),
-    ):
-        network = network.double()
-        layers = trained_layers(network)
-        found = probe_independence(network, layers, squared, features, labels)
-        assert found is draws
+class ByPlace(nn.Module):
+    """A positional encoding on the wrong axis, a mask of known numbers, or neither."""
+
+    def __init__(self, kind, dropout=0.0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(5, 4), nn.Linear(4, 1)
+        self.kind, self.dropout = kind, nn.Dropout(dropout)
+        self.register_buffer("encoding", 0.01 * torch.randn(500, 4))
+
+    def forward(self, features):
+        hidden = self.dropout(torch.tanh(self.first(features)))
+        if self.kind == "encoding":
+            hidden = hidden + self.encoding[: len(hidden)]
+        elif self.kind == "known mask":
+            generator = torch.Generator().manual_seed(0)
+            hidden = hidden * torch.rand(hidden.shape, generator=generator).round()
+        elif self.kind == "shared":
+            hidden = hidden * torch.rand(1, device=hidden.device)
+        return self.last(hidden)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("kind", ["encoding", "known mask"])
+def test_rows_that_notice_their_place_are_refused(kind, dropout):
+    """One more row in a sample shifts the places of all that come after it."""
+    with pytest.raises(GuaranteeVoidError, match="its place among them"):
+        train(ByPlace(kind, dropout).double(), rows(), batch_size=4)
+    network = ByPlace("neither", dropout).double()
+    train(network, rows(), batch_size=4)
+    assert network.training
+    assert network.dropout.training
+
+
+def test_numbers_that_rows_share_are_refused_in_parts_of_a_sample():
+    """Parts have other ones, and one more row moves others to the next part."""
+    parts = {"batch_size": 8, "max_physical_batch_size": 4}
+    with pytest.raises(GuaranteeVoidError, match="share random numbers"):
+        train(ByPlace("shared", 0.5).double(), rows(), **parts)
+    train(ByPlace("neither", 0.5).double(), rows(), **parts)
+    for allowed in ({"batch_size": 8}, {"max_physical_batch_size": 4}):
+        train(ByPlace("shared", 0.5).double(), rows(), **allowed)
+
+
+@pytest.mark.parametrize(
+    ("between", "found"),
+    [
+        ((), (False, False)),
+        ((nn.Dropout(0.5),), (True, False)),
+        ((nn.Dropout(0.0),), (False, False)),
+        ((nn.Unflatten(1, (2, 2)), nn.Dropout1d(0.5), nn.Flatten()), (True, False)),
+        ((nn.AlphaDropout(0.5), nn.FeatureAlphaDropout(0.5)), (True, False)),
+        ((Noise(False),), (True, False)),
+        ((Noise(True),), (True, True)),
+        ((nn.Dropout(0.5), Noise(True)), (True, True)),
+    ],
+)
+def test_what_a_module_draws_is_told(between, found):
+    network = nn.Sequential(nn.Linear(5, 4), *between, nn.Linear(4, 1)).double()
+    layers = trained_layers(network)
+    assert probe_independence(network, layers, squared, *rows()) == found
 
 
 def test_layers_that_draw_as_many_numbers_as_rows_demand_are_refused():

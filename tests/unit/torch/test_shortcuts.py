@@ -218,7 +218,7 @@ def test_a_gradient_that_was_released_does_not_change():
 
 def sums_behind_gradients(network, module):
     """Whether the memory of a gradient is that of the sum without noise."""
-    hidden = module._sum.untyped_storage().data_ptr()
+    hidden = module._sum.total.untyped_storage().data_ptr()
     return {p.grad.untyped_storage().data_ptr() == hidden for p in network.parameters()}
 
 
@@ -227,7 +227,7 @@ def test_every_gradient_is_its_part_of_the_noisy_sum_and_no_way_to_the_other():
         nn.Unflatten(1, (1, 5)), nn.Conv1d(1, 3, 2), nn.Flatten(), nn.Linear(12, 1)
     ).double()
     module, _, loader = train(network, rows(), method="standard")
-    noisy = torch.arange(float(module._sum.numel())).double()
+    noisy = torch.arange(float(module._sum.total.numel())).double()
     module.noisy_sum = lambda total: noisy.clone()
     module.backward(*loader.draw())
     found = torch.cat([p.grad.flatten() for p in network.parameters()])

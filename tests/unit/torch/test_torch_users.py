@@ -22,7 +22,7 @@ from corrdp.torch import (
     fix_module,
     make_private_with_epsilon,
 )
-from corrdp.torch._private import PrivateModule
+from corrdp.torch._batch_sum import BatchSum
 from unit.torch.networks import rows, small_network, small_policy, squared, train
 
 pytestmark = pytest.mark.torch
@@ -66,13 +66,13 @@ def test_other_data_is_refused(data):
 def test_physical_batches_change_nothing_but_memory(method, monkeypatch):
     data = rows(50)
     gradients, charged, passes = [], [], []
-    honest = PrivateModule._add_clipped
+    honest = BatchSum._write_pass
 
     def counted(module, features, labels):
         passes.append(len(features))
         honest(module, features, labels)
 
-    monkeypatch.setattr(PrivateModule, "_add_clipped", counted)
+    monkeypatch.setattr(BatchSum, "_write_pass", counted)
     for largest in (None, 7):
         training = train(
             small_network(), data, method=method, max_physical_batch_size=largest
@@ -202,9 +202,13 @@ def test_autocast_is_refused_before_and_while_training():
 def test_compiled_modules_are_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, while it loads its compiler
-        compiled = torch.compile(small_network())
-    with pytest.raises(CorrDPError, match=r"compiled by torch\.compile"):
-        train(compiled, rows())
+        whole, part, by_itself, inside = (small_network() for _ in range(4))
+        whole, part[0] = torch.compile(whole), torch.compile(part[0])
+        by_itself.compile()
+        inside[0].compile()
+    for compiled in (whole, part, by_itself, inside):
+        with pytest.raises(CorrDPError, match=r"compiled, by torch\.compile"):
+            train(compiled, rows())
 
 
 def test_gradients_that_are_paid_for_and_not_stepped_on_are_told():

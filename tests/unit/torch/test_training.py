@@ -1,9 +1,12 @@
 """make_private, the loader, noise, certificates and checkpoints."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from scipy.stats import binom, norm
+from torch import nn
 
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
@@ -307,6 +310,49 @@ def test_restarting_a_seed_would_repeat_noise_and_is_refused(tmp_path):
     seeded = train(small_network(), rows(50), random_state=0)
     with pytest.raises(GuaranteeVoidError, match="repeat noise"):
         load_checkpoint(seeded, path)
+
+
+def test_steps_of_a_checkpoint_that_does_not_fit_count(tmp_path):
+    """Another module of as many numbers: what was loaded of it stays, and is paid."""
+    path = tmp_path / "training.pt"
+    data = rows(50)
+    wide = nn.Sequential(nn.Linear(5, 2), nn.Tanh(), nn.Linear(2, 1)).double()
+    flat = nn.Sequential(nn.Linear(5, 2), nn.Tanh(), nn.Linear(3, 1, bias=False))
+    flat = nn.Sequential(flat[0], nn.Tanh(), nn.ConstantPad1d((0, 1), 0.0), flat[2])
+    training = train(wide, data, method="standard")
+    run(training, n_steps=3)
+    save_checkpoint(training, path)
+    fresh = train(flat.double(), data, method="standard")
+    with pytest.raises(CorrDPError, match="does not fit the module"):
+        load_checkpoint(fresh, path)
+    assert torch.equal(flat[0].weight, wide[0].weight)
+    assert fresh.module.steps_charged == 3
+    assert len(fresh.loader) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"steps_charged": math.nan},
+        {"steps_charged": -1},
+        {"steps_charged": 6},
+        {"steps_drawn": "2"},
+        {"steps_charged": None},
+        {"reference": ...},
+    ],
+)
+def test_checkpoints_that_do_not_hold_all_are_refused(damage, tmp_path):
+    """Not a number is never below any number of steps, nor beyond those planned."""
+    path = tmp_path / "training.pt"
+    training = train(small_network(), rows(50))
+    run(training, n_steps=2)
+    save_checkpoint(training, path)
+    document = torch.load(path) | damage
+    torch.save({k: v for k, v in document.items() if v is not ...}, path)
+    fresh = train(small_network(), rows(50))
+    with pytest.raises(CorrDPError, match="is damaged"):
+        load_checkpoint(fresh, path)
+    assert fresh.module.steps_charged == 0
 
 
 def test_a_checkpoint_of_another_plan_is_refused(tmp_path):

@@ -21,12 +21,24 @@ from corrdp.auditing.statistics import (
     claims_of,
 )
 from corrdp.auditing.statistics._attacks import gaussian_score
-from corrdp.auditing.targets._loop_search import candidate_pairs, worst_steps
-from corrdp.auditing.targets._neighbors import RecordPair
-from corrdp.auditing.targets._networks import label_values, place_weights
-from corrdp.auditing.targets._steps import table_with
+from corrdp.auditing.targets._loop_search import worst_steps
+from corrdp.auditing.targets._sampling import sampled_score
+from corrdp.auditing.targets._steps import (
+    FEWEST_ROWS,
+    LEAST_NOISE,
+    ClaimsOfClass,
+    table_with,
+)
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.policy import neighbor_classes, policy_blocks
+from corrdp.policy import (
+    Block,
+    CategoryDomain,
+    NeighborClass,
+    NumberDomain,
+    Policy,
+    neighbor_classes,
+    policy_blocks,
+)
 from corrdp.training import central_reference
 
 if TYPE_CHECKING:
@@ -42,7 +54,10 @@ N_RUNS = 3000
 class TrainingLoop:
     """A training that is run again and again on rows of the adversary.
 
-    Its own rows are not read.
+    Its own rows are not read. Tables have as many if their mean is released, and few
+    otherwise: a step is certified for every table, and others only hide the target.
+    Codes of the policy become features as `scale`, shape (n_columns,), and `center`,
+    where codes at their center are, say; those of the released mean by default.
 
     Guarantee
     ---------
@@ -50,29 +65,40 @@ class TrainingLoop:
     (`docs/theory/audit.md`).
     """
 
-    def __init__(self, training: "PrivateTraining") -> None:
+    def __init__(
+        self,
+        training: "PrivateTraining",
+        scale: FloatArray | None = None,
+        center: FloatArray | None = None,
+    ) -> None:
         self.module, self._optimizer, self.loader = training
         plan = self.module.plan
         self.policy = self.module.terms.policy
-        self.blocks = policy_blocks(self.policy)
+        self.blocks: Sequence[Block] = policy_blocks(self.policy)
         self.n_columns = self.blocks[-1].stop
-        self.labels = label_values(self.policy)
+        self.labels: Sequence[float] = label_values(self.policy)
         self._reference = plan.reference
-        self._center = central_reference(self.blocks)
+        self.n_rows = FEWEST_ROWS if plan.reference is None else self.loader.n_rows
+        middle = central_reference(self.blocks)
+        if plan.reference is not None:
+            scale, center = plan.reference.scale, plan.reference.center
+        self._scale = np.ones_like(middle) if scale is None else scale
+        self._shift = (middle if center is None else center) - middle * self._scale
         self.parameters = self.module.trained_parameters()
         own = self.module.step_noise.numpy(force=True).astype(np.float64)
-        self.step_noise = own / self.loader.expected_batch
+        self.rate = self.loader.rate
+        self._expected_batch = self.loader.expected_batch  # while it has its own rows
+        self.step_noise = own / self._expected_batch
+        least = LEAST_NOISE / self._expected_batch  # where there is none, to search
+        self.noise_scale = np.where(self.step_noise > 0.0, self.step_noise, least)
 
     def encode(self, codes: FloatArray) -> FloatArray:
         """Return features of the module, from codes of the policy."""
-        if self._reference is None:
-            return codes
-        moved = (codes - self._center) * self._reference.scale
-        return np.asarray(self._reference.center + moved)
+        return np.asarray(codes * self._scale + self._shift)
 
     def table(self, record: FloatArray, label: float) -> Table:
         """Return the record among central rows."""
-        return table_with(record, label, self.blocks, self.labels, self.loader.n_rows)
+        return table_with(record, label, self.blocks, self.labels, self.n_rows)
 
     def batch(
         self, codes: FloatArray, y: FloatArray
@@ -93,7 +119,11 @@ class TrainingLoop:
 
     def place(self, weights: "Sequence[torch.Tensor]") -> None:
         """Set the trained parameters."""
-        place_weights(self.parameters, weights)
+        import torch
+
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters, weights, strict=True):
+                parameter.copy_(value)
 
     def released_reference(self) -> FloatArray:
         """Return the reference in its sensitive columns, if one is released."""
@@ -120,16 +150,29 @@ class TrainingLoop:
         if self._reference is None:
             return np.empty(0)
         scale = self._reference.scale[self._reference.columns]
-        return self._reference.deviation / self.loader.n_rows * scale
+        return self._reference.deviation / self.n_rows * scale
 
     def part(self, record: FloatArray, label: float) -> FloatArray:
         """Return what a record adds to a gradient, by the clipping that trains."""
+        return self.sum((record[None], np.array([label])))
+
+    def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray:
+        """Return what every record adds to a gradient, shape (n_records, n)."""
+        return np.stack([self.part(*record) for record in zip(codes, y, strict=True)])
+
+    def sum(self, table: Table) -> FloatArray:
+        """Return what all records of a table add together."""
         import torch
 
-        batch = self.batch(record[None], np.array([label]))
-        sums = self.module.clipped_sum(*batch)
+        sums = self.module.clipped_sum(*self.batch(*table))
         flat = torch.cat([part.flatten() for part in sums.values()])
-        return flat.numpy(force=True).astype(np.float64) / self.loader.expected_batch
+        return flat.numpy(force=True).astype(np.float64) / self._expected_batch
+
+    def seen_noise(self, n_draws: int) -> FloatArray:
+        """Return the deviation of the noise of a step as drawn, not as planned."""
+        nothing = self.module.step_noise.new_zeros(n_draws, self.step_noise.size)
+        drawn = self.module.noisy_sum(nothing).std(0).numpy(force=True)
+        return np.asarray(np.maximum(drawn, LEAST_NOISE) / self._expected_batch)
 
     def sample(
         self,
@@ -225,46 +268,90 @@ def loop_challenges(
         for neighbor in neighbor_classes(loop.policy, leakage)
         if class_names is None or neighbor.name in class_names
     ]
+    return challenges_of_loop(
+        loop,
+        classes,
+        lambda class_name: {"": claims[class_name]},
+        n_runs=n_runs,
+        random_state=random_state,
+        deadline=deadline,
+    )
+
+
+def challenges_of_loop(
+    loop: TrainingLoop,
+    classes: Sequence[NeighborClass],
+    stated: ClaimsOfClass,
+    *,
+    n_runs: int = N_RUNS,
+    random_state: int | None = 0,
+    deadline: Deadline | None = None,
+) -> tuple[Challenge[Table], ...]:
+    """Challenge a loop, by classes with what is stated for each: see `step_challenges`.
+
+    Other parameters are those of `loop_challenges`.
+
+    Guarantee
+    ---------
+    That of `loop_challenges` (`docs/theory/audit.md`).
+    """
     rng = np.random.default_rng(random_state)
     deadline = deadline or Deadline()
     challenges = []
     for index, neighbor in enumerate(classes):
         own = deadline.share(1.0 / (len(classes) - index))
-        pairs = candidate_pairs(loop.blocks, loop.labels, neighbor)
-        pair, weights = worst_steps(loop, pairs, rng, own)
+        pair, weights = worst_steps(loop, neighbor, rng, own)
         first, second = (loop.table(*record) for record in pair.records)
-        challenges.append(
+        attacks = _attacks(loop, first, second, weights)
+        challenges += [
             Challenge(
-                target="training loop, white box",
+                target=f"training loop, white box{kind and f', {kind}'}",
                 class_name=neighbor.name,
-                claim=claims[neighbor.name],
+                claim=claim,
                 first=first,
                 second=second,
                 sample=partial(loop.sample, weights),
-                attacks=_attacks(loop, pair, weights),
+                attacks=attacks,
                 n_runs=n_runs,
                 batch=250,
             )
-        )
+            for kind, claim in stated(neighbor.name).items()
+        ]
     return tuple(challenges)
 
 
+def label_values(policy: Policy) -> tuple[float, ...]:
+    """Return the encoded labels of a policy, at their extremes."""
+    domain = None if policy.label is None else policy.label.domain
+    if isinstance(domain, NumberDomain):
+        return (-0.5, 0.5)
+    n_levels = 2
+    if isinstance(domain, CategoryDomain):
+        n_levels = len(domain.levels) + domain.other
+    return tuple(float(level) for level in range(n_levels))
+
+
 def _attacks(
-    loop: TrainingLoop, pair: RecordPair, weights: "Sequence[Sequence[torch.Tensor]]"
+    loop: TrainingLoop,
+    first: Table,
+    second: Table,
+    weights: "Sequence[Sequence[torch.Tensor]]",
 ) -> tuple[Attack, ...]:
     """Return likelihood ratios under the planned noise, of all outputs and of parts.
 
     All together; each release by itself, which shows noise that is missing; differences
-    of two steps, which show noise that is used twice.
+    of two steps, which show noise that is used twice. Of samples the first is that of
+    the mixture over all of them.
     """
-    first, second = (
-        loop.quiet_reference(loop.table(*record)) for record in pair.records
-    )
-    moves = [second - first]
+    tables = (first, second)
+    means = [loop.quiet_reference(table) for table in tables]
+    moves = [means[1] - means[0]]
+    parts: tuple[list[FloatArray], list[FloatArray]] = ([], [])
     for own in weights:
         loop.place(own)
-        first, second = (loop.part(*record) for record in pair.records)
-        moves.append(second - first)
+        for seen, (codes, y) in zip(parts, tables, strict=True):
+            seen.append(loop.parts(codes[:FEWEST_ROWS], y[:FEWEST_ROWS]))
+        moves.append(parts[1][-1][0] - parts[0][-1][0])  # of the record that differs
     noise = np.concatenate([loop.reference_noise, *[loop.step_noise] * len(weights)])
     whole = np.concatenate(moves)
     nothing = np.zeros_like(whole)
@@ -282,11 +369,13 @@ def _attacks(
     names = ["likelihood", "reference alone"]
     names += [f"step {number + 1} alone" for number in range(len(weights))]
     names += ["difference of two steps"] * (len(weights) - 1)
-    return (
-        *(
-            LikelihoodAttack(gaussian_score(nothing, move, noise), name)
-            for name, move in zip(names, pieces, strict=True)
-            if move.any()
-        ),
-        LinearAttack(),
-    )
+    attacks: list[Attack] = [
+        LikelihoodAttack(gaussian_score(nothing, move, noise), name)
+        for name, move in zip(names, pieces, strict=True)
+        if move.any()
+    ]
+    if loop.rate is not None:
+        steps = [loop.step_noise] * len(weights)
+        score = sampled_score(*parts, steps, rate=loop.rate)
+        attacks.insert(0, LikelihoodAttack(score, "likelihood of samples"))
+    return (*attacks, LinearAttack())

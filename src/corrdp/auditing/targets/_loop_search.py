@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Deadline
 from corrdp.auditing.targets._neighbors import RecordPair
-from corrdp.auditing.targets._networks import nearby, random_weights, seeded
+from corrdp.auditing.targets._steps import craft
 from corrdp.policy import Block, BlockKind, NeighborClass
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def candidate_pairs(
 
 def worst_steps(
     loop: "TrainingLoop",
-    pairs: Sequence[RecordPair],
+    neighbor: NeighborClass,
     rng: np.random.Generator,
     deadline: Deadline,
 ) -> tuple[RecordPair, list["Sequence[torch.Tensor]"]]:
@@ -61,7 +61,7 @@ def worst_steps(
     as bounds allow where a small change turns the sign of the residual: such parameters
     are looked for by setting the loss of the record in the middle.
     """
-    n_steps = loop.module.plan.noise.n_steps
+    pairs = candidate_pairs(loop.blocks, loop.labels, neighbor)
     best: tuple[float, RecordPair, Sequence[torch.Tensor]] | None = None
     for index, pair in enumerate(pairs):
         own = deadline.share(0.5 / (len(pairs) - index))
@@ -72,12 +72,42 @@ def worst_steps(
             break
     assert best is not None
     _, pair, weights = best
+    weights = _climbed(loop, pair, weights, rng, deadline.share(0.25))
+    loop.place(weights)
+    crafted = craft(
+        loop, neighbor, rng, n_restarts=1, deadline=deadline.share(0.25), start=pair
+    )
+    paths = [
+        (crafted, _path(loop, crafted, weights, rng, deadline.share(0.5))),
+        (pair, _path(loop, pair, weights, rng, deadline)),
+    ]
+    return max(paths, key=lambda path: _path_movement(loop, *path))
+
+
+def _path(
+    loop: "TrainingLoop",
+    pair: RecordPair,
+    weights: "Sequence[torch.Tensor]",
+    rng: np.random.Generator,
+    deadline: Deadline,
+) -> list["Sequence[torch.Tensor]"]:
+    """Return parameters for every step, the first of them near to some that are known.
+
+    The others are far from them: noise that is used twice shows where moves differ.
+    """
+    n_steps = loop.module.plan.noise.n_steps
     steps = [_climbed(loop, pair, weights, rng, deadline)]
     while len(steps) < n_steps:
         own = deadline.share(1.0 / (n_steps - len(steps) + 1))
         _, other = _best_weights(loop, pair, rng, own)
         steps.append(_climbed(loop, pair, other, rng, own))
-    return pair, steps
+    return steps
+
+
+def _path_movement(
+    loop: "TrainingLoop", pair: RecordPair, steps: "Sequence[Sequence[torch.Tensor]]"
+) -> float:
+    return math.hypot(*(_movement(loop, pair, weights) for weights in steps))
 
 
 def _best_weights(
@@ -101,11 +131,11 @@ def _drawn(
     loop: "TrainingLoop", rng: np.random.Generator
 ) -> Iterator["Sequence[torch.Tensor]"]:
     """Yield parameters from small to large, the last layers larger than the first."""
-    generator = seeded(rng)
+    generator = _seeded(rng)
     count = len(loop.parameters)
     for _, spread in itertools.product(range(_DRAWS), _SPREADS):
         spreads = [spread ** ((place + 1) / count) for place in range(count)]
-        yield random_weights(loop.parameters, spreads, generator)
+        yield _random_weights(loop.parameters, spreads, generator)
 
 
 def _turning(
@@ -190,12 +220,12 @@ def _climbed(
     deadline: Deadline,
 ) -> "Sequence[torch.Tensor]":
     """Return parameters nearby at which the pair moves the gradient further."""
-    generator = seeded(rng)
+    generator = _seeded(rng)
     kept, reached = weights, _movement(loop, pair, weights)
     for trial in range(_CLIMBS):
         if deadline.is_over():
             break
-        tried = nearby(kept, 0.5 ** (1 + 8 * trial // _CLIMBS), generator)
+        tried = _nearby(kept, 0.5 ** (1 + 8 * trial // _CLIMBS), generator)
         if trial % 3:
             tried = list(_turning(loop, pair, tried, loss=_LOSSES[trial % 3 - 1]))
         moved = _movement(loop, pair, tried)
@@ -210,7 +240,7 @@ def _movement(
     """Return how far the pair moves a gradient, in units of the planned noise."""
     loop.place(weights)
     first, second = (loop.part(*record) for record in pair.records)
-    moved = float(np.linalg.norm((second - first) / loop.step_noise))
+    moved = float(np.linalg.norm((second - first) / loop.noise_scale))
     return moved if np.isfinite(moved) else 0.0
 
 
@@ -233,3 +263,41 @@ def _change(
         first[block.start] = second[min(block.start + 1, block.stop - 1)] = 1.0
     elif block.kind is BlockKind.NUMBER:
         first[own], second[own] = (-0.5, 0.5) if block.boolean else (low, high)
+
+
+def _seeded(rng: np.random.Generator) -> "torch.Generator":
+    """Return a generator of torch with a seed of its own."""
+    import torch
+
+    return torch.Generator().manual_seed(int(rng.integers(2**31)))
+
+
+def _random_weights(
+    parameters: "Sequence[torch.Tensor]",
+    spreads: Iterable[float],
+    generator: "torch.Generator",
+) -> list["torch.Tensor"]:
+    """Return parameters drawn anew: at spread 1 as wide as training starts with."""
+    import torch
+
+    return [
+        spread
+        * torch.randn(parameter.shape, generator=generator).to(parameter)
+        / (parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1.0)
+        for parameter, spread in zip(parameters, spreads, strict=False)
+    ]
+
+
+def _nearby(
+    weights: "Sequence[torch.Tensor]", size: float, generator: "torch.Generator"
+) -> list["torch.Tensor"]:
+    """Return parameters that are moved by a part of their mean size."""
+    import torch
+
+    return [
+        weight
+        + size
+        * weight.abs().mean()
+        * torch.randn(weight.shape, generator=generator).to(weight)
+        for weight in weights
+    ]

@@ -4,10 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 
 import numpy as np
-from scipy.special import logsumexp, xlog1py
 
 from corrdp._typing import FloatArray
 from corrdp.auditing._challenge import Challenge, Deadline
@@ -18,7 +16,13 @@ from corrdp.auditing.targets._descent import (
     label_values,
     noise_of_coefficients,
 )
-from corrdp.auditing.targets._steps import EncodedRows, NoisySteps, step_challenges
+from corrdp.auditing.targets._sampling import sampled_score
+from corrdp.auditing.targets._steps import (
+    FEWEST_ROWS,
+    EncodedRows,
+    NoisySteps,
+    step_challenges,
+)
 from corrdp.policy import Block
 from corrdp.training import (
     SampledBudget,
@@ -29,7 +33,6 @@ from corrdp.training import (
     record_gradients,
 )
 
-N_ROWS = 3  # of the tables: others only hide the target
 N_RUNS = 2000
 
 
@@ -52,7 +55,7 @@ class SampledSteps(NoisySteps):
         path: FloatArray,
         sums: type[SampledSums] = SampledSums,
     ) -> None:
-        self._plan = replace(plan, n_rows=N_ROWS)
+        self._plan = replace(plan, n_rows=FEWEST_ROWS)
         self._budget, self._path, self._sums = budget, path, sums
         self.blocks: tuple[Block, ...] = plan.layout.blocks
         self.labels = label_values(plan.loss)
@@ -86,34 +89,13 @@ class SampledSteps(NoisySteps):
 
     def score(self, first: EncodedRows, second: EncodedRows) -> FittedScore:
         """Return the log likelihood ratio of two tables under what is priced."""
-        densities = [self._log_density(table) for table in (first, second)]
-
-        def score(outputs: FloatArray) -> FloatArray:
-            return np.asarray(densities[1](outputs) - densities[0](outputs))
-
-        return score
-
-    def _log_density(self, table: EncodedRows) -> FittedScore:
-        """Return the log density of outputs: a mixture over samples at each step."""
-        rate, n_steps = self._budget.rate, len(self._path)
-        drawn = np.array(list(product((0.0, 1.0), repeat=len(table.y))))
-        n_drawn = drawn.sum(axis=1)
-        weights = n_drawn * np.log(rate) + xlog1py(len(table.y) - n_drawn, -rate)
-        parts = np.split(self.parts(table.codes, table.y), n_steps, axis=1)
+        n_steps = len(self._path)
+        one, other = (
+            np.split(self.parts(table.codes, table.y), n_steps, axis=1)
+            for table in (first, second)
+        )
         scales = np.split(self.noise_scale, n_steps)
-
-        def log_density(outputs: FloatArray) -> FloatArray:
-            total = np.zeros(len(outputs))
-            steps = np.split(outputs, n_steps, axis=1)
-            for seen, part, scale in zip(steps, parts, scales, strict=True):
-                own = scale > 0.0  # what has no noise is left to the linear attack
-                unit = scale[own]
-                centers = (drawn @ part)[:, own] / unit
-                gaps = (seen[:, own] / unit)[:, None, :] - centers
-                total += logsumexp(weights - 0.5 * (gaps**2).sum(axis=2), axis=1)
-            return total
-
-        return log_density
+        return sampled_score(one, other, scales, rate=self._budget.rate)
 
     def _releasing(self, table: EncodedRows, rng: np.random.Generator) -> SampledSums:
         rows = prepare_rows(
@@ -124,7 +106,7 @@ class SampledSteps(NoisySteps):
     def _noise_scale(self) -> FloatArray:
         """Return the noise that is planned along the path."""
         nobody = EncodedRows(
-            np.zeros((N_ROWS, self.blocks[-1].stop)), np.zeros(N_ROWS, int)
+            np.zeros((FEWEST_ROWS, self.blocks[-1].stop)), np.zeros(FEWEST_ROWS, int)
         )
         sums = self._releasing(nobody, np.random.default_rng(0))
         scales = [
@@ -193,7 +175,7 @@ def sampled_challenges(
             classes,
             partial(claims, drawn),
             name="sampled steps, white box",
-            n_rows=N_ROWS,
+            n_rows=FEWEST_ROWS,
             n_runs=n_runs,
             batch=500,
             rng=rng,

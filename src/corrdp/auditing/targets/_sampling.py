@@ -1,22 +1,60 @@
 """Challenges for noisy sums of sampled records: batches against their price."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlog1py
 from scipy.stats import binom
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import SampledGaussianEvent
 from corrdp.auditing._challenge import Challenge
-from corrdp.auditing.statistics import Claim, LikelihoodAttack, LinearAttack
+from corrdp.auditing.statistics import (
+    Claim,
+    FittedScore,
+    LikelihoodAttack,
+    LinearAttack,
+)
 
 Sampler = Callable[
     [int, np.random.Generator], tuple[NDArray[np.bool_], IntArray]
 ]  # so many batches: is the target in, and how many others are
+
+Parts = Sequence[FloatArray]  # of every step: what each row adds, shape (n_rows, n)
+
+
+def sampled_score(
+    first: Parts, second: Parts, noise_scale: Sequence[FloatArray], *, rate: float
+) -> FittedScore:
+    """Return the log likelihood ratio of two tables whose rows are drawn in each step.
+
+    A step of a few rows is a mixture over all samples of them; given the parameters,
+    steps are independent. Outputs of all steps stand in a row, `noise_scale` is that of
+    every step; what has no noise is left to the linear attack.
+    """
+
+    def log_density(outputs: FloatArray, parts: Parts) -> FloatArray:
+        n_rows = len(parts[0])
+        drawn = np.array(list(product((0.0, 1.0), repeat=n_rows)))
+        n_drawn = drawn.sum(axis=1)
+        weights = n_drawn * np.log(rate) + xlog1py(n_rows - n_drawn, -rate)
+        total = np.zeros(len(outputs))
+        steps = np.split(outputs, len(parts), axis=1)
+        for seen, part, scale in zip(steps, parts, noise_scale, strict=True):
+            own = scale > 0.0
+            unit = scale[own]
+            centers = (drawn @ part)[:, own] / unit
+            gaps = (seen[:, own] / unit)[:, None, :] - centers
+            total += logsumexp(weights - 0.5 * (gaps**2).sum(axis=2), axis=1)
+        return total
+
+    return lambda outputs: np.asarray(
+        log_density(outputs, second) - log_density(outputs, first)
+    )
 
 
 @dataclass(frozen=True)

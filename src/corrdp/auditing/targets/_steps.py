@@ -8,7 +8,7 @@ plus noise drawn by the step that trains.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
 from corrdp.policy import Block, BlockKind, NeighborClass
 
 _NOISE_DRAWS = 400
+FEWEST_ROWS = 3  # of a table where others would only hide the target
 LEAST_NOISE = 1e-3  # unit in which the search measures a coordinate without noise
 
 ClaimsOfClass = Callable[[str], Mapping[str, Claim]]
@@ -77,16 +78,6 @@ class NoisySteps(ABC):
     def score(self, first: Any, second: Any) -> FittedScore:
         """Return the log likelihood ratio of two tables under what is priced."""
         return gaussian_score(first, second, self.noise_scale)
-
-    def sharpened(
-        self, pair: RecordPair, rng: np.random.Generator, deadline: Deadline
-    ) -> "NoisySteps":
-        """Return the steps at parameters that suit a pair better, if known.
-
-        Themselves where several candidates are tried from the start.
-        """
-        del pair, rng, deadline
-        return self
 
 
 def step_challenges(
@@ -143,8 +134,23 @@ def step_challenges(
     return tuple(challenges)
 
 
+class RecordParts(Protocol):
+    """What is asked of steps to search for neighbors; see `NoisySteps`."""
+
+    @property
+    def blocks(self) -> Sequence[Block]: ...
+
+    @property
+    def labels(self) -> Sequence[float]: ...
+
+    @property
+    def noise_scale(self) -> FloatArray: ...
+
+    def parts(self, codes: FloatArray, y: FloatArray) -> FloatArray: ...
+
+
 def craft(
-    steps: NoisySteps,
+    steps: RecordParts,
     neighbor: NeighborClass,
     rng: np.random.Generator,
     *,
@@ -240,6 +246,5 @@ def craft_worst(
         found.append((steps, pair))
     steps, best = max(found, key=lambda item: item[1].movement)
     if not deadline.is_over():
-        steps = steps.sharpened(best, rng, deadline)
         best = craft(steps, neighbor, rng, deadline=deadline, start=best)
     return steps, best

@@ -11,21 +11,22 @@ from corrdp._validate import check_choice, check_count
 from corrdp.auditing._one_run import audit_one_run
 from corrdp.auditing._report import AuditResult
 from corrdp.auditing.statistics import claims_of
+from corrdp.auditing.targets._loop import label_values
 from corrdp.auditing.targets._neighbors import random_pairs
 from corrdp.auditing.targets._networks import (
-    NetworkSteps,
-    label_values,
     network_classes,
+    network_loop,
     network_training,
-    refuse_samples,
 )
-from corrdp.auditing.targets._steps import LEAST_NOISE, central_table
+from corrdp.auditing.targets._steps import central_table
 from corrdp.estimators import PrivateNetwork
+from corrdp.exceptions import CorrDPError
 from corrdp.policy import policy_blocks
 
 if TYPE_CHECKING:
     from corrdp.torch import PrivateOptimizer
 
+_NOISE_DRAWS = 1000
 _STEP = 2.0  # in units of the clipping norm: far enough for gradients to differ
 
 
@@ -85,9 +86,15 @@ def audit_whole_network(
     That of `audit_one_run`: the canaries are neighbors of the class, whatever they do
     to the training (`docs/theory/audit.md`, Theorem 2).
     """
-    refuse_samples(estimator)
+    if estimator.batch_size is not None:
+        raise CorrDPError(
+            f"batch_size={estimator.batch_size!r}: who is in a sample hides which "
+            "version of a canary is, so that one run says nothing. Audit the estimator "
+            "with corrdp.audit, which runs the loop on samples many times."
+        )
     check_count("n_rows", n_rows, lower=check_count("n_canaries", n_canaries))
     known, policy = network_training(estimator, n_rows, n_steps=n_steps)
+    loop = network_loop(known)
     blocks, labels = policy_blocks(policy), label_values(policy)
     classes = {c.name: c for c in network_classes(estimator, policy)}
     check_choice("class_name", class_name, classes)
@@ -118,18 +125,18 @@ def audit_whole_network(
     def score(recording: _Recording) -> FloatArray:
         """Return the mean of every coin, +-1, given all gradients, as if normal."""
         precision, evidence = np.eye(n_canaries), np.zeros(n_canaries)
-        known.module.use_reference(recording.reference)
+        loop.module.use_reference(recording.reference)
+        noise = loop.seen_noise(_NOISE_DRAWS)
         for weights, gradient in recording.steps:
-            step = NetworkSteps(known, blocks, labels, weights)
+            loop.place(weights)
             first, second = (
-                step.parts(pairs[:, side, :-1], pairs[:, side, -1]) for side in (0, 1)
+                loop.parts(pairs[:, side, :-1], pairs[:, side, -1]) for side in (0, 1)
             )
             expected = (first + second).sum(axis=0) / 2.0
-            expected += step.given(codes[n_canaries:], y[n_canaries:])
-            unit = np.maximum(step.noise_scale * np.sqrt(n_steps), LEAST_NOISE)
-            moves = (second - first) / 2.0 / unit
+            expected += loop.sum((codes[n_canaries:], y[n_canaries:]))
+            moves = (second - first) / 2.0 / noise
             precision += moves @ moves.T
-            evidence += moves @ ((gradient * n_rows - expected) / unit)
+            evidence += moves @ ((gradient - expected) / noise)
         return np.asarray(np.linalg.solve(precision, evidence), np.float64)
 
     return audit_one_run(
