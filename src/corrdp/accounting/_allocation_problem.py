@@ -104,7 +104,6 @@ def check_sensitivity(sensitivity: Any) -> Table:
     """
     if issparse(sensitivity) and math.prod(sensitivity.shape) > LARGEST_DENSE:
         table = csr_array(sensitivity, dtype=np.float64, copy=True)
-        table.sum_duplicates()
         check_nonnegative_array("entries of sensitivity", table.data, ndim=1)
         return table
     array = check_nonnegative_array(
