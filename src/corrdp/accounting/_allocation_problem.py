@@ -8,15 +8,14 @@ The method is primal-dual with predictor and corrector, after Mehrotra (SIAM J. 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array, issparse
-from threadpoolctl import ThreadpoolController
 
+from corrdp._threads import one_thread
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_nonnegative_array
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
@@ -204,9 +203,7 @@ def minimize_cost(
     Every column of `load` has maximum 1. Returns a feasible precision, dual
     multipliers and the number of Newton steps (`docs/theory/allocation.md`, 4).
     """
-    # numpy and scipy have a pool of threads each; taking turns, they wait for each
-    # other, which costs more than the arithmetic.
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_thread():
         return _minimize_cost(load, root_cost)
 
 
@@ -216,14 +213,9 @@ def least_cost(load: FloatArray, root_cost: FloatArray) -> float:
     The value of the dual where `minimize_cost` starts, some matrix products in all
     (`docs/theory/allocation.md`, 4).
     """
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_thread():
         dual = _first_dual(load, root_cost)
         return float((root_cost @ np.sqrt(dual @ load)) ** 2 / dual.sum())
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _minimize_cost(
