@@ -1,7 +1,7 @@
 """Linear algebra on one thread: what a seed gives does not hang on how many there are.
 
-numpy and scipy have a pool of threads each; taking turns, they wait for each other, which
-costs more than the arithmetic, and the last digits of their sums depend on the number.
+numpy and scipy have a pool of threads each; taking turns, they wait for each other,
+which costs more than the arithmetic. The last digits of sums depend on their number.
 """
 
 from contextlib import AbstractContextManager
