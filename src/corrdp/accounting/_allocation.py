@@ -11,6 +11,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import issparse
 
 from corrdp._typing import FloatArray
 from corrdp._validate import check_nonnegative_array
@@ -19,8 +20,10 @@ from corrdp.accounting._allocation_problem import (
     AllocationProblem,
     check_length,
     check_problem,
+    dense,
     least_cost,
     minimize_cost,
+    per_group,
 )
 from corrdp.exceptions import BudgetError, UtilityWarning
 
@@ -123,7 +126,7 @@ def allocate_noise(
 
     Parameters
     ----------
-    sensitivity : array of float, shape (n_rows, n_groups)
+    sensitivity : array of float or sparse array, shape (n_rows, n_groups)
         Bound on how far each group moves (2-norm) under each row. A neighbor class
         may have several rows, and any further linear constraint on the precisions,
         such as a bound on one record's contribution, is one more row.
@@ -230,10 +233,10 @@ def _normalized(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return loads with column maxima 1, roots of the costs, and those maxima."""
     scaled = problem.in_budget_units()
-    peak = scaled.max(axis=0)
+    peak = dense(scaled.max(axis=0)).reshape(-1)
     root_cost = np.sqrt(problem.cost[problem.moving_groups] / problem.cost.max())
     root_cost *= peak / peak.max()
-    return (scaled / peak) ** 2, root_cost, peak
+    return per_group(np.divide, scaled, peak) ** 2, root_cost, peak
 
 
 def isotropic_noise(
@@ -284,6 +287,9 @@ def isotropic_noise(
 
 
 def _squared_mu(sensitivity: FloatArray, noise_scale: FloatArray) -> FloatArray:
+    if issparse(sensitivity):
+        ratio = per_group(np.divide, sensitivity, noise_scale)
+        return np.asarray((ratio * ratio).sum(axis=1))
     ratio = np.zeros(sensitivity.shape)
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         np.divide(sensitivity, noise_scale, out=ratio, where=sensitivity > 0)

@@ -6,20 +6,22 @@ The method is primal-dual with predictor and corrector, after Mehrotra (SIAM J. 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
-from threadpoolctl import ThreadpoolController
+from scipy.sparse import csr_array, issparse
 
+from corrdp._threads import one_thread
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_nonnegative_array
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 
 BoolArray: TypeAlias = NDArray[np.bool_]
+Table: TypeAlias = Any  # an array of float, or a large sparse array by rows
 
 SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 LARGEST_COST_RATIO = 1e100  # whose root, squared again, is still a number
@@ -29,46 +31,82 @@ WARM_START_ITERATIONS = 10
 LARGEST_GROWTH = 2.0
 LARGEST_PULL_CHANGE = 0.9
 MANY_LONE_ROWS = 64  # from here on it pays to eliminate them first
+LARGEST_DENSE = 2**16  # entries: a sparse table of fewer is quicker with its zeros
 
 
 @dataclass(frozen=True, eq=False)
 class AllocationProblem:
-    """Checked inputs; `cost` is weight times size."""
+    """Checked inputs; `cost` is weight times size, `sensitivity` dense or sparse."""
 
-    sensitivity: FloatArray
+    sensitivity: Table
     budget_mu: FloatArray
     cost: FloatArray
 
     @property
     def binding_rows(self) -> BoolArray:
         """Rows with a finite budget and something that moves."""
-        return np.isfinite(self.budget_mu) & self.sensitivity.any(axis=1)
+        return np.isfinite(self.budget_mu) & _moves(self.sensitivity, axis=1)
 
     @property
     def moving_groups(self) -> BoolArray:
         """Groups that some binding row moves: those that need noise."""
-        return np.asarray(self.sensitivity[self.binding_rows].any(axis=0))
+        return _moves(self.sensitivity[self.binding_rows], axis=0)
 
-    def in_budget_units(self) -> FloatArray:
+    def in_budget_units(self) -> Table:
         """Return sensitivity / budget of binding rows and moving groups."""
         rows = self.binding_rows
-        moves = self.sensitivity[np.ix_(rows, self.moving_groups)]
+        scaled = self.sensitivity[np.ix_(rows, self.moving_groups)]
+        budget_mu, entries = self.budget_mu[rows, None], scaled
+        if issparse(scaled):
+            budget_mu = np.repeat(budget_mu, np.diff(scaled.indptr))
+            entries = scaled.data
+        moves = entries > 0
         with np.errstate(over="ignore", under="ignore"):
-            scaled = moves / self.budget_mu[rows, None]
-        if np.isinf(scaled).any():
-            where = int(np.flatnonzero(rows)[np.isinf(scaled).any(axis=1)][0])
+            entries /= budget_mu
+        infinite = (scaled == np.inf).sum(axis=1) > 0
+        if infinite.any():
+            where = int(np.flatnonzero(rows)[infinite][0])
             raise BudgetError(
                 f"budget_mu[{where}]={float(self.budget_mu[where])!r} needs more noise "
                 "than a float can hold. Raise the budget or rescale the release."
             )
         # A change too small to be seen against its budget still needs some noise.
-        return np.where(moves > 0, np.maximum(scaled, SMALLEST_NORMAL), 0.0)
+        np.maximum(entries, SMALLEST_NORMAL, out=entries, where=moves)
+        return scaled
 
 
-def check_sensitivity(sensitivity: Any) -> FloatArray:
-    """Return finite non-negative sensitivities with at least one row, or raise."""
+def _moves(sensitivity: Table, axis: int) -> BoolArray:
+    return np.asarray((sensitivity > 0).sum(axis=axis) > 0)
+
+
+def per_group(
+    operation: Callable[[FloatArray, FloatArray], FloatArray],
+    table: Table,
+    values: FloatArray,
+) -> Table:
+    """Return the table after an operation with a value of each group; 0 stays 0."""
+    if not issparse(table):
+        return operation(table, values)
+    entries = operation(table.data, values[table.indices])
+    return csr_array((entries, table.indices, table.indptr), shape=table.shape)
+
+
+def dense(table: Table) -> FloatArray:
+    """Return a table with its zeros."""
+    return np.asarray(table.toarray() if issparse(table) else table)
+
+
+def check_sensitivity(sensitivity: Any) -> Table:
+    """Return finite non-negative sensitivities with at least one row, or raise.
+
+    What is sparse stays so if it is large.
+    """
+    if issparse(sensitivity) and math.prod(sensitivity.shape) > LARGEST_DENSE:
+        table = csr_array(sensitivity, dtype=np.float64, copy=True)
+        check_nonnegative_array("entries of sensitivity", table.data, ndim=1)
+        return table
     array = check_nonnegative_array(
-        "sensitivity", sensitivity, ndim=2, allow_infinite=True
+        "sensitivity", dense(sensitivity), ndim=2, allow_infinite=True
     )
     if not array.size:
         raise CorrDPError(
@@ -117,7 +155,7 @@ def check_cost(sizes: Any, weights: Any) -> FloatArray:
 
 def check_silent_rows(sensitivity: FloatArray, budget_mu: FloatArray) -> None:
     """Raise `BudgetError` for a row that moves although its budget is 0."""
-    loud = (budget_mu == 0) & sensitivity.any(axis=1)
+    loud = (budget_mu == 0) & _moves(sensitivity, axis=1)
     if loud.any():
         row = int(loud.argmax())
         raise BudgetError(
@@ -165,9 +203,7 @@ def minimize_cost(
     Every column of `load` has maximum 1. Returns a feasible precision, dual
     multipliers and the number of Newton steps (`docs/theory/allocation.md`, 4).
     """
-    # numpy and scipy have a pool of threads each; taking turns, they wait for each
-    # other, which costs more than the arithmetic.
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_thread():
         return _minimize_cost(load, root_cost)
 
 
@@ -177,14 +213,9 @@ def least_cost(load: FloatArray, root_cost: FloatArray) -> float:
     The value of the dual where `minimize_cost` starts, some matrix products in all
     (`docs/theory/allocation.md`, 4).
     """
-    with _thread_pools().limit(limits=1, user_api="blas"):
+    with one_thread():
         dual = _first_dual(load, root_cost)
         return float((root_cost @ np.sqrt(dual @ load)) ** 2 / dual.sum())
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _minimize_cost(
@@ -245,7 +276,7 @@ def _lone_rows(load: FloatArray) -> _LoneRows:
 
     In a policy with many insensitive columns nearly every class is of this kind.
     """
-    is_lone = np.count_nonzero(load, axis=1) == 1
+    is_lone = (load != 0).sum(axis=1) == 1
     if is_lone.all() or np.count_nonzero(is_lone) < MANY_LONE_ROWS:
         none = np.empty(0, dtype=np.int64)
         return _LoneRows(none, none, slice(None))
@@ -274,8 +305,9 @@ class _NewtonSystem:
         lone: _LoneRows,
     ) -> None:
         self.precision, self.slack, self.dual = precision, slack, dual
-        self.spent = load * precision
-        self.primal_residual = 1.0 - self.spent.sum(axis=1) - slack
+        self.spent = per_group(np.multiply, load, precision)
+        spent = self.spent.sum(axis=1)
+        self.primal_residual = 1.0 - spent - slack
         share = precision * pull
         self.dual_residual = share * np.log(cost / (precision * share))
         self.curvature = 2.0 * share
@@ -283,7 +315,7 @@ class _NewtonSystem:
         self.lone = lone
         self.shared, self.diagonal = self.spent[lone.others], self.curvature
         if lone.rows.size:
-            self.alone = self.spent[lone.rows, lone.groups]
+            self.alone = spent[lone.rows]
             weights = self.tightness[lone.rows] * self.alone**2
             self.diagonal = self.curvature + np.bincount(
                 lone.groups, weights, self.curvature.size
@@ -300,10 +332,10 @@ class _NewtonSystem:
         shared, diagonal = self.shared, self.diagonal
         self.by_group = diagonal.size <= tightness.size
         if self.by_group:
-            matrix = (shared.T * tightness) @ shared
+            matrix = (dense(shared).T * tightness) @ shared
             matrix.flat[:: diagonal.size + 1] += diagonal
         else:
-            matrix = (shared / diagonal) @ shared.T
+            matrix = dense(per_group(np.divide, shared, diagonal) @ shared.T)
             matrix.flat[:: tightness.size + 1] += 1.0 / tightness
         return np.asarray(matrix)
 

@@ -177,7 +177,7 @@ def measure_adaptively(
     nothing else (`docs/theory/synthesis.md`, Theorem 3).
     """
     exact: dict[Region, IntArray] = {}  # held once counted: thousands of tables
-    small = np.int32 if len(codes) < 2**31 else np.int64
+    small = np.min_scalar_type(len(codes))
     candidates = {region for stream in streams for region in stream.regions}
     rounds_per_fit, most_seen = _pace(shape)
     tables: list[NoisyTable] = []

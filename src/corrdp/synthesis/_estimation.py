@@ -22,6 +22,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import minimize
 
+from corrdp._threads import one_thread
 from corrdp._typing import FloatArray, IntArray
 from corrdp.mechanisms.noise import discrete_gaussian
 from corrdp.synthesis._junction_tree import JunctionTree, Region
@@ -131,13 +132,14 @@ def fit_model(
         else start[table.region]
         for table in tables
     ]
-    found = minimize(
-        problem.negative,
-        np.concatenate([own.ravel() for own in begin]) * problem.units,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": most_steps, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-3},
-    )
+    with one_thread():
+        found = minimize(
+            problem.negative,
+            np.concatenate([own.ravel() for own in begin]) * problem.units,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": most_steps, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-3},
+        )
     theta = found.x / problem.units
     return problem.model(theta), {
         table.region: theta[own].reshape(table.counts.shape).copy()

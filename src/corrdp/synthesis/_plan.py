@@ -16,11 +16,12 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD, allocate_noise
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.mechanisms.noise import grid_scale
+from corrdp.mechanisms.noise import grid_scales
 from corrdp.synthesis._junction_tree import Region, n_cells
 
 MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a standard normal number
@@ -100,40 +101,37 @@ def plan_stage(
     Regions are distinct; `changed` and `limits` are those of `StagePlan`, where a class
     without a limit is priced only.
     """
-    moves = _moves(regions, len(sizes), [changed[name] for name in limits])
-    cells = np.array([n_cells(r, sizes) for r in regions], dtype=np.float64)
-    scales = _least_noise(moves, cells, limits)
-    return StagePlan(tuple(regions), scales, changed, limits)
+    return plan_useful(regions, sizes=sizes, changed=changed, limits=limits, n_rows=1)
 
 
 def _moves(
     regions: Sequence[Region], n_columns: int, changed: Sequence[frozenset[int]]
-) -> FloatArray:
+) -> csr_array:
     """Return 1 where a class may change a column of a region, else 0."""
-    may_change = np.array([[c in own for c in range(n_columns)] for own in changed])
-    if not regions or not changed:
-        return np.zeros((len(changed), len(regions)))
-    columns = np.concatenate(regions)
-    starts = np.cumsum([0, *map(len, regions[:-1])])
-    return np.logical_or.reduceat(may_change[:, columns], starts, axis=1).astype(float)
+    columns = [column for region in regions for column in region]
+    ends = np.cumsum([0, *map(len, regions)])
+    holds = csr_array((np.ones(ends[-1]), columns, ends), (len(regions), n_columns))
+    own = [sorted(columns) for columns in changed]
+    ends = np.cumsum([0, *map(len, own)])
+    flat = [column for columns in own for column in columns]
+    moves = csr_array((np.ones(ends[-1]), flat, ends), (len(own), n_columns)) @ holds.T
+    return moves.minimum(1.0)
 
 
 def _least_noise(
-    moves: FloatArray, cells: FloatArray, limits: Mapping[str, float]
-) -> tuple[Fraction, ...]:
+    moves: csr_array, cells: FloatArray, limits: Mapping[str, float]
+) -> FloatArray:
     """Return the scales of least total variance within the limits."""
-    moved = moves.max(axis=0, initial=0.0) > 0
-    if not moved.any():
-        return (Fraction(0),) * len(cells)
-    allocation = allocate_noise(
-        math.sqrt(2.0) * moves[:, moved],
-        budget_mu=np.sqrt(2.0 * np.array(list(limits.values()))),
-        sizes=cells[moved],
-    )
-    found = iter(allocation.noise_scale.tolist())
-    return tuple(
-        grid_scale(next(found) * _MARGIN) if own else Fraction(0) for own in moved
-    )
+    moved = moves.sum(axis=0) > 0
+    scales = np.zeros(len(cells))
+    if moved.any():
+        allocation = allocate_noise(
+            math.sqrt(2.0) * moves[:, moved],
+            budget_mu=np.sqrt(2.0 * np.array(list(limits.values()))),
+            sizes=cells[moved],
+        )
+        scales[moved] = grid_scales(allocation.noise_scale * _MARGIN)
+    return scales
 
 
 def plan_useful(
@@ -143,7 +141,7 @@ def plan_useful(
     changed: Mapping[str, frozenset[int]],
     limits: Mapping[str, float],
     n_rows: int,
-    most_noise: float,
+    most_noise: float = math.inf,
 ) -> StagePlan:
     """Return a plan without the tables that would be noise and little else.
 
@@ -154,12 +152,13 @@ def plan_useful(
     cells = np.array([n_cells(r, sizes) for r in regions], dtype=np.float64)
     kept = np.arange(len(regions))
     while True:
-        scales = _least_noise(np.ascontiguousarray(moves[:, kept]), cells[kept], limits)
-        noise = expected_noise(np.array(scales, dtype=np.float64), cells[kept], n_rows)
+        scales = _least_noise(moves[:, kept], cells[kept], limits)
+        noise = expected_noise(scales, cells[kept], n_rows)
         excess = int(np.sum(noise > most_noise))
         if not excess:
             used = tuple(regions[place] for place in kept.tolist())
-            return StagePlan(used, scales, changed, limits)
+            exact = tuple(map(Fraction, scales.tolist()))
+            return StagePlan(used, exact, changed, limits)
         least = max(1, int(_LEAST_DROPPED * kept.size))
         n_dropped = max(int(_DROPPED_AT_ONCE * excess), min(least, excess))
         kept = np.delete(kept, np.argsort(-noise, kind="stable")[:n_dropped])

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from corrdp.accounting import (
     allocate_noise,
@@ -407,3 +408,73 @@ def test_costs_too_far_apart_are_refused_and_not_searched_for_ever():
     for weights in ([1e-176, 1e148], [1e308, 1e308]):
         with pytest.raises(CorrDPError, match="factor"):
             allocate_noise([[2.0, 0.0]], budget_mu=[0.1], sizes=[1, 9], weights=weights)
+
+
+def large_sparse_table(n_rows=80, n_groups=1_000):
+    """Return a table in which a group moves three rows, and some rows one group."""
+    rng = np.random.default_rng(0)
+    entries = []
+    for group in range(n_groups):
+        for row in {0, *rng.integers(n_rows, size=2).tolist()}:
+            entries.append((row, group, rng.uniform(0.1, 2.0)))
+    rows, groups, values = map(np.array, zip(*entries, strict=True))
+    # Entries in two parts: what lies twice at a place is their sum.
+    both = np.tile(rows, 2), np.tile(groups, 2)
+    table = csr_array((np.tile(values / 2, 2), both), shape=(n_rows, n_groups))
+    lone = csr_array((np.ones(70), (range(70), range(70))), shape=(70, n_groups))
+    return table, lone
+
+
+@pytest.mark.parametrize("has_lone_rows", [False, True])
+def test_a_large_sparse_table_has_the_noise_of_the_same_table_with_zeros(has_lone_rows):
+    sparse, lone = large_sparse_table()
+    if has_lone_rows:
+        sparse = csr_array(np.vstack([sparse.toarray(), lone.toarray()]))
+    rng = np.random.default_rng(1)
+    terms = {
+        "budget_mu": rng.uniform(0.1, 3.0, sparse.shape[0]),
+        "sizes": rng.integers(1, 400, sparse.shape[1]).astype(float),
+    }
+    terms["budget_mu"][5] = np.inf  # a row that is not protected
+    dense = sparse.toarray()
+    found = allocate_noise(sparse, **terms)
+    np.testing.assert_allclose(
+        found.noise_scale, allocate_noise(dense, **terms).noise_scale, rtol=1e-6
+    )
+    assert np.all(step_mu(dense, found.noise_scale) <= terms["budget_mu"])
+
+
+def test_entries_of_a_sparse_table_that_lie_at_one_place_are_added():
+    n_rows, n_groups = 80, 1_000
+    indices = np.repeat(np.arange(n_groups), 2)  # every entry twice, each a half
+    table = csr_array(
+        (
+            np.full(2 * n_groups * n_rows, 0.5),
+            np.tile(indices, n_rows),
+            np.arange(n_rows + 1) * 2 * n_groups,
+        ),
+        shape=(n_rows, n_groups),
+    )
+    found = allocate_noise(table, budget_mu=np.ones(n_rows), sizes=np.ones(n_groups))
+    np.testing.assert_allclose(found.noise_scale, np.sqrt(n_groups), rtol=1e-9)
+    assert table.nnz == 2 * n_groups * n_rows  # as the caller had it
+
+
+@pytest.mark.parametrize("entry", [-1.0, np.nan, np.inf])
+def test_a_large_sparse_table_is_checked(entry):
+    table, _ = large_sparse_table()
+    table.data[7] = entry
+    with pytest.raises(CorrDPError, match="sensitivity must hold non-negative finite"):
+        allocate_noise(table, budget_mu=np.ones(80), sizes=np.ones(1_000))
+
+
+def test_a_row_of_a_large_sparse_table_without_budget_is_refused():
+    table, _ = large_sparse_table()
+    budget_mu = np.ones(80)
+    budget_mu[0] = 0.0
+    with pytest.raises(BudgetError, match=r"budget_mu\[0\]=0.0"):
+        allocate_noise(table, budget_mu=budget_mu, sizes=np.ones(1_000))
+    budget_mu[0] = 5e-324
+    table.data[:] *= 1e200
+    with pytest.raises(BudgetError, match=r"budget_mu\[0\]=5e-324 needs more noise"):
+        allocate_noise(table, budget_mu=budget_mu, sizes=np.ones(1_000))

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import BudgetError, GuaranteeVoidError, PolicyError
@@ -21,7 +22,7 @@ from corrdp.policy import (
     Policy,
     class_columns,
 )
-from corrdp.synthesis import Synthesizer
+from corrdp.synthesis import Synthesizer, _estimation
 from corrdp.synthesis._counts import count_cells
 from corrdp.synthesis._estimation import NoisyTable, combined, fit_model, softened
 from corrdp.synthesis._junction_tree import junction_tree
@@ -284,6 +285,26 @@ def test_the_fit_is_the_optimum_of_the_stated_dual():
     # n P = y - sigma^2 theta, up to the constant that the total of y leaves open.
     gap = 1000 * marginal(model, (0, 1)) - table.counts + 900 * theta[(0, 1)]
     np.testing.assert_allclose(gap, 0.0, atol=0.5)
+
+
+def test_the_fit_does_not_hang_on_the_number_of_threads(monkeypatch):
+    found, seen = _estimation.minimize, []
+
+    def threads():
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        return {pool["num_threads"] for pool in pools}
+
+    def noted(*arguments, **options):
+        seen.append(threads())
+        return found(*arguments, **options)
+
+    monkeypatch.setattr(_estimation, "minimize", noted)
+    table = NoisyTable((0, 1), np.array([[400.0, 100.0], [20.0, 300.0]]), 30.0)
+    tree = junction_tree([(0, 1)], (2, 2))
+    with threadpool_limits(2, user_api="blas"):
+        assert 2 in threads()
+        fit_model(tree, [table], n_rows=820, sizes=(2, 2))
+    assert seen == [{1}]
 
 
 def test_a_budget_without_delta_is_refused():

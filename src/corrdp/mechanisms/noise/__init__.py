@@ -10,6 +10,7 @@ from corrdp.mechanisms.noise._discrete import (
     discrete_laplace,
     gaussian_part,
     grid_scale,
+    grid_scales,
 )
 from corrdp.mechanisms.noise._exponential import (
     exponential_choice,
@@ -49,6 +50,7 @@ __all__ = [
     "gaussian_part",
     "grid_rate",
     "grid_scale",
+    "grid_scales",
     "laplace_scales",
     "plan_vector",
     "round_to_grid",

@@ -18,14 +18,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from corrdp._typing import IntArray
+from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_count
 from corrdp.exceptions import GuaranteeVoidError
 
 LARGEST_SCALE = 2**45
-_FINEST_PART = (
-    2**12
-)  # scales are multiples of 1/4096 or finer than 1/4096 of themselves
+# Binary digits: scales are multiples of 1/4096 or finer than 1/4096 of themselves.
+_FINEST_PART = 12
 ROUNDING_PART = 16
 """Steps: standard deviation :math:`s` that random rounding takes of the noise."""
 ROUNDING_REACH = 256
@@ -59,10 +58,13 @@ def grid_scale(scale: float) -> Fraction:
             f"the noise scale must be above 0 and at most 2**45 grid steps, got "
             f"{scale!r}. Declare a positive noise, or a coarser grid."
         )
-    denominator = _FINEST_PART
-    while denominator > 1 and scale * denominator >= 2 * _FINEST_PART:
-        denominator //= 2
-    return Fraction(math.ceil(Fraction(scale) * denominator), denominator)
+    return Fraction(float(grid_scales(np.array(scale))))
+
+
+def grid_scales(scales: FloatArray) -> FloatArray:
+    """Return `grid_scale` of each, unchecked: floats hold such numbers exactly."""
+    digits = np.clip(_FINEST_PART + 1 - np.frexp(scales)[1], 0, _FINEST_PART)
+    return np.asarray(np.ldexp(np.ceil(np.ldexp(scales, digits)), -digits))
 
 
 def discrete_laplace(
