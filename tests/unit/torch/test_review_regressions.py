@@ -298,7 +298,9 @@ def test_a_sum_that_is_not_finite_is_never_released(monkeypatch):
             value.fill_(math.nan)
 
     monkeypatch.setattr(GroupClipper, "add_sum", planted)
-    with pytest.raises(GuaranteeVoidError, match="clipped sum of step 1 is not finite"):
+    with pytest.raises(
+        GuaranteeVoidError, match="clipped sum of a batch is not finite"
+    ):
         module.backward(*loader.draw())
     assert module.steps_charged == 1
     assert not module.gradient_is_fresh
