@@ -88,7 +88,8 @@ def measure(
             entry["fits"] = former["cells"][f"{method} {epsilon:g}"]["fits"]
         walking = {}
     for row in trained(facts, walking, list(SEEDS)):
-        fit = [_short(row["excess"]), _short(row["hindsight"])]
+        hindsight = row["hindsight"]  # two walks say nothing of themselves
+        fit = [_short(row["excess"]), None if hindsight is None else _short(hindsight)]
         found[row["key"]]["fits"].append(fit)
     for cell, entry in found.items():
         own = [excess for excess, _ in entry["fits"]]
@@ -145,6 +146,7 @@ def _shares(entries: list[dict[str, Any]], plan_band: float) -> list[str]:
         (hindsight, entry["measured"], excess)
         for entry in entries
         for excess, hindsight in entry["fits"]
+        if hindsight is not None
     ]
     of_cells = [(hindsight, mean) for hindsight, mean, _ in fits]
     of_models = [(hindsight, excess) for hindsight, _, excess in fits]

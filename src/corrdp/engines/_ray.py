@@ -33,6 +33,17 @@ def quiet_data() -> Iterator[None]:
         logger.setLevel(level)
 
 
+@contextmanager
+def blocks_in_order(dataset: Any) -> Iterator[None]:
+    """Let a dataset keep the order of its blocks, which a busy cluster changes."""
+    options = dataset.context.execution_options
+    kept, options.preserve_order = options.preserve_order, True
+    try:
+        yield
+    finally:
+        options.preserve_order = kept
+
+
 def column_names(dataset: Any) -> list[str]:
     """Return the names of the columns, for which a lazy dataset reads some rows."""
     with quiet_data():
@@ -73,8 +84,9 @@ class RayEngine:
         """Bring the blocks into the object store, and actors to read them."""
         import ray
 
-        with quiet_data():
-            rows = self._dataset.select_columns(list(make.columns)).materialize()
+        rows = self._dataset.select_columns(list(make.columns))
+        with quiet_data(), blocks_in_order(rows):
+            rows = rows.materialize()
         # Owned here for as long as actors may have to read them again.
         self._blocks = rows.to_arrow_refs()
         wanted = self._n_hosts or int(ray.cluster_resources().get("CPU", 1))

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -109,6 +110,21 @@ def test_samples_are_those_of_one_process_whatever_dies(tmp_path, monkeypatch):
     frame = sampled_frame()
     assert sampled_model(_dataset(frame)) == expected
     assert died() == [3]
+
+
+def test_samples_are_those_of_one_process_whichever_block_comes_first():
+    frame = sampled_frame()
+    first = frame.index[0]
+
+    def late(block):
+        if first in block["place"].to_pylist():
+            time.sleep(2.0)
+        return block.drop_columns("place")
+
+    rows = _dataset(frame.assign(place=frame.index))
+    late_first = rows.map_batches(late, batch_format="pyarrow")
+    assert sampled_model(late_first) == sampled_model()
+    assert not late_first.context.execution_options.preserve_order  # as it was
 
 
 def test_numbers_leakage_and_queries():

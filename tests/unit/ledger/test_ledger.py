@@ -365,7 +365,7 @@ def test_refusal_comes_before_any_row_is_read(pure, table):
         )
 
 
-@pytest.mark.parametrize("step", ["Moment.evaluate", "VectorPlan.draw"])
+@pytest.mark.parametrize("step", ["Moment.evaluate", "VectorPlan.draw_runs"])
 def test_the_charge_is_on_disk_before_sums_and_noise(pure, table, monkeypatch, step):
     owner = {"Moment": Moment, "VectorPlan": VectorPlan}[step.split(".")[0]]
     method = step.split(".")[1]
