@@ -116,6 +116,49 @@ def test_the_search_finds_what_force_finds(name, beta):
     assert upper <= min(1.0, distance + margin + error)
 
 
+WEIGHTS = [(1, 1, 0), (1, 30, 0), (1, 1e-3, 0), (1, 1, 1), (3, 1, 0.1), (0.01, 1, 20)]
+
+
+def tail_of_the_page(z, first, second, noise):
+    """Return the right side of Lemma 1b, Owen's function by its integral."""
+
+    def owen(h, a):
+        angles = (np.arange(4000) + 0.5) / 4000 * math.atan(a)
+        of_angle = np.exp(-(h**2) / (2 * np.cos(angles) ** 2))
+        return math.atan(a) * float(of_angle.mean()) / (2 * math.pi)
+
+    def added(a, r):
+        if r == 0:
+            return 0.0
+        length = math.hypot(a, r)
+        without = 0.5 * norm.sf(z / r) - 0.5 * norm.sf(z / length)
+        return without + owen(z / length, a / r)
+
+    a, b, c = np.array([first, second, noise]) / math.hypot(first, second, noise)
+    return (
+        norm.sf(z)
+        + added(a, math.hypot(b, c))
+        + added(b, math.hypot(a, c))
+        + 0.5 * added(min(a, b), c)
+    )
+
+
+@pytest.mark.parametrize("beta", [1e-12, *BETAS, 0.5, 0.6])
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_quantile_holds_and_hardly_a_smaller_one_does(weights, beta):
+    z = float(shared_quantile(*weights, failure_probability=beta))
+    assert tail_of_the_page(z, *weights) <= beta * (1 + 1e-6)
+    assert z < 1e-5 or tail_of_the_page(z - 1e-5, *weights) > beta
+
+
+def test_a_quantile_does_not_depend_on_the_others_asked_for():
+    first, second, noise = np.array(WEIGHTS * 3, dtype=float).T
+    together = shared_quantile(first, second, noise, failure_probability=0.4)
+    for k in range(len(WEIGHTS)):
+        alone = shared_quantile(*WEIGHTS[k], failure_probability=0.4)
+        assert alone == together[k]
+
+
 def test_a_box_with_no_width_in_one_sample_ends():
     """Cells that one sample never has: edges of the curve are upright or level."""
     first, second = np.array([30, 0, 10]), np.array([0, 25, 10])

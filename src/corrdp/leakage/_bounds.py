@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ncfdtr, ndtr, owens_t
+from scipy.special import ncfdtr, ndtr, ndtri, owens_t
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_count, check_failure_probability
@@ -14,6 +14,10 @@ NOISE_LATTICE = 2.0**-18
 
 ROUNDING_ERROR = 2.0**-10
 """How far discrete noise is from Gaussian noise, except with probability 1e-56."""
+
+_MOST_STEPS = 60
+_STEP_BEYOND = 1e-12  # so that the last step ends where rounding does not matter
+_BEYOND_ALL = 40.0  # normal deviations: what lies further is no double
 
 LARGEST_STATISTIC = 1e8
 """Of features that are all but a linear function of one another: scipy's noncentral F
@@ -72,20 +76,28 @@ def shared_quantile(
     length = np.sqrt(one**2 + two**2 + three**2)
     one, two, three = one / length, two / length, three / length
 
-    def exceeded(z: FloatArray) -> FloatArray:
-        return np.asarray(
-            ndtr(-z)
-            + _cut_off(z, one, np.hypot(two, three))
-            + _cut_off(z, two, np.hypot(one, three))
-            + 0.5 * _cut_off(z, np.minimum(one, two), three)
-        )
-
-    low, high = np.zeros(length.shape), np.full(length.shape, 40.0)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        above = exceeded(middle) > failure_probability
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return high
+    terms = (  # factor, weight that is cut off at 0, and the rest
+        (1.0, one, np.hypot(two, three)),
+        (1.0, two, np.hypot(one, three)),
+        (0.5, np.minimum(one, two), three),
+    )
+    # Newton's steps for the logarithm, from where nothing would be cut off, which is
+    # below the root. Only what was evaluated is returned.
+    z = np.full(length.shape, max(0.0, -float(ndtri(failure_probability))))
+    found = np.full(length.shape, _BEYOND_ALL)
+    for _ in range(_MOST_STEPS):
+        exceeded, slope = ndtr(-z), _density(z)
+        for factor, weight, rest in terms:
+            added, its_slope = _cut_off(z, weight, rest)
+            exceeded, slope = exceeded + factor * added, slope + factor * its_slope
+        found = np.where(exceeded <= failure_probability, np.minimum(z, found), found)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = exceeded * np.log(exceeded / failure_probability) / slope
+        z = np.where(np.isfinite(step), z + step + _STEP_BEYOND, 0.5 * (z + found))
+        z = np.where(z < found - _STEP_BEYOND / 2, np.maximum(z, 0.0), found)
+        if (z == found).all():
+            break
+    return found
 
 
 def largest_quantile(failure_probability: float) -> float:
@@ -107,10 +119,16 @@ def largest_quantile(failure_probability: float) -> float:
     return float(brentq(excess, 0.0, 40.0, xtol=1e-12)) + 1e-9
 
 
-def _cut_off(z: FloatArray, weight: FloatArray, rest: FloatArray) -> FloatArray:
-    r"""Return what cutting at 0 adds: :math:`\Pr\{Z > 0,\; z \le r Z' < z + a Z\}`."""
+def _cut_off(
+    z: FloatArray, weight: FloatArray, rest: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return what cutting at 0 adds, and how fast that falls with z.
+
+    :math:`\Pr\{Z > 0,\; z \le r Z' < z + a Z\}`; Owen's function falls with z by
+    :math:`\varphi(z / \ell) (\Phi(z a / (r \ell)) - 1/2) / \ell`.
+    """
     if not rest.any():  # as without noise: Owen's function takes most of the time
-        return np.zeros(rest.shape)
+        return np.zeros(rest.shape), np.zeros(rest.shape)
     length = np.hypot(weight, rest)
     safe = np.where(rest > 0, rest, 1.0)
     added = (
@@ -118,7 +136,17 @@ def _cut_off(z: FloatArray, weight: FloatArray, rest: FloatArray) -> FloatArray:
         - 0.5 * ndtr(-z / length)
         + owens_t(z / length, weight / safe)
     )
-    return np.where(rest > 0, np.maximum(added, 0.0), 0.0)
+    slope = 0.5 * _density(z / safe) / safe - _density(z / length) / length * ndtr(
+        -z * weight / (safe * length)
+    )
+    return (
+        np.where(rest > 0, np.maximum(added, 0.0), 0.0),
+        np.where(rest > 0, slope, 0.0),
+    )
+
+
+def _density(z: FloatArray) -> FloatArray:
+    return np.asarray(np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi))
 
 
 def hotelling_upper(

@@ -5,6 +5,7 @@ policy that comes with it, in whatever reads the rows (docs/theory/leakage.md, 2
 """
 
 import math
+from bisect import bisect, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -231,13 +232,15 @@ def _thinnest_joined(domain: CategoryDomain, sizes: FloatArray) -> Iterator[Grou
     # A value for missing cells must stay declared, and values in `other` are not.
     holds = domain.other and not isinstance(domain.missing, Replace)
     n_free = n_named + holds
-    order = np.argsort(sizes[:n_free], kind="stable")
-    for count in range(2, n_free):
-        together = tuple(sorted(int(code) for code in order[:count]))
-        # `other` comes after all named levels, a group where its first member stands
-        place = n_named if n_named in together else together[0]
-        at = {c: (c,) for c in range(len(sizes)) if c not in together}
-        yield tuple(group for _, group in sorted((at | {place: together}).items()))
+    apart, together = list(_apart(len(sizes))), list[int]()
+    for code in np.argsort(sizes[:n_free], kind="stable")[: n_free - 1].tolist():
+        apart.remove((code,))
+        insort(together, code)
+        if len(together) > 1:
+            # `other` comes after all named levels, a group where its first member is
+            place = n_named if n_named in together else together[0]
+            before = bisect(apart, (place,))
+            yield (*apart[:before], tuple(together), *apart[before:])
 
 
 def _joined_bins(

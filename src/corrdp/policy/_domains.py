@@ -288,9 +288,9 @@ class CategoryDomain:
     @property
     def levels(self) -> tuple[str, ...]:
         """Distinct levels, in the order of their first category; `other` is none."""
-        if self.joined_with_other:
-            return tuple(level for level in self.apart if level not in self.joined)
         joined = dict.fromkeys(self.joined, self._joined_name)
+        if self.joined_with_other:
+            return tuple(level for level in self.apart if level not in joined)
         return tuple(dict.fromkeys(joined.get(level, level) for level in self.apart))
 
     @property
@@ -304,10 +304,7 @@ class CategoryDomain:
         joined = (
             len(place) if self.joined_with_other else place.get(self._joined_name, 0)
         )
-        code = {
-            level: joined if level in self.joined else place[level]
-            for level in self.apart
-        }
+        code = {level: place.get(level, joined) for level in self.apart}
         codes = {category: code[level] for category, level in self.merged.items()}
         # Tables that were made with the policy hold names of groups.
         codes |= {group: code[group] for group, _ in self.groups}
@@ -358,7 +355,7 @@ class CategoryDomain:
     def _checked_groups(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         declared: Any = self.groups
         pairs = tuple(declared.items() if isinstance(declared, Mapping) else declared)
-        groups = []
+        groups, known = [], set(self.categories)
         for name, members in pairs:
             checked_text("group name", name)
             if not isinstance(members, list | tuple) or not members:
@@ -368,7 +365,7 @@ class CategoryDomain:
                 )
             texts = tuple(_declared_category(f"groups.{name}", m) for m in members)
             for text in texts:
-                if text not in self.categories:
+                if text not in known:
                     raise PolicyError(
                         f"groups.{name} names {shown(text)}, which is not among the "
                         "categories. Add it to categories or remove it."
@@ -395,8 +392,9 @@ class CategoryDomain:
             )
         joined = tuple(_declared_category("joined", level) for level in declared)
         _refuse_repeats("levels of joined", joined)
+        apart = set(self.apart)
         for level in joined:
-            if level not in self.apart:
+            if level not in apart:
                 raise PolicyError(
                     f"joined names {shown(level)}, which is no level. Name a category "
                     "that is in no group, or a group."
