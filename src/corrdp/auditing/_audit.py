@@ -32,7 +32,7 @@ Progress = Callable[[str, float], None]
 def audit(
     subject: Any,
     *,
-    n_rows: int = 1000,
+    n_rows: int | None = None,
     neighbors: Neighbors | None = None,
     claims: Mapping[str, Claim] | None = None,
     n_runs: int | None = None,
@@ -54,8 +54,9 @@ def audit(
         again and again on made-up rows, and it is spent afterwards. A callable
         ``release(data, n_runs, rng)`` that returns one output per row, with `neighbors`
         and `claims`. Or challenges: pairs of neighbors with a mechanism and its claim.
-    n_rows : int
-        Rows that an estimator is planned for.
+    n_rows : int, optional
+        Rows that an estimator or synthesizer is planned for: by default those that it
+        was fitted on, 1,000 if it was not. Fewer rows can have another plan.
     neighbors : mapping of str to pair, optional
         For a callable: two neighbors per class, in whatever form it takes.
     claims : mapping of str to Claim, optional
@@ -112,7 +113,7 @@ def audit(
         progress("searching for neighbors", 0.0)
     challenges = challenges_from(
         subject,
-        n_rows=check_count("n_rows", n_rows),
+        n_rows=None if n_rows is None else check_count("n_rows", n_rows),
         neighbors=neighbors,
         claims=claims,
         random_state=random_state,
@@ -160,7 +161,7 @@ def audit(
         confidence,
         whole.elapsed,
         cut=tuple(cut),
-        certificate_digest=_certificate_digest(subject),
+        certificate_digest=_certificate_digest(subject, n_rows),
         wanted_seconds=whole.elapsed + missed if missed else None,
         not_attacked=_names(left_out, {result.class_name for result in results}),
     )
@@ -176,10 +177,12 @@ def _names(left_out: Sequence[Challenge[Any]], attacked: set[str]) -> tuple[str,
     )
 
 
-def _certificate_digest(subject: Any) -> str | None:
-    """Return the digest of the certificate that a fitted estimator carries."""
+def _certificate_digest(subject: Any, n_rows: int | None) -> str | None:
+    """Return the digest of the certificate of a fit; of the same number of rows."""
     certificate = getattr(subject, "certificate_", None)
-    return None if certificate is None else str(certificate.to_dict()["digest"])
+    if certificate is None or n_rows not in (None, subject.planned_.get("n_rows")):
+        return None
+    return str(certificate.to_dict()["digest"])
 
 
 def _run(

@@ -3,10 +3,11 @@
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from corrdp.auditing._challenge import Challenge, Deadline
-from corrdp.auditing.statistics import Claim, claims_of
+from corrdp.auditing.statistics import Claim
 from corrdp.auditing.targets import (
     constant_challenges,
     count_challenges,
@@ -36,6 +37,8 @@ from corrdp.queries import QueryPlan
 from corrdp.synthesis import Synthesizer
 from corrdp.training import CONSTANT
 
+_USUAL_ROWS = 1000
+_MOST_ROWS = 10_000  # of a model's tables: others only hide the target
 _SAMPLED_STEPS = 2  # among which the budget is divided; runs draw all of them
 
 Neighbors = Mapping[str, tuple[Any, Any]]
@@ -44,7 +47,7 @@ Neighbors = Mapping[str, tuple[Any, Any]]
 def challenges_from(
     subject: Any,
     *,
-    n_rows: int,
+    n_rows: int | None,
     neighbors: Neighbors | None,
     claims: Mapping[str, Claim] | None,
     random_state: int | None,
@@ -58,7 +61,9 @@ def challenges_from(
             subject, n_rows=n_rows, random_state=random_state, deadline=deadline
         )
     if isinstance(subject, Synthesizer):
-        return synthesizer_challenges(subject, n_rows=n_rows, random_state=random_state)
+        return synthesizer_challenges(
+            subject, n_rows=planned_rows(subject, n_rows), random_state=random_state
+        )
     if isinstance(subject, QueryPlan):
         return query_challenges(subject, random_state=random_state, deadline=deadline)
     if _is_training(subject):
@@ -79,7 +84,7 @@ def challenges_from(
 def estimator_challenges(
     estimator: PrivateEstimator,
     *,
-    n_rows: int = 1000,
+    n_rows: int | None = None,
     random_state: int | None = 0,
     deadline: Deadline | None = None,
 ) -> tuple[Challenge[Any], ...]:
@@ -89,8 +94,10 @@ def estimator_challenges(
     ----------
     estimator : estimator of the library
         Fitted or not; its rows are never read, it is planned anew for `n_rows`.
-    n_rows : int
-        Size of the tables.
+    n_rows : int, optional
+        Public number of rows; by default that of the fit, 1,000 without one. Tables
+        have no more than 10,000: noise is that of sums, in which others only hide the
+        target.
     random_state : int, optional
         Seed of the search.
     deadline : Deadline, optional
@@ -109,6 +116,8 @@ def estimator_challenges(
             "a single fit (plan_.fit_budget of the search)."
         )
     planned: Any = planned_estimator(estimator)
+    n_rows = planned_rows(estimator, n_rows)
+    most = min(n_rows, _MOST_ROWS)
     deadline = deadline or Deadline()
     if isinstance(planned, PrivateNetwork) and _gives_way(estimator, planned, n_rows):
         planned = planned.linear_model()
@@ -116,25 +125,25 @@ def estimator_challenges(
         nominal = _nominal(planned) if _is_theorem(planned) else None
         return network_challenges(
             planned,
-            n_rows=n_rows,
+            n_rows=most,
             nominal=nominal,
             random_state=random_state,
             deadline=deadline,
         )
     if _is_theorem(planned):
         return theorem_challenges(
-            planned.theorem_plan(n_rows),
+            replace(planned.theorem_plan(n_rows), n_rows=most),
             neighbor_classes(planned.policy, planned.leakage),
             nominal=_nominal(planned),
             random_state=random_state,
             deadline=deadline,
         )
-    certificate = getattr(estimator, "certificate_", None)
     delta = float(planned.delta or 0.0)
-    fitted = getattr(estimator, "plan_", None)  # of whose sizes its labels told
+    told = getattr(estimator, "planned_", {})  # also by labels that no class changes
     plan, counted = planned.plan_with_counts(
-        n_rows, label_deviation=getattr(fitted, "label_deviation", None)
+        n_rows, label_deviation=told.get("label_deviation")
     )
+    plan = plan.with_rows(most)
     if planned.sampling_rate is not None and plan.noise != CONSTANT:
         return sampled_challenges(
             plan,
@@ -178,13 +187,18 @@ def estimator_challenges(
         + model_challenges(
             plan,
             delta=delta,
-            claims=None if certificate is None else claims_of(certificate),
             n_steps=2,
             n_runs=200,
             random_state=seed,
             deadline=deadline,
         )
     )
+
+
+def planned_rows(subject: Any, n_rows: int | None) -> int:
+    """Return the rows to plan for: as asked, those of the fit, or what is usual."""
+    known = getattr(subject, "planned_", {})
+    return int(known.get("n_rows", _USUAL_ROWS) if n_rows is None else n_rows)
 
 
 def _of_leakage(estimator: Any) -> tuple[Challenge[Any], ...]:
@@ -221,8 +235,9 @@ def planned_estimator(estimator: PrivateEstimator) -> Any:
             f"the model protects nothing (method={estimator.method!r}). There is no "
             "claim to audit."
         )
+    policy = estimator.policy_  # whose cap is that of one fit
     known = {
-        "policy": estimator.policy_,
+        "policy": replace(policy, epsilon_cap=policy.epsilon_cap * estimator.fits),
         "leakage": certificate.leakage.distances(estimator.policy_),
     }
     parameters = estimator.get_params(deep=False) | known

@@ -163,7 +163,7 @@ class AuditReport:
         number of ``classes`` that each attack is made on. Verdicts hold either way;
         less is proved.
     certificate_digest : str, optional
-        Of the certificate whose claims were attacked.
+        Of the certificate of the fit, if its own number of rows was planned for.
     wanted_seconds : float, optional
         How long it would have taken without the cut in runs and classes, about.
     not_attacked : tuple of str

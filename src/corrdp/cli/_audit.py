@@ -43,7 +43,13 @@ def audit(
         Audited | None,
         typer.Option(help="What is attacked; with a policy file. Default: means."),
     ] = None,
-    rows: Annotated[int, typer.Option(help="Rows that the plan is made for.")] = 1000,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows that the plan is made for; default: those of the run, 1000 with "
+            "a policy file."
+        ),
+    ] = None,
     confidence: Annotated[
         float, typer.Option(help="Probability that all lower bounds hold at once.")
     ] = 0.99,
@@ -156,7 +162,7 @@ def _subject(
     epsilon: float | None,
     delta: float | None,
     model: Audited | None,
-    rows: int,
+    rows: int | None,
 ) -> Any:
     """Return the model of a run, or what a policy and a budget describe."""
     from corrdp.cli._models import Model, estimator_class, load_estimator, model_kind
@@ -184,7 +190,7 @@ def _subject(
         )
     policy = Policy.from_file(path)
     if model in (None, Audited.MEANS):
-        return _of_means(policy, epsilon, delta, rows)
+        return _of_means(policy, epsilon, delta, 1000 if rows is None else rows)
     if model == Audited.SYNTHESIS:
         return Synthesizer(policy, epsilon=epsilon, delta=delta)
     return estimator_class(Model(model), policy)(policy, epsilon=epsilon, delta=delta)

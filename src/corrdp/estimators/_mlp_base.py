@@ -122,6 +122,7 @@ class PrivateNetwork(PrivateEstimator):
         if budget is None:
             self._weights = train.train_plainly(features, labels, **shape)
             return
+        self.planned_ = {"n_rows": len(features)}
         training = train.private_network(
             features,
             labels,
@@ -204,6 +205,7 @@ class PrivateNetwork(PrivateEstimator):
         linear.train_for(X, y, pay)
         self._weights = (linear.as_layer(),)
         self.plan_, self.certificate_ = linear.plan_, linear.certificate_
+        self.planned_ = linear.planned_
 
     def private_training(
         self,

@@ -56,6 +56,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     research: bool
     policy_: Policy
     plan_: Any
+    planned_: JSONObject  # what a plan takes besides the parameters, to be made again
     certificate_: Certificate | None
     _family: Family
     _saved: ClassVar[JSONObject]  # shape of the content of a file
@@ -78,6 +79,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         if self.epsilon is not None and self.delta is not None:
             self._require_budget(charge)
         with self._replacing_fit():
+            self.planned_ = {}  # of what is not planned
             self._train(X, y, lambda certificate: self._pay(certificate, charge))
 
     def evaluate(
@@ -190,6 +192,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             model.policy_, model.plan_, model.certificate_ = policy, None, certificate
             outputs = model._restore_weights(content)
             model._restore_fitted(content["fitted"])
+            model.planned_ = content.get("planned", {})  # later than the first files
+            check_shape(model.planned_, {...: float}, "model.planned")
             check_outputs(model, *outputs)
             if certificate is not None:
                 model._mark_as_spent(certificate)
@@ -207,6 +211,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             },
             **self._weights_content(),
             "fitted": self._fitted_content(),
+            "planned": self.planned_,
         }
         write_model(directory, content, self.policy_, self.certificate_)
 

@@ -364,8 +364,13 @@ class TrainsLinearModel(PlansTraining):
     def _fit_privately(self, rows: Rows) -> PrivateFit:
         if Calibration(self.calibration) is Calibration.THEOREM:
             self.plan_ = self._theorem_plan(rows.policy, rows.n_rows, rows.leakage)
+            self.planned_ = {"n_rows": rows.n_rows}
             return fit_by_theorem(rows, self.plan_)
         self.plan_ = plan = rows.plan or self._chosen_plan(rows)
+        self.planned_ = {
+            "n_rows": plan.n_rows,
+            "label_deviation": plan.label_deviation,
+        }
         if self.sampling_rate is None or plan.noise == CONSTANT:
             return fit_full_batch(rows, plan)
         return fit_on_samples(rows, plan, rate=self.sampling_rate, n_steps=self.n_steps)

@@ -51,7 +51,8 @@ def with_audit(summary: JSONObject, audit: Any) -> JSONObject:
     if own is None or audited != own:
         raise GuaranteeVoidError(
             f"the audit is one of certificate {_short(audited)}, the report is one of "
-            f"certificate {_short(own)}. Audit the directory that is reported."
+            f"certificate {_short(own)}. Audit the directory that is reported, without "
+            "--rows."
         )
     rows = [{key: result[key] for key in _KEYS} for result in audit["results"]]
     return summary | {

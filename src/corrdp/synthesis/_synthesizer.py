@@ -377,6 +377,11 @@ class Synthesizer:
             accept_new_data=accept_new_data,
         )
 
+    @property
+    def planned_(self) -> dict[str, int]:
+        """What a plan takes besides the parameters, to be made again."""
+        return {} if self._fitted is None else {"n_rows": self._fitted.n_rows}
+
     def _require_fitted(self) -> FittedTable:
         if self._fitted is None:
             raise CorrDPError("the synthesizer is not fitted yet. Call fit first.")

@@ -257,6 +257,21 @@ class TrainingPlan:
             head_start=None if before is None else before.with_steps(count),
         )
 
+    def with_rows(self, n_rows: int) -> "TrainingPlan":
+        """Return the plan with its noise, that of sums, for another number of rows.
+
+        Guarantee
+        ---------
+        What a record adds to a sum does not depend on how many others there are, so
+        the whole costs the same (`docs/theory/audit.md`).
+        """
+        before = self.head_start
+        return replace(
+            self,
+            n_rows=n_rows,
+            head_start=None if before is None else before.with_rows(n_rows),
+        )
+
     def with_solver(self, solver: Solver) -> "TrainingPlan":
         """Return the plan with other solver options, of one walk.
 
