@@ -111,6 +111,13 @@ class LeakageClaim:
             "failure_probability", self.failure_probability, lower=0.0, upper=1.0
         )
 
+    @property
+    def assumption(self) -> str:
+        """What declared distances rest on; nothing where all of them are 1."""
+        if self.source != "declared" or all(v >= 1 for v in self.values.values()):
+            return ""
+        return "leakage is at most what was declared, which nothing here has checked"
+
     @classmethod
     def declared(
         cls, policy: Policy, leakage: Mapping[str, float] | float | None = None

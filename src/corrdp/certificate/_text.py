@@ -226,6 +226,8 @@ def _leakage_sentence(certificate: "Certificate") -> str:
             f" As an upper bound it may fail with probability "
             f"{leakage.failure_probability:g}, if rows are independent draws."
         )
+    elif leakage.assumption:
+        sentence += " It is taken at its word: nothing here has checked it."
     return sentence
 
 

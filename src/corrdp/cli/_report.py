@@ -47,6 +47,8 @@ def report(
 ) -> None:
     """Write the report of a result: one file, no network, no private value.
 
+    What is to be added is named every time: the report is written anew.
+
     Example: corrdp report model --sweep sweep --out report.html
     """
     from corrdp.cli._models import read_summary

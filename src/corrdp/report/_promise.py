@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from corrdp._json import encode_number
+from corrdp._names import WHOLE_RECORD
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.certificate import (
     Calibration,
@@ -63,7 +64,7 @@ def promise_section(certificate: Certificate) -> JSONObject:
         "conditioning": certificate.conditioning,
         "classes": [
             {
-                "name": name.replace("_", " "),
+                "name": "whole record" if name == WHOLE_RECORD else name,
                 "sentence": _sentence(claim),
                 "features": list(claim.features),
                 "times": _times(claim.epsilon),
@@ -75,7 +76,10 @@ def promise_section(certificate: Certificate) -> JSONObject:
             }
             for name, claim in certificate.classes.items()
         ],
-        "assumptions": list(certificate.assumptions),
+        "assumptions": [
+            *certificate.assumptions,
+            *filter(None, [certificate.leakage.assumption]),
+        ],
         "not_covered": not_covered,
         "not_covered_short": short,
     }
