@@ -91,8 +91,9 @@ def check_count(
     """Return `value` as an int not below `lower`, or raise `error`."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
     if not is_whole or not lower <= int(value) <= MOST:
+        most = f" and at most {MOST}" if is_whole and int(value) > MOST else ""
         raise error(
-            f"{name} must be a whole number of at least {lower}, got "
+            f"{name} must be a whole number of at least {lower}{most}, got "
             f"{name}={shown(value)}." + (f" {remedy}" if remedy else "")
         )
     return int(value)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp._validate import check_delta, check_real
+from corrdp._validate import check_count, check_delta, check_real
 from corrdp.accounting._events import (
     ApproximateEvent,
     GaussianEvent,
@@ -198,10 +198,10 @@ def compose_curve(events: Iterable[PrivacyEvent]) -> tuple[FloatArray, FloatArra
             "gaussian_delta."
         )
     basic_epsilon, basic_delta = _basic_composition(mu, profiles)
-    if _is_one(mu, profiles):
-        return _known_curve(profiles[0])
     if any(profile.reveals for profile in profiles):
         return np.zeros(1), np.ones(1)
+    if _is_one(mu, profiles):
+        return _known_curve(profiles[0])
     if _LARGEST_LOSS < basic_epsilon < math.inf:  # no grid reaches, and none is needed
         if basic_delta >= 1.0:
             return np.zeros(1), np.ones(1)
@@ -242,8 +242,13 @@ def _merge(events: Iterable[PrivacyEvent]) -> tuple[float, list[Profile]]:
             mus.append(single.mu * math.sqrt(count))
         else:
             counts[single] += count
+    for count in counts.values():
+        check_count(
+            "releases of one event", count, remedy="Such many are priced by no grid."
+        )
     profiles = [event_profile(event, count) for event, count in counts.items()]
-    return math.hypot(*mus), [profile for profile in profiles if profile.distance > 0]
+    # What is not a number is no reason to leave a release out.
+    return math.hypot(*mus), [p for p in profiles if not p.distance <= 0.0]
 
 
 def _is_one(mu: float, profiles: list[Profile]) -> bool:

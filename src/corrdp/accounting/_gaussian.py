@@ -23,6 +23,9 @@ from corrdp.exceptions import BudgetError
 _UNIT = 2.0**-52
 _LARGEST_MU = 1e100
 _LARGEST_EPSILON = 1e100
+SMALLEST_BUDGET = 1e-140
+"""An epsilon or a delta must be so large: variances of noise are numbers then."""
+
 _LAST_STEP = 1e-9  # relative; the next one would be below round-off
 _ROUND_OFF = 1e-12  # what an epsilon near 0 is known to, relative to mu
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
@@ -137,6 +140,11 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
         Rounded down: ``gaussian_delta(epsilon, mu=mu) <= delta`` and
         ``gaussian_epsilon(mu=mu, delta=delta) <= epsilon`` hold in floating point.
 
+    Raises
+    ------
+    BudgetError
+        If neither is as large as `SMALLEST_BUDGET`.
+
     Guarantee
     ---------
     Noise of one `mu`-th of the sensitivity is (epsilon, delta)-indistinguishable.
@@ -158,6 +166,12 @@ def gaussian_mu(*, epsilon: float, delta: float) -> float:
     delta = check_delta(delta)
     if epsilon == math.inf:
         return math.inf
+    if max(epsilon, delta) < SMALLEST_BUDGET:
+        raise BudgetError(
+            f"epsilon={epsilon!r} and delta={delta!r} allow so little that the noise "
+            "would be no number. Choose an epsilon, or a delta, of "
+            f"{SMALLEST_BUDGET:g} or more."
+        )
     epsilon = min(epsilon, _LARGEST_EPSILON)  # beyond, squares overflow
     # Two lower bounds: delta(epsilon) <= P(loss > epsilon) and delta(epsilon) <=
     # delta(0). The second is the answer when epsilon is 0.

@@ -30,6 +30,7 @@ _NEAR_CELLS = 4
 _SMALLEST_WINDOW = 64
 _WIDE_WINDOW = 2**22
 _LARGEST_WINDOW = 2**25
+_LARGEST_PLACE = 2**62  # of a cell, on the grid of all losses
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ class LossWindow:
         if width > _WIDE_WINDOW and 2.0 * tilt * top * spacing <= _LOG_WRAPPED:
             # There is no more mass below -top than above top, and no tilt to raise it.
             width = min(width, 2 * top)
-        if width > _LARGEST_WINDOW:
+        if width > _LARGEST_WINDOW or abs(top) > _LARGEST_PLACE:
             raise NoGridError(
                 f"grid must be coarser here, got spacing={spacing!r}, which needs "
                 f"{width:g} cells. Pass a larger grid, for example ten times this one."
@@ -105,14 +106,18 @@ class LossWindow:
         # 2-norm of what they are multiplied by.
         above = spacing * np.arange(size)
         multiplier = np.exp(-tilt * above) * -np.expm1(-above)
+        error = round_off * float(np.linalg.norm(multiplier))
+        if error == 0.0:
+            raise NoGridError(
+                f"losses of spacing={spacing!r} have squares that are no numbers. Pass "
+                "a larger grid, or events of larger losses."
+            )
         return cls(
             losses=losses,
             weights=weights,
             mass_above=math.exp(log_mass_above) if top < support else 0.0,
             tilt=tilt,
-            log_round_off=log_moment
-            + exponent_error
-            + math.log(round_off * float(np.linalg.norm(multiplier))),
+            log_round_off=log_moment + exponent_error + math.log(error),
         )
 
 

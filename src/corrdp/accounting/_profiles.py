@@ -22,7 +22,7 @@ from corrdp.accounting._events import (
 )
 from corrdp.accounting._gaussian import gaussian_epsilon
 from corrdp.accounting._sampled import log_sampled_delta
-from corrdp.accounting._selection import selected_profile
+from corrdp.accounting._selection import LARGEST_SELECTED_MU, selected_profile
 from corrdp.exceptions import UnsupportedEventError
 
 
@@ -140,6 +140,8 @@ def _(event: SampledGaussianEvent) -> Profile:
 
 @_profile.register
 def _(event: SelectedGaussianEvent) -> Profile:
+    if event.mu > LARGEST_SELECTED_MU:
+        return Profile(np.zeros_like, lambda _: math.inf, 1, reveals=True)
     knots, log_deltas = selected_profile(event.mu, event.mean_runs)
 
     def log_delta(epsilons: FloatArray) -> FloatArray:

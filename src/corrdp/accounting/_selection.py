@@ -17,12 +17,16 @@ from corrdp._validate import check_delta, check_epsilon, check_real
 from corrdp.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from corrdp.accounting._sampled import log_sampled_delta
 
+LARGEST_SELECTED_MU = 1e3
+"""A run beyond it has no epsilon that is worth a name, and its curve no numbers."""
+
 _REACH = 9.0  # deviations beyond which the curve has reached its ends
 _STEPS = (2e-4, 5e-3)  # between points of the curve
 _STEPS_PER_MU = 20.0
 _LINES = 800  # that support the hull in a profile
 _KNOTS = 1500  # of a profile
 _SMALLEST_DELTA = 1e-295
+_SMALLEST_LOG = -1e300
 _LARGEST_EPSILON = 700.0  # whose exponential is a number
 _ROUND_OFF = 1e-12
 _MU_TOLERANCE = 1e-4
@@ -41,6 +45,8 @@ def selected_renyi(mu: float, mean_runs: float, order: float) -> float:
     """
     if mu == 0.0:
         return 0.0
+    if mu > LARGEST_SELECTED_MU:
+        return math.inf
     single = 0.5 * order * mu**2
     weights, others = hull(mu, mean_runs)
     gain = float(np.max(order * np.log(weights) - (order - 1.0) * np.log(others)))
@@ -73,8 +79,9 @@ def selected_log_delta(epsilons: FloatArray, mu: float, mean_runs: float) -> Flo
             log_delta[below] = np.log(
                 -np.expm1(negative) + np.exp(negative + log_delta[below])
             )
-        top = float(log_delta.max())
-        found[place] = top + math.log(float(widths @ np.exp(log_delta - top)))
+        top = max(float(log_delta.max()), _SMALLEST_LOG)
+        total = float(widths @ np.exp(log_delta - top))
+        found[place] = top + math.log(total) if total > 0.0 else -math.inf
     return found.reshape(epsilons.shape) + _ROUND_OFF
 
 
@@ -139,6 +146,7 @@ def selected_mu(epsilon: float, *, delta: float, mean_runs: float) -> float:
     upper = gaussian_mu(epsilon=epsilon, delta=delta)
     if mean_runs == 1.0:
         return upper
+    upper = min(upper, LARGEST_SELECTED_MU)
     limit, lower = math.log(delta), 0.0
     while upper - lower > _MU_TOLERANCE * upper:
         middle = 0.5 * (lower + upper)

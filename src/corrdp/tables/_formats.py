@@ -72,7 +72,7 @@ def _csv_batches(path: Path, wanted: Wanted) -> Iterator[Any]:
     present, n_lines = _header(path, delimiter)
     if not present:
         return
-    _refuse_other_marks(path, wanted.columns, present)
+    _refuse_other_marks(path, wanted.columns, present, delimiter)
     check_names(path, wanted.columns, present)
     names = present if wanted.columns is None else wanted.columns
     mark = secrets.token_hex(16)
@@ -139,9 +139,15 @@ def _opened(path: Path) -> Any:
 
 
 def _refuse_other_marks(
-    path: Path, columns: Sequence[str] | None, present: Sequence[str]
+    path: Path, columns: Sequence[str] | None, present: Sequence[str], delimiter: str
 ) -> None:
-    """Raise if the first line reads like several names between other marks."""
+    """Raise if the first line tells of marks, or reads like names between others."""
+    line = delimiter.join(present)
+    if len(line) == 5 and line.startswith("sep=") and line not in (columns or ()):
+        raise CorrDPError(
+            f"{str(path)!r} begins with {line!r}, a line that tells Excel what stands "
+            "between cells and is no row of names. Remove that line."
+        )
     if len(present) != 1 or present[0] in (columns or ()):
         return
     marks = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}

@@ -226,3 +226,22 @@ def test_sums_beyond_floats_are_infinite():
     assert epsilon_within([event], delta=0.0, allowed_epsilon=1.0) == math.inf
     with pytest.raises(CorrDPError, match=r"1e\+150.*add noise"):
         SampledGaussianEvent(0.5, 1e160, 1e160, 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "delta"),
+    [
+        ([LaplaceEvent(1e-300, 2)], 1e-320),  # squares of losses are 0
+        ([LaplaceEvent(1e-20, 2**62), LaplaceEvent(1e-3)], 1e-310),  # of 1e21 cells
+    ],
+)
+def test_losses_for_which_there_is_no_grid_add_up(events, delta):
+    epsilon = compose_epsilon(events, delta=delta)
+    pure = math.fsum(event.count * event.epsilon for event in events)
+    assert 0.0 < epsilon <= pure * (1 + 1e-12)
+
+
+def test_more_releases_than_can_be_counted_are_refused_with_the_most():
+    events = [LaplaceEvent(1e-9, 2**62), LaplaceEvent(1e-9, 2**62)]
+    with pytest.raises(CorrDPError, match="at most 9223372036854775807"):
+        compose_epsilon(events, delta=1e-6)

@@ -184,3 +184,18 @@ def test_both_methods_agree_where_one_takes_over(mu):
     for epsilon in (0.01, 0.5, 3.0):
         exact = float(slow_delta(epsilon, mu))
         assert gaussian_delta(epsilon, mu=mu) == pytest.approx(exact, rel=1e-11, abs=0)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 1e-300, 1e-141])
+@pytest.mark.parametrize("epsilon", [0.0, 5e-324, 1e-310, 1e-160, 9e-141])
+def test_a_budget_without_a_noise_that_is_a_number_is_refused(epsilon, delta):
+    with pytest.raises(BudgetError, match="1e-140 or more"):
+        gaussian_mu(epsilon=epsilon, delta=delta)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(1e-140, 5e-324), (0.0, 1e-140), (5e-324, 1e-6)]
+)
+def test_the_smallest_budgets_have_noise_whose_variance_is_a_number(epsilon, delta):
+    noise = gaussian_noise_multiplier(epsilon=epsilon, delta=delta, n_steps=1000)
+    assert 0.0 < noise**2 < math.inf

@@ -23,6 +23,7 @@ from corrdp.accounting import (
     renyi_divergence,
     selected_mu,
 )
+from corrdp.accounting._composition import compose_curve
 from corrdp.accounting._selection import selected_log_delta, selected_profile
 from corrdp.exceptions import CorrDPError
 
@@ -236,3 +237,16 @@ def test_event_survives_json_and_refuses_less_than_one_run():
         SelectedGaussianEvent(0.3, 0.5)
     with pytest.raises(CorrDPError, match="mu"):
         SelectedGaussianEvent(-1.0, 5.0)
+
+
+@pytest.mark.parametrize("mu", [1001.0, 1e5, 1e10, 1e100])
+@pytest.mark.parametrize("mean_runs", [1.0001, 5.0, 1e12])
+def test_runs_that_tell_all_are_not_free(mu, mean_runs):
+    """Their curve once was no number, and the release was left out of every sum."""
+    event = SelectedGaussianEvent(mu, mean_runs)
+    for events in ([event], [event, LaplaceEvent(0.1)], [event, GaussianEvent(0.1)]):
+        assert compose_epsilon(events, delta=1e-6) == math.inf
+        assert compose_delta(events, epsilon=1.0) == 1.0
+    assert renyi_divergence(event, 2.0) == math.inf
+    assert compose_curve([event])[1].tolist() == [1.0]
+    assert 0.0 < selected_mu(mu**2, delta=1e-6, mean_runs=mean_runs) <= 1000.0

@@ -202,6 +202,18 @@ def test_names_between_other_marks_are_told(name, mark, word, tmp_path):
     assert read_table(alone, columns=["a;b"], number_columns=()).num_rows == 1
 
 
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+@pytest.mark.parametrize("line", ["sep={}\r\n", '\ufeff"sep={}"\n'])
+def test_a_line_that_tells_excel_of_marks_is_told(line, mark, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(line.format(mark) + mark.join("ab") + "\n1" + mark + "2\n")
+    with pytest.raises(CorrDPError, match="tells Excel what stands between cells"):
+        read_table(path, number_columns=())
+    alone = tmp_path / "alone.csv"
+    alone.write_text('"sep=;"\n1\n')  # a column that really has this name
+    assert read_table(alone, columns=["sep=;"], number_columns=()).num_rows == 1
+
+
 def test_rows_of_a_database_come_in_one_order_whatever_is_asked_for(tmp_path):
     """An index that holds all that is wanted has another: that of the cells."""
     with sqlite3.connect(tmp_path / "t.db") as connection:
