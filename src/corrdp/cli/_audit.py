@@ -43,6 +43,13 @@ def audit(
         Audited | None,
         typer.Option(help="What is attacked; with a policy file. Default: means."),
     ] = None,
+    leakage: Annotated[
+        Path | None,
+        typer.Option(
+            help="Leakage table of corrdp leakage --out; with a policy file. "
+            "Default: declared."
+        ),
+    ] = None,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -87,7 +94,7 @@ def audit(
     if out is not None:
         own = ("corrdp.audit/", "corrdp.membership/")
         refuse_other_kind(out, lambda text: has_schema(text, *own))
-    subject = _subject(run_or_policy, epsilon, delta, model, rows)
+    subject = _subject(run_or_policy, epsilon, delta, model, rows, leakage)
     if membership is not None or research:
         _guess_membership(subject, membership, research, seed, out, as_json)
         return
@@ -163,17 +170,25 @@ def _subject(
     delta: float | None,
     model: Audited | None,
     rows: int | None,
+    leakage: Path | None = None,
 ) -> Any:
     """Return the model of a run, or what a policy and a budget describe."""
-    from corrdp.cli._models import Model, estimator_class, load_estimator, model_kind
+    from corrdp.cli._models import (
+        Model,
+        estimator_class,
+        load_estimator,
+        model_kind,
+        policy_with,
+        read_leakage,
+    )
     from corrdp.policy import Policy
     from corrdp.synthesis import Synthesizer
 
     if path.is_dir():
-        if any(given is not None for given in (epsilon, delta, model)):
+        if any(given is not None for given in (epsilon, delta, model, leakage)):
             raise CorrDPError(
-                f"{str(path)!r} is a run, whose model, epsilon and delta are known. "
-                "Leave --model, --epsilon and --delta out."
+                f"{str(path)!r} is a run, whose model, budget and leakage are known. "
+                "Leave --model, --epsilon, --delta and --leakage out."
             )
         if model_kind(path) == "Synthesizer":
             return Synthesizer.load(path)
@@ -188,7 +203,11 @@ def _subject(
             f"--epsilon is {epsilon} and --delta is {delta}: a policy file has no "
             "budget. Pass both."
         )
-    policy = Policy.from_file(path)
+    declared = Policy.from_file(path)
+    table = read_leakage(leakage, declared)
+    policy = policy_with(table, declared)
+    if table is not None:
+        policy = policy.with_leakage(table.distances(policy=policy))
     if model in (None, Audited.MEANS):
         return _of_means(policy, epsilon, delta, 1000 if rows is None else rows)
     if model == Audited.SYNTHESIS:

@@ -145,6 +145,11 @@ class Remaining:
             f"promised, spent and next pure are epsilons, at delta {account.delta:g}; "
             f"left is a share of {_MEASURES[account.rule]}."
         )
+        if account.rule is Rule.RENYI:
+            legend += (
+                " What is proved of little spending, spent, is above what was asked "
+                "for: each account has one order, that of its whole budget."
+            )
         return "\n".join([*lines, "", fill(legend, _WIDTH)])
 
 

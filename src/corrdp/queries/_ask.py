@@ -322,15 +322,20 @@ class _Parser:
         if any(group is not None for _, group in arguments):
             raise self._refusal("only count(column = group) takes a '='")
         columns = [column for column, _ in arguments]
+        if name == "count" and not columns:
+            return Count()
+        if name == "count":
+            raise self._refusal(
+                f"count({columns[0]}) names no group: count({columns[0]} = group) "
+                f"counts one, count() by {columns[0]} all of them"
+            )
         if name == "quantiles" and columns:
             return Quantiles(columns[0], tuple(map(self._number, columns[1:])))
-        expected = {"count": 0, "covariance": 2, "correlation": 2}.get(name, 1)
+        expected = {"covariance": 2, "correlation": 2}.get(name, 1)
         if len(columns) != expected:
             raise self._refusal(
                 f"{name} takes {expected} column(s), got {len(columns)}"
             )
-        if name == "count":
-            return Count()
         if name == "median":
             return Quantiles(columns[0], (0.5,))
         if name in _PAIRS:

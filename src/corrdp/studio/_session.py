@@ -159,7 +159,7 @@ class Session:
                 "key": key,
                 "value": table[key] if key != "type" else [table[key]],
                 "waits": path in waiting,
-                "otherwise": table.get("unknown", table.get("missing_value")),
+                "besides": _besides(table),
                 "is_target": path == "label",
             }
             for path, table, name in owners
@@ -434,7 +434,7 @@ class Session:
         if self._ledger.exists():
             return ()
         total = ("--ledger-epsilon", repr(self._ledger_epsilon))
-        return (*total, "--ledger-delta", repr(10 * self.choices.delta))
+        return (*total, "--ledger-delta", f"{10 * self.choices.delta:.12g}")
 
     def _ledger_words(self) -> tuple[str, ...]:
         return () if self._ledger is None else ("--ledger", str(self._ledger))
@@ -453,6 +453,26 @@ class Session:
         if owner != "label":
             table = document["features"][owner.removeprefix("features.")]
         return table
+
+
+def _besides(table: dict[str, Any]) -> str:
+    """Return in words what else is confirmed with the field of a column."""
+    words = []
+    if table.get("whole"):
+        words.append("whole numbers")
+    if "bins" in table:
+        words.append(f"counted in {table['bins']} bins")
+    if table.get("digits"):
+        words.append("written as 1 and 0")
+    if table.get("missing") == "slot":
+        words.append("missing cells are a value of their own")
+    elif "missing_value" in table:
+        words.append(f"missing cells count as {table['missing_value']}")
+    if table.get("other"):
+        words.append("all other values are one value more")
+    elif "unknown" in table:
+        words.append(f"other values count as {table['unknown']}")
+    return "; ".join(words)
 
 
 def _shown_keys(table: dict[str, Any]) -> list[str]:

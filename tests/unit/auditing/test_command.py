@@ -14,6 +14,7 @@ from corrdp.auditing import Claim
 from corrdp.cli import _audit
 from corrdp.estimators import LogisticRegression
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.leakage import declared_table
 
 app = typer.Typer()
 app.command()(_audit.audit)
@@ -135,7 +136,27 @@ def test_a_time_limit_covers_the_search_and_is_told(fit, stepping_clock):
     assert document["wanted_seconds"] > document["seconds"]
 
 
-def test_a_run_has_its_own_budget(fit):
-    result = run(fit(), "--epsilon", 1)
+def test_distances_of_a_table_are_taken_for_a_policy_that_declares_none(tmp_path):
+    policy = audited_policy()
+    table = declared_table(policy).to_dict()
+    (tmp_path / "leakage.json").write_text(json.dumps(table))
+    known = tmp_path / "known.toml"
+    policy.to_file(known)
+    bare = replace(
+        policy, features=tuple(replace(f, leakage=None) for f in policy.features)
+    )
+    path = tmp_path / "policy.toml"
+    bare.to_file(path)
+    options = ("--epsilon", 1, "--delta", 1e-6, "--seed", 0, "--json")
+    result = run(path, *options)
+    assert "not known" in str(result.exception)
+    told = run(path, "--leakage", tmp_path / "leakage.json", *options)
+    rows = [json.loads(one.stdout)["results"] for one in (told, run(known, *options))]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("option", [("--epsilon", 1), ("--leakage", "leakage.json")])
+def test_a_run_has_its_own_budget(fit, option):
+    result = run(fit(), *option)
     assert isinstance(result.exception, CorrDPError)
     assert "Leave --model" in str(result.exception)

@@ -280,6 +280,7 @@ def test_an_unbounded_whole_record_is_tracked_as_such(renyi):
     assert renyi.remaining()[WHOLE_RECORD].epsilon_spent == float("inf")
     assert "inf" in renyi.to_text()
     words = " ".join(renyi.to_text().split())
+    assert "is above what was asked for" in words
     assert "left is a share of Renyi divergence, which adds up" in words
     document = json.loads(json.dumps(renyi.to_json(), allow_nan=False))
     assert document["remaining"]["classes"][-1]["epsilon_spent"] == "inf"
@@ -398,6 +399,7 @@ def test_exports_hold_everything_but_the_key(pure):
     assert entry["when"].endswith("Z")
     assert "mean(s)" in pure.to_text()
     assert "left is a share of epsilon." in " ".join(pure.to_text().split())
+    assert "above what was asked" not in pure.to_text()
 
 
 def test_charges_without_a_table_do_not_count_as_another(pure, table):

@@ -230,6 +230,11 @@ def test_missing_values_are_refused_unless_a_treatment_is_declared(table):
         ("covariance(age, dose)", PolicyError, "missing slot"),
         ("mode(age)", CorrDPError, "expected one of count, sum"),
         ("mean(age, height)", CorrDPError, "takes 1 column"),
+        (
+            "count(ward)",
+            CorrDPError,
+            r"count\(ward\) names no group: count\(ward = group",
+        ),
         ("covariance(age, height) by ward", CorrDPError, "cannot be split"),
         ("mean(age = 3)", CorrDPError, "only count"),
         ("mean age", CorrDPError, r"expected '\(' at 5, found 'age'"),

@@ -57,6 +57,35 @@ def test_identifiers_are_flagged_and_left_out_unless_wanted(session):
     assert session.choices.roles["patient_id"] == "leave"
 
 
+def test_a_tick_confirms_what_is_read_beside_it(tmp_path):
+    """Slots are confirmed with categories, and whole numbers with bounds."""
+    n = 60
+    rare = ["P"] * (n - 1) + ["Q"]
+    frame = pd.DataFrame(
+        {
+            "illness": rare,
+            "ward": [None] * 9 + ["A", "B", "C"] * 17,
+            "age": [20 + i % 40 for i in range(n)],
+            "ill": [0, 1] * (n // 2),
+            "back": ["no", "yes"] * (n // 2),
+        }
+    )
+    frame.to_csv(tmp_path / "rare.csv", index=False)
+    session = Session(str(tmp_path / "rare.csv"), tmp_path / "out")
+    roles = {name: "insensitive" for name in frame if name != "back"}
+    session.draft(roles | {"illness": "sensitive"}, "back", "public")
+    told = {field["name"]: field["besides"] for field in session.fields()}
+    assert told["illness"] == (
+        "missing cells count as P; all other values are one value more"
+    )
+    assert told["ward"].startswith("missing cells are a value of their own; other")
+    assert (
+        told["age"] == "whole numbers; counted in 8 bins; missing cells count as 37.0"
+    )
+    assert told["ill"] == "written as 1 and 0; missing cells count as False"
+    assert told["back"] == ""
+
+
 def test_an_unconfirmed_draft_is_never_written(session, tmp_path):
     drafted(session)
     assert session.waiting > 0
