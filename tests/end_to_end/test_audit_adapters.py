@@ -196,7 +196,7 @@ def fitted_model():
 
 def test_a_fitted_estimator_is_audited_with_its_certificate():
     model = fitted_model()
-    report = corrdp.audit(model, n_runs=200, n_rows=100, random_state=0)
+    report = corrdp.audit(model, n_runs=200, random_state=0)
     assert report.passed
     assert report.certificate_digest == model.certificate_.to_dict()["digest"]
     assert {result.target for result in report.results} == {

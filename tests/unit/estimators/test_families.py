@@ -387,8 +387,8 @@ def test_nothing_of_a_research_fit_outlives_it():
 
 LISTED = {
     "certificate_", "classes_", "feature_names_in_", "hindsight_", "n_features_in_",
-    "plan_", "policy_", "_coef", "_deviation", "_encoder", "_family", "_intercept",
-    "_kept", "_path",
+    "plan_", "planned_", "policy_", "_coef", "_deviation", "_encoder", "_family",
+    "_intercept", "_kept", "_path",
 }  # fmt: skip
 
 

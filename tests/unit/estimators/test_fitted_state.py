@@ -31,8 +31,10 @@ from linear_model_examples import (
 
 N_ROWS = 613  # no plan, policy or network has a part of this size
 # From the policy and from the table's column names, before any row is read; what the
-# family of clones has spent is what was asked for.
+# family of clones has spent is what was asked for. How many rows there are is public,
+# as is the deviation of labels that no class changes: a plan takes no other.
 PUBLIC = {"policy_", "plan_", "n_features_in_", "feature_names_in_", "_family"}
+PUBLIC |= {"planned_"}
 # What the noisy gradients made, and the claim that prices them.
 RELEASED = {"certificate_"}
 LINEAR = {
@@ -62,6 +64,7 @@ SAVED_KEYS = {
     "content",
 }
 CONTENT_KEYS = {"kind", "parameters", "coefficients", "intercept", "weights", "fitted"}
+CONTENT_KEYS |= {"planned"}
 FITTED_KEYS = {"classes", "deviation"}  # declared; from noise that was planned
 TRAINED = SAVED | {"certificate.txt", "report.html", "summary.json"}
 
