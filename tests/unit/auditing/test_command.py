@@ -138,8 +138,6 @@ def test_a_time_limit_covers_the_search_and_is_told(fit, stepping_clock):
 
 def test_distances_of_a_table_are_taken_for_a_policy_that_declares_none(tmp_path):
     policy = audited_policy()
-    table = declared_table(policy).to_dict()
-    (tmp_path / "leakage.json").write_text(json.dumps(table))
     known = tmp_path / "known.toml"
     policy.to_file(known)
     bare = replace(
@@ -147,10 +145,13 @@ def test_distances_of_a_table_are_taken_for_a_policy_that_declares_none(tmp_path
     )
     path = tmp_path / "policy.toml"
     bare.to_file(path)
+    table = replace(declared_table(policy), policy_fingerprint=bare.fingerprint())
+    (tmp_path / "leakage.json").write_text(json.dumps(table.to_dict()))
     options = ("--epsilon", 1, "--delta", 1e-6, "--seed", 0, "--json")
     result = run(path, *options)
     assert "not known" in str(result.exception)
     told = run(path, "--leakage", tmp_path / "leakage.json", *options)
+    assert told.exit_code == 0, told.exception
     rows = [json.loads(one.stdout)["results"] for one in (told, run(known, *options))]
     assert rows[0] == rows[1]
 
