@@ -200,6 +200,7 @@ def test_a_fitted_estimator_is_audited_with_its_certificate():
     assert report.passed
     assert report.certificate_digest == model.certificate_.to_dict()["digest"]
     assert {result.target for result in report.results} == {
+        "counts of numbers",
         "column means",
         "training steps, white box",
         "training, black box",
