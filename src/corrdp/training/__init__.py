@@ -33,7 +33,8 @@ from corrdp.training._layout import (
     standardizing_scale,
 )
 from corrdp.training._means import CodeTotals, means_noise, release_means
-from corrdp.training._plan import CONSTANT, MOST_ROWS, Prediction, TrainingPlan
+from corrdp.training._needed import MOST_ROWS
+from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._public_model import PublicModel, minimize_risk

@@ -16,6 +16,12 @@ from corrdp.exceptions import CorrDPError
 from corrdp.training._budget_split import BudgetSplit
 from corrdp.training._constant import constant_noise, labels_are_free
 from corrdp.training._layout import GradientLayout
+from corrdp.training._needed import (
+    MOST_EPSILON,
+    MOST_ROWS,
+    Needed,
+    least_that_learns,
+)
 from corrdp.training._solver import Schedule, Solver
 from corrdp.training._step_sizes import ColumnSteps
 from corrdp.training._typical_sizes import LABEL_DEVIATION, Bend
@@ -26,9 +32,6 @@ WORTH_TRAINING = 10 / 17  # of that limit: beyond it `fit` warns, one half for l
 BAND = 3.0  # where nothing was measured
 
 CONSTANT = "constant"  # the plan that learns labels alone
-MOST_ROWS = 1e18  # that anybody is told to bring,
-MOST_EPSILON = 1e3  # and the largest epsilon
-_QUESTIONS = 5  # to the planner, for one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,31 +132,6 @@ class Prediction:
         """
         wanted = self._told * self._worth_training / (1.0 - self._worth_training)
         return self.walking / wanted if math.isfinite(wanted) else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """What would make training worth its budget, as the planner itself says.
-
-    Parameters
-    ----------
-    rows : float, optional
-        Least number of rows, with this budget; None if none up to `MOST_ROWS` would do.
-    epsilon : float, optional
-        Least epsilon, with these rows; None if none up to `MOST_EPSILON` would do.
-    """
-
-    rows: float | None
-    epsilon: float | None
-
-    @property
-    def text(self) -> str:
-        """Both in one sentence."""
-        if self.rows is None:
-            other = "" if self.epsilon is None else f", epsilon={self.epsilon:g} would"
-            return f"No number of rows would do{other}."
-        other = "" if self.epsilon is None else f", or epsilon={self.epsilon:g},"
-        return f"About {self.rows:,.0f} rows{other} would do."
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,10 +287,12 @@ class TrainingPlan:
         if not self.prediction.learns_little:
             return self
         factor = self.prediction.missing_factor
-        rows = _least_that_learns(
-            lambda rows: at_rows(int(rows)), self.n_rows, factor, MOST_ROWS
+        rows = least_that_learns(
+            lambda rows: at_rows(int(rows)).prediction, self.n_rows, factor, MOST_ROWS
         )
-        own = _least_that_learns(at_epsilon, epsilon, factor, MOST_EPSILON)
+        own = least_that_learns(
+            lambda own: at_epsilon(own).prediction, epsilon, factor, MOST_EPSILON
+        )
         return replace(self, needed=Needed(rows, own))
 
     @property
@@ -469,47 +449,6 @@ class TrainingPlan:
 def _of_head_start(part: Component) -> Component:
     name = "first gradients" if part.name == "gradients" else part.name
     return replace(part, name=name)
-
-
-def _least_that_learns(
-    plan_at: Callable[[float], TrainingPlan], beyond: float, factor: float, most: float
-) -> float | None:
-    """Return about the least number at which a plan learns more than little.
-
-    It has two digits and is `beyond` the number at which little is learned, by about a
-    `factor`; None if it is above `most`. Every plan on the way says where it would
-    look: a plan of a wide table takes seconds, so that few are asked, and what was
-    found after `_QUESTIONS` stays, though a little less might do.
-    """
-    low, found, stride, asked = _place(beyond), None, 4, 0
-    place, last = max(_place(beyond * factor), low) + 1, _place(most)
-    while found is None or (low < place < found and asked < _QUESTIONS):
-        asked += 1
-        place = min(place, last)  # a plan may look beyond where another would do
-        if place <= low:
-            return None
-        number = _of_two_digits(place)
-        prediction = plan_at(number).prediction
-        wanted = _place(number * prediction.missing_factor) + 1
-        if prediction.learns_little:
-            low, place, stride = place, max(wanted, place + stride), 2 * stride
-            if found is not None:
-                place = min(place, (low + found) // 2)
-        else:
-            found, place = place, max(wanted, low + 1)
-    return _of_two_digits(found)
-
-
-def _of_two_digits(place: int) -> float:
-    """Return the numbers 1.0, 1.1, ..., 9.9, 10, 11, ... by their places."""
-    decade, step = divmod(place, 90)
-    return float(f"{10 + step}e{decade - 1}")
-
-
-def _place(number: float) -> int:
-    """Return the place of the largest number of two digits that is not above."""
-    digits, exponent = f"{number:.17e}".split("e")
-    return 90 * int(exponent) + int(10 * float(digits)) - 10
 
 
 def _shown(value: float) -> str:
