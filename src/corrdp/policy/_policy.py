@@ -433,7 +433,7 @@ def require_policy(
 ) -> Policy:
     """Return what is a policy, or raise `PolicyError`, which shows no rows."""
     if not isinstance(policy, Policy):
-        raise PolicyError(
-            f"policy must be a Policy, got policy={shown(policy)}. {remedy}"
-        )
+        is_word = isinstance(policy, str | None)
+        got = shown(policy) if is_word else type(policy).__name__
+        raise PolicyError(f"policy must be a Policy, got policy={got}. {remedy}")
     return policy

@@ -734,6 +734,8 @@ def test_options_that_are_none_are_refused_in_words(table, policy):
         estimate_leakage(table, None, source="public")
     with pytest.raises(PolicyError, match="policy=DataFrame"):
         estimate_leakage(policy, pd.DataFrame(table), source="public")
+    with pytest.raises(PolicyError, match=r"policy=dict\. "):
+        estimate_leakage(policy, pd.DataFrame(table).to_dict("list"), source="public")
     assert estimate_leakage(table, policy, source="public", keep_levels=None)
 
 
