@@ -159,7 +159,7 @@ class Candidate:
         """Return the plan of this walk in a training of which so much is predicted."""
         facts, flat, deviation = self.facts, self.is_flat, self.deviation
         distance, damping = facts.nominal.expected_distance, DAMPING
-        if flat or not facts.bounds_residuals:
+        if flat or not facts.bounds_residuals or facts.farther > 1:
             distance *= AVERAGED_DISTANCE
         if flat and not facts.bounds_residuals:
             # One norm cuts long gradients: what is left leads less far, gains less.
