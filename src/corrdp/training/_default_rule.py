@@ -26,6 +26,7 @@ NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out
 FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
 FARTHEST = 3.0  # radii of numbers, where there is hardly any noise
 FREE_NUMBERS = 0.07  # of what there is to gain: bounds of linear models are let go
+MOST_SAVED = 2.0  # times the noise that these leave: what saves more is kept
 FARTHER_RESIDUALS = 2.0  # times the largest bound on residuals, where they are
 BENT = 0.02  # of what there is to gain: what groups cost linear models besides noise
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
@@ -102,13 +103,16 @@ def _groups_of_labels(
 def _groups_of_numbers(facts: PlanInputs, plan: TrainingPlan) -> TrainingPlan:
     """Return the plan, or one of freer bounds where that has little noise as well.
 
-    Where bounds on influence save a great part of the noise, it has not.
+    Where distances are small, bounds on influence save most of the noise and bend
+    little: they stay.
     """
-    if plan.prediction.compared_part >= FREE_NUMBERS:
+    bounded = plan.prediction.compared_part
+    most = min(FREE_NUMBERS, MOST_SAVED * bounded)
+    if bounded >= most:
         return plan
     farther = replace(facts, farther=FARTHER_RESIDUALS)
     freer = _least_error(_candidates(farther, None, (math.inf,), in_two_walks=False))
-    return freer if freer.prediction.compared_part < FREE_NUMBERS else plan
+    return freer if freer.prediction.compared_part < most else plan
 
 
 def _with_prediction(plan: TrainingPlan, prediction: Prediction) -> TrainingPlan:
