@@ -144,12 +144,7 @@ class BoxModel:
     def gradient(self, coef: FloatArray, rows: FloatArray, y: FloatArray) -> FloatArray:
         """Return the gradient of each record at a coefficient vector of its own.
 
-        Parameters
-        ----------
-        coef, rows : array of float, shape (n_candidates, n_columns)
-            Coefficients and rows, paired; gradients have the same shape.
-        y : array of float, shape (n_candidates,)
-            Labels.
+        Coefficients, rows and gradients have shape (n_candidates, n_columns).
         """
         predictor = np.einsum("ij,ij->i", coef, rows)
         if self.loss == "logistic":
@@ -185,17 +180,8 @@ class GradientConstants:
 def gradient_constants(model: BoxModel) -> GradientConstants:
     r"""Return constants with which Assumptions 3.4 and C.2 are proved to hold.
 
-    Parameters
-    ----------
-    model : BoxModel
-        Model, domain and parameter bound.
-
-    Returns
-    -------
-    constants : GradientConstants
-        From :math:`|g_i - g_i'| \le R |\Delta_i| + \kappa X_i \sum_j c_j |\Delta_j|`,
-        with residual bound R, residual slope kappa, column bound X and coefficient
-        bound c.
+    From :math:`|g_i - g_i'| \le R |\Delta_i| + \kappa X_i \sum_j c_j |\Delta_j|`, with
+    residual bound R, residual slope kappa, column bound X and coefficient bound c.
 
     Guarantee
     ---------
@@ -228,18 +214,8 @@ def printed_least_squares_constants(
 ) -> GradientConstants:
     r"""Return the constants of Example 3.5.
 
-    Parameters
-    ----------
-    feature_bound, parameter_radius, label_bound, n_columns
-        B, D, the bound on the absolute label, and m.
-    spread_constant : float
-        C in :math:`B |\theta_i| \le C D / m`.
-
-    Returns
-    -------
-    constants : GradientConstants
-        :math:`L = 2 B (D + \max |y|)`, :math:`C_1 = 4 B + 2 C D / m`,
-        :math:`C_2 = 2 C D`; `relaxed` is the larger of C_1 and C_2.
+    :math:`L = 2 B (D + \max |y|)`, :math:`C_1 = 4 B + 2 C D / m`, :math:`C_2 = 2 C D`,
+    with C in :math:`B |\theta_i| \le C D / m`; `relaxed` is the larger of C_1 and C_2.
 
     Guarantee
     ---------
@@ -270,17 +246,9 @@ def printed_logistic_constants(
 ) -> GradientConstants:
     r"""Return the constants of Example 3.6.
 
-    Parameters
-    ----------
-    feature_bound, parameter_radius, n_columns, spread_constant
-        As in `printed_least_squares_constants`.
-
-    Returns
-    -------
-    constants : GradientConstants
-        :math:`C_1 = 2 + C D / (4 m)`, :math:`C_2 = C D / 4`; L = B, which the paper
-        does not print but :math:`|\sigma - y| \le 1` gives; `relaxed` is the larger
-        of C_1 and C_2.
+    :math:`C_1 = 2 + C D / (4 m)`, :math:`C_2 = C D / 4`; L = B, which the paper does
+    not print but :math:`|\sigma - y| \le 1` gives. Otherwise as in
+    `printed_least_squares_constants`.
 
     Guarantee
     ---------

@@ -56,23 +56,8 @@ def check_gradient_assumption(
     :math:`(g(x_1) - g(x_2))_i \le C_1 L |x_1^{(i)} - x_2^{(i)}| + C_2 \frac{L}{m}
     \sum_{j \ne i} |x_1^{(j)} - x_2^{(j)}|`.
 
-    Parameters
-    ----------
-    model : BoxModel
-        Model, domain and parameter bound.
-    direct, cross : float
-        C_1 and C_2 to check.
-    lipschitz : float, optional
-        L; the model's own bound by default.
-    n_candidates : int, default 4096
-        Pairs of rows to try.
-    seed : int, default 0
-        Seed of the search, which touches no data.
-
-    Returns
-    -------
-    report : AssumptionReport
-        Verdict and constants.
+    L is the model's own bound unless `lipschitz` is given. The search tries
+    `n_candidates` pairs of rows of the box; it touches no data.
 
     Guarantee
     ---------
@@ -91,7 +76,7 @@ def check_gradient_assumption(
         own >= sufficient.direct * sufficient.lipschitz
         and others >= sufficient.cross * sufficient.lipschitz
     )
-    return _report(model, pairs, allowed, sufficient, is_proved, lipschitz=size)
+    return _report(model, pairs, allowed, sufficient, is_proved, size)
 
 
 def check_relaxed_assumption(
@@ -107,19 +92,7 @@ def check_relaxed_assumption(
     :math:`(g(x_1) - g(x_2))_i \le C L (1[x_1^{(i)} \ne x_2^{(i)}] + \frac{1}{m}
     \sum_{j \ne i} 1[x_1^{(j)} \ne x_2^{(j)}])`.
 
-    Parameters
-    ----------
-    model : BoxModel
-        Model, domain and parameter bound.
-    constant : float
-        C to check.
-    lipschitz, n_candidates, seed
-        As in `check_gradient_assumption`.
-
-    Returns
-    -------
-    report : AssumptionReport
-        Verdict and constants.
+    Otherwise as `check_gradient_assumption`.
 
     Guarantee
     ---------
@@ -133,7 +106,7 @@ def check_relaxed_assumption(
     allowed = unit * (changed + n_others / model.n_columns)
     sufficient = gradient_constants(model)
     is_proved = unit >= sufficient.relaxed * sufficient.lipschitz
-    return _report(model, pairs, allowed, sufficient, is_proved, lipschitz=size)
+    return _report(model, pairs, allowed, sufficient, is_proved, size)
 
 
 @dataclass(frozen=True)
@@ -192,7 +165,6 @@ def _report(
     allowed: FloatArray,
     sufficient: GradientConstants,
     is_proved: bool,
-    *,
     lipschitz: float,
 ) -> AssumptionReport:
     moved = np.abs(
@@ -211,7 +183,7 @@ def _report(
         verdict = "violated"
     elif is_proved:
         verdict = "proved"
-    direct_lower, cross_lower = _needed_constants(pairs, moved, lipschitz=lipschitz)
+    direct_lower, cross_lower = _needed_constants(pairs, moved, lipschitz)
     return AssumptionReport(
         verdict=verdict,
         sufficient=sufficient,
@@ -222,7 +194,7 @@ def _report(
 
 
 def _needed_constants(
-    pairs: _Pairs, moved: FloatArray, *, lipschitz: float
+    pairs: _Pairs, moved: FloatArray, lipschitz: float
 ) -> tuple[float, float]:
     """Return the C_1 and C_2 that changes of a single column force."""
     single = np.arange(moved.shape[0] // 2)

@@ -19,17 +19,8 @@ from corrdp.theory._checks import check_distances
 def noise_dimension(leakage: ArrayLike, *, n_sensitive: int) -> float:
     """Return the total noise variance of Eq. (4) in units of a sensitive column's.
 
-    Parameters
-    ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    n_sensitive : int
-        m_s.
-
-    Returns
-    -------
-    dimension : float
-        m_s plus the sum of max(TV(i), m_s^2 / m^2).
+    m_s plus the sum of max(TV(i), m_s^2 / m^2), the leakage being that of the
+    insensitive columns only.
     """
     distances, columns = _checked(leakage, n_sensitive)
     share = (n_sensitive / columns) ** 2
@@ -39,18 +30,8 @@ def noise_dimension(leakage: ArrayLike, *, n_sensitive: int) -> float:
 def dimension_upper(leakage: ArrayLike, *, n_sensitive: int) -> float:
     """Return the bound on `noise_dimension` that the proof of Theorem 3.9 may use.
 
-    The sum 1.25 m_s + sum TV(i). The paper prints ``min`` where its own inequality
-    gives the sum (E16).
-
-    Parameters
-    ----------
-    leakage, n_sensitive
-        As in `noise_dimension`.
-
-    Returns
-    -------
-    dimension : float
-        Never below `noise_dimension`.
+    The sum 1.25 m_s + sum TV(i), never below `noise_dimension`. The paper prints
+    ``min`` where its own inequality gives the sum (E16).
     """
     distances, _ = _checked(leakage, n_sensitive)
     return n_sensitive + float(distances.sum()) + n_sensitive / 4
@@ -59,17 +40,8 @@ def dimension_upper(leakage: ArrayLike, *, n_sensitive: int) -> float:
 def printed_dimension(leakage: ArrayLike, *, n_sensitive: int) -> float:
     """Return the dimension that Theorem 3.9 prints, which is not an upper bound.
 
-    Kept for comparison with the paper; see E16 and `dimension_upper`.
-
-    Parameters
-    ----------
-    leakage, n_sensitive
-        As in `noise_dimension`.
-
-    Returns
-    -------
-    dimension : float
-        m_s plus the smaller of sum TV(i) and m_s / 4.
+    m_s plus the smaller of sum TV(i) and m_s / 4, kept for comparison with the paper;
+    see E16 and `dimension_upper`.
     """
     distances, _ = _checked(leakage, n_sensitive)
     return n_sensitive + min(float(distances.sum()), n_sensitive / 4)
@@ -78,18 +50,8 @@ def printed_dimension(leakage: ArrayLike, *, n_sensitive: int) -> float:
 def improvement_factor(leakage: ArrayLike, *, n_sensitive: int) -> float:
     """Return by how much the convex bound shrinks against plain DP-SGD.
 
-    The square root of m over `noise_dimension`: at most the sqrt(m / m_s) of the
-    introduction, equal to it in order when sum TV(i) is (Corollary 3.10).
-
-    Parameters
-    ----------
-    leakage, n_sensitive
-        As in `noise_dimension`.
-
-    Returns
-    -------
-    factor : float
-        At least 1; exactly 1 when every leakage is 1.
+    The square root of m over `noise_dimension`: at least 1, at most the sqrt(m / m_s)
+    of the introduction, equal to it in order when sum TV(i) is (Corollary 3.10).
     """
     _, columns = _checked(leakage, n_sensitive)
     return math.sqrt(columns / noise_dimension(leakage, n_sensitive=n_sensitive))
@@ -103,16 +65,6 @@ def network_dimension(
     Section 3.1, when sum TV(i) is of order m_s: rows of the first layer that read
     insensitive columns no longer count. Their own noise, d_0 times the sum of
     max(TV(i), m_s^2 / m^2), is then of the order of the d_0 m_s that do count.
-
-    Parameters
-    ----------
-    n_parameters, n_columns, n_sensitive, first_layer_width : int
-        m_theta, first layer included, m, m_s and d_0.
-
-    Returns
-    -------
-    dimension : int
-        Positive.
     """
     columns = check_count("n_columns", n_columns)
     sensitive = check_count("n_sensitive", n_sensitive)
@@ -134,18 +86,7 @@ def network_dimension(
 def network_improvement_factor(
     *, n_parameters: int, n_columns: int, n_sensitive: int, first_layer_width: int
 ) -> float:
-    """Return the square root of m_theta over `network_dimension` (Section 3.1).
-
-    Parameters
-    ----------
-    n_parameters, n_columns, n_sensitive, first_layer_width : int
-        As in `network_dimension`.
-
-    Returns
-    -------
-    factor : float
-        At least 1.
-    """
+    """Return the square root of m_theta over `network_dimension` (Section 3.1)."""
     reduced = network_dimension(
         n_parameters=n_parameters,
         n_columns=n_columns,
@@ -166,22 +107,12 @@ def utility_lower_rate(
 ) -> float:
     r"""Return the rate of Theorem 3.12, below which no CorrDP algorithm gets.
 
+    :math:`\min\{1, \sqrt{m_s + \max_k k (TV^{(k)})^2} / (n \epsilon)\}`, with TV of the
+    insensitive columns in descending order.
+
     Not called tight: the proof pads m_s - k* coordinates where m - m_s - k* are
     meant, loses a factor 1/n, and changes several columns under a distance that
     allows one (E25). Constants are unstated; delta is assumed to be o(1/n).
-
-    Parameters
-    ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only, in any order.
-    epsilon, n_rows, n_sensitive
-        Budget, n and m_s.
-
-    Returns
-    -------
-    rate : float
-        :math:`\min\{1, \sqrt{m_s + \max_k k (TV^{(k)})^2} / (n \epsilon)\}`, with
-        TV sorted in descending order.
     """
     descending = np.sort(check_distances(leakage))[::-1]
     ranks = np.arange(1, descending.size + 1)

@@ -69,24 +69,10 @@ def convex_utility_upper(
 ) -> UtilityBound:
     r"""Return the bound of Theorem 3.9: convex loss, last iterate.
 
-    Parameters
-    ----------
-    leakage : array of float, shape (n_insensitive,)
-        TV(i) of the insensitive columns only.
-    epsilon, delta : float
-        Nominal budget of Eq. (4).
-    lipschitz, parameter_radius : float
-        L and D; coefficients are projected on the ball of radius D.
-    n_rows, n_sensitive : int
-        n and m_s.
-    n_steps : int, optional
-        T; n^2 as in the theorem by default.
-
-    Returns
-    -------
-    bound : UtilityBound
-        :math:`5 D G (2 + \log T) / \sqrt{T}` with
-        :math:`G^2 = L^2 + \sum_i \sigma_i^2` and steps :math:`D / (G \sqrt{t})`.
+    :math:`5 D G (2 + \log T) / \sqrt{T}` with :math:`G^2 = L^2 + \sum_i \sigma_i^2`
+    and steps :math:`D / (G \sqrt{t})`, coefficients projected on the ball of radius D.
+    `leakage` has TV(i) of the insensitive columns only; T is n^2, as in the theorem,
+    unless `n_steps` is given.
 
     Notes
     -----
@@ -97,8 +83,7 @@ def convex_utility_upper(
     steps = check_count("n_steps", rows**2 if n_steps is None else n_steps)
     radius = check_positive("parameter_radius", parameter_radius)
     lipschitz = check_positive("lipschitz", lipschitz)
-    dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
-    noise = _Noise(dimension, epsilon, delta, lipschitz, rows)
+    noise = _Noise(leakage, n_sensitive, epsilon, delta, lipschitz, rows)
     size = math.sqrt(lipschitz**2 + noise.total_variance(steps))  # G
     dimension = dimension_upper(leakage, n_sensitive=n_sensitive)
     return UtilityBound(
@@ -126,22 +111,10 @@ def pl_utility_upper(
 ) -> UtilityBound:
     r"""Return the bound of Corollary C.1 under the Polyak-Lojasiewicz condition.
 
-    Parameters
-    ----------
-    leakage, epsilon, delta, lipschitz, n_rows, n_sensitive
-        As in `convex_utility_upper`.
-    smoothness, pl_constant : float
-        G and mu, with mu at most G.
-    initial_gap : float
-        Bound on R(theta_1).
-
-    Returns
-    -------
-    bound : UtilityBound
-        :math:`q^T R_1 + \frac{\sum_i \sigma_i^2}{2 G} \frac{1 - q^T}{1 - q}`,
-        :math:`q = 1 - \mu/G`, after
-        :math:`T = \lceil (G/\mu) \log(n^2 \epsilon^2 / (d \log(1/\delta))) \rceil`
-        steps of size 1/G, d being `noise_dimension`.
+    :math:`q^T R_1 + \frac{\sum_i \sigma_i^2}{2 G} \frac{1 - q^T}{1 - q}`,
+    :math:`q = 1 - \mu/G`, after
+    :math:`T = \lceil (G/\mu) \log(n^2 \epsilon^2 / (d \log(1/\delta))) \rceil` steps of
+    size 1/G, d being `noise_dimension`; mu is at most G.
 
     Notes
     -----
@@ -155,8 +128,7 @@ def pl_utility_upper(
     )
     gap = check_real("initial_gap", initial_gap, lower=0.0)
     rows = check_count("n_rows", n_rows)
-    dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
-    noise = _Noise(dimension, epsilon, delta, lipschitz, rows)
+    noise = _Noise(leakage, n_sensitive, epsilon, delta, lipschitz, rows)
     rate = noise.squared_rate
     steps = max(1, math.ceil(smoothness / pl_constant * -math.log(rate)))
     total = noise.total_variance(steps)
@@ -185,27 +157,15 @@ def nonconvex_utility_upper(
 ) -> UtilityBound:
     r"""Return the bound of Corollary C.1 for general smooth losses.
 
-    Parameters
-    ----------
-    leakage, epsilon, delta, lipschitz, smoothness, initial_gap, n_rows, n_sensitive
-        As in `pl_utility_upper`.
-
-    Returns
-    -------
-    bound : UtilityBound
-        :math:`2 G R_1 / T + \sum_i \sigma_i^2` on the squared gradient norm at a step
-        drawn at random among :math:`T = \lceil n \epsilon /
-        \sqrt{d \log(1/\delta)} \rceil` steps of size 1/G, d being `noise_dimension`.
-
-    Notes
-    -----
-    As in `pl_utility_upper`, iterates are assumed to stay inside the parameter ball.
+    :math:`2 G R_1 / T + \sum_i \sigma_i^2` on the squared gradient norm at a step drawn
+    at random among :math:`T = \lceil n \epsilon / \sqrt{d \log(1/\delta)} \rceil` steps
+    of size 1/G, d being `noise_dimension`. As in `pl_utility_upper`, iterates are
+    assumed to stay inside the parameter ball.
     """
     smoothness = check_positive("smoothness", smoothness)
     gap = check_real("initial_gap", initial_gap, lower=0.0)
     rows = check_count("n_rows", n_rows)
-    dimension = noise_dimension(leakage, n_sensitive=n_sensitive)
-    noise = _Noise(dimension, epsilon, delta, lipschitz, rows)
+    noise = _Noise(leakage, n_sensitive, epsilon, delta, lipschitz, rows)
     rate = math.sqrt(noise.squared_rate)
     steps = max(1, math.ceil(1 / rate))
     return UtilityBound(
@@ -230,20 +190,8 @@ def network_utility_rate(
 ) -> float:
     """Return the rate sqrt(m_theta - (m - m_s) d_0) / (n epsilon) of Section 3.1.
 
-    A rate without constants. It instantiates Theorem 3.9, which is about convex
-    losses; a network's is not, so read it as the growth of the noise.
-
-    Parameters
-    ----------
-    epsilon : float
-        Nominal budget of Eq. (5).
-    n_rows, n_parameters, n_columns, n_sensitive, first_layer_width : int
-        n, m_theta, m, m_s and d_0.
-
-    Returns
-    -------
-    rate : float
-        Constants and logarithms left out.
+    Constants and logarithms are left out. It instantiates Theorem 3.9, which is about
+    convex losses; a network's is not, so read it as the growth of the noise.
     """
     dimension = network_dimension(
         n_parameters=n_parameters,
@@ -259,7 +207,8 @@ def network_utility_rate(
 class _Noise(NamedTuple):
     """The noise of Eq. (4), by what its total variance is in units of a column's."""
 
-    dimension: float
+    leakage: ArrayLike
+    n_sensitive: int
     epsilon: float
     delta: float
     lipschitz: float
@@ -268,13 +217,15 @@ class _Noise(NamedTuple):
     @property
     def squared_rate(self) -> float:
         """The dimension times log(1/delta) / (n epsilon)^2."""
+        dimension = noise_dimension(self.leakage, n_sensitive=self.n_sensitive)
         log_inverse_delta = -math.log(check_delta(self.delta))
         scale = self.n_rows * check_epsilon(self.epsilon)
-        return self.dimension * log_inverse_delta / scale**2
+        return dimension * log_inverse_delta / scale**2
 
     def total_variance(self, n_steps: int) -> float:
         """Return the sum over columns of the variances."""
+        dimension = noise_dimension(self.leakage, n_sensitive=self.n_sensitive)
         factor = 1 - math.log(check_delta(self.delta))
         factor /= check_epsilon(self.epsilon) ** 2
         squared = check_positive("lipschitz", self.lipschitz) ** 2
-        return factor * squared * n_steps / self.n_rows**2 * self.dimension
+        return factor * squared * n_steps / self.n_rows**2 * dimension
