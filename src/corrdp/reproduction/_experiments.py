@@ -5,15 +5,17 @@ here and said on the page of findings.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from corrdp._json import decode_number, digest, encode_number
+from corrdp._names import WHOLE_RECORD
 from corrdp._typing import JSONObject
 from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
+from corrdp.policy import Budget, NeighborClass
 
 # Raise when the same settings would train other models: saved cells are then redone.
 ALGORITHM = 2
@@ -21,6 +23,7 @@ EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0, 10.0)
 _FEW_EPSILONS = (0.1, 0.3, 1.0, 10.0)  # where training takes long
 PRIVATE_METHODS = ("corr", "semi", "standard")
 N_SEEDS = 20
+_ANY_EPSILON = 1.0  # plans of methods without noise do not keep it
 _QUICK_ROWS = 500
 CALIBRATIONS = (Calibration.THEOREM, Calibration.CERTIFIED)  # left and right panels
 
@@ -81,10 +84,14 @@ class Experiment:
     certified_epsilons: tuple[float, ...] = EPSILONS
 
     @property
+    def classifies(self) -> bool:
+        """Whether the label is one of two classes, and not a number."""
+        return self.data in ("adult", "credit_card", "sepsis")
+
+    @property
     def metric(self) -> str:
-        """What a score is: accuracy, or R squared."""
-        classifies = self.data in ("adult", "credit_card", "sepsis")
-        return "accuracy" if classifies else "R squared"
+        """What a score is."""
+        return "accuracy" if self.classifies else "R squared"
 
     def budgets(self, calibration: Calibration) -> tuple[float, ...]:
         """Return the epsilons of one calibration."""
@@ -142,6 +149,21 @@ class Cell:
     def is_private(self) -> bool:
         """Whether noise is added."""
         return self.method in PRIVATE_METHODS
+
+    @property
+    def budget(self) -> Budget:
+        """What a plan is asked to keep; without noise any will do."""
+        epsilon = self.epsilon if self.is_private else _ANY_EPSILON
+        return Budget(epsilon=epsilon, delta=self.experiment.delta)
+
+    def to_json(self) -> JSONObject:
+        """Return by what a saved result is found again."""
+        return {
+            "experiment": self.experiment.name,
+            "calibration": self.calibration.value,
+            "method": self.method,
+            "epsilon": encode_number(self.epsilon),
+        }
 
     def key(self) -> str:
         """Return the hash of everything that decides the result."""
@@ -203,6 +225,21 @@ class CellResult:
             lipschitz=document["lipschitz"],
             constant=document["constant"],
         )
+
+
+def implied_epsilon(
+    classes: Iterable[NeighborClass], provable: Mapping[str, float]
+) -> float:
+    """Return the CorrDP epsilon: the largest distance times epsilon that is promised.
+
+    What is proved of a change of the whole record is proved of every other.
+    """
+    whole = provable.get(WHOLE_RECORD, math.inf)
+    return max(
+        c.distance * min(provable.get(c.name, whole), whole)
+        for c in classes
+        if c.promised
+    )
 
 
 def _synthetic(n_sensitive: int) -> Experiment:
@@ -279,14 +316,10 @@ _ALL = (
     ),
 )
 EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in _ALL}
+_VARIED = tuple(name for name in EXPERIMENTS if name.startswith("synthetic-ms"))
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "synthetic": ("synthetic",),
-    "synthetic-ms": tuple(n for n in EXPERIMENTS if n.startswith("synthetic-ms")),
-    "adult": ("adult",),
-    "sepsis": ("sepsis",),
-    "credit": ("credit",),
-    "medical-linear": ("medical-linear",),
-    "medical-nn": ("medical-nn",),
+    **{name: (name,) for name in EXPERIMENTS if name not in _VARIED},
+    "synthetic-ms": _VARIED,
     "tables": (),
     "all": tuple(EXPERIMENTS),
 }
