@@ -25,7 +25,12 @@ from scipy.optimize import minimize
 from corrdp._threads import one_thread
 from corrdp._typing import FloatArray, IntArray
 from corrdp.mechanisms.noise import discrete_gaussian
-from corrdp.synthesis._junction_tree import JunctionTree, Region
+from corrdp.synthesis._junction_tree import (
+    JunctionTree,
+    Region,
+    axes_beside,
+    junction_tree,
+)
 from corrdp.synthesis._model import Calibrated, calibrate, expanded
 
 _MOST_STEPS = 250
@@ -35,21 +40,11 @@ _SMALLEST_SCALE = 0.5  # exact counts are fitted as if rounded to whole numbers
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """Noisy counts of a region.
-
-    Parameters
-    ----------
-    region : Region
-        Columns, in order.
-    counts : array of float
-        One axis per column.
-    noise_scale : float
-        Standard deviation of every cell; 0 for exact counts.
-    """
+    """Noisy counts of a region."""
 
     region: Region
-    counts: FloatArray
-    noise_scale: float
+    counts: FloatArray  # one axis per column of the region
+    noise_scale: float  # standard deviation of every cell; 0 for exact counts
 
 
 def noisy_tables(
@@ -176,9 +171,7 @@ class _Dual:
             home = tree.home(table.region)
             clique = tree.cliques[home]
             self._homes.append(home)
-            self._axes.append(
-                tuple(i for i, c in enumerate(clique) if c not in table.region)
-            )
+            self._axes.append(axes_beside(table.region, clique))
             self._shapes.append(expanded(table.counts, table.region, clique).shape)
 
     def model(self, theta: FloatArray) -> Calibrated:
@@ -206,13 +199,14 @@ class _Dual:
 
 
 def rebuilt_model(
-    tree: JunctionTree,
     theta: Mapping[Region, FloatArray],
     *,
     sizes: Sequence[int],
     zeros: Sequence[tuple[Region, FloatArray]] = (),
 ) -> Calibrated:
-    """Return the model that `fit_model` returned, from its parameters."""
+    """Return the model of all columns that parameters and zeros alone decide."""
+    singles = [(column,) for column in range(len(sizes))]
+    tree = junction_tree([*singles, *(region for region, _ in zeros), *theta], sizes)
     potentials = _without_zeros(tree, sizes, zeros)
     for region, own in theta.items():
         home = tree.home(region)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.synthesis._junction_tree import JunctionTree, Region
+from corrdp.synthesis._junction_tree import JunctionTree, Region, axes_beside
 
 _MOST_NUMBERS = 2_000_000  # held at a time for one clique
 
@@ -246,8 +246,7 @@ def _law(table: FloatArray, clique: Region, separator: Region) -> FloatArray:
     """Return the law of a clique given its separator; the root's own table."""
     if not separator:
         return table
-    axes = tuple(i for i, c in enumerate(clique) if c not in separator)
-    total = table.sum(axis=axes, keepdims=True)
+    total = table.sum(axis=axes_beside(separator, clique), keepdims=True)
     law = np.zeros_like(table)
     np.divide(table, total, out=law, where=total > 0)
     return law

@@ -152,11 +152,16 @@ class Synthesizer:
         (`docs/theory/synthesis.md`).
         """
         declared = self._declared()
+        return self._planned(declared, self._columns(declared), n_rows)
+
+    def _planned(
+        self, declared: Policy, columns: TableColumns, n_rows: int
+    ) -> SynthesisPlan:
         method = Method(check_choice("method", self.method, _METHODS))
         policy = protected_policy(declared, method)
         return plan_synthesis(
             policy,
-            self._columns(declared),
+            columns,
             n_rows=check_count("n_rows", n_rows),
             budget=Budget.chosen(epsilon=self.epsilon, delta=self.delta),
             leakage=resolve_leakage(
@@ -171,7 +176,9 @@ class Synthesizer:
 
     def shape(self, n_rows: int) -> TableShape:
         """Return the public facts of a table of `n_rows` rows."""
-        columns = self._columns(self._declared())
+        return self._shaped(self._columns(self._declared()), n_rows)
+
+    def _shaped(self, columns: TableColumns, n_rows: int) -> TableShape:
         return TableShape(
             columns.sizes, n_rows, columns.label, self.max_cells, self._zeros(columns)
         )
@@ -204,9 +211,9 @@ class Synthesizer:
         if n_rows == 0:
             raise CorrDPError("the table has no rows. Pass at least one.")
         settings = self._plain_settings()
-        plan = self.plan(n_rows)
+        plan = self._planned(declared, columns, n_rows)
         plan.budget.warn_if_large_delta(n_rows)
-        shape = self.shape(n_rows)
+        shape = self._shaped(columns, n_rows)
         if not shape.fits([]):
             joined = {column for region, _ in shape.zeros for column in region}
             raise PolicyError(
