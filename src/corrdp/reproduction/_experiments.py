@@ -40,46 +40,23 @@ class Model(StrEnum):
 class Experiment:
     """One figure of the paper.
 
-    Parameters
-    ----------
-    name, title : str
-        Of the experiment, and of its figure.
-    data : str
-        ``synthetic``, ``adult``, ``credit_card``, ``medical_cost`` or ``sepsis``.
-    model : Model
-        What is trained.
-    delta : float
-        Failure probability of every budget.
-    step_size, n_steps : float, int
-        Constant step and number of steps of the ``theorem`` runs.
-    n_rows : int, optional
-        Rows drawn from the table; None for all of them.
-    n_sensitive : int
-        Sensitive columns of the synthetic data.
-    roles : str
-        Which of the paper's two partitions of Medical Cost (E22).
-    batch_size, clip_norm, hidden_units
-        Of networks: rows per step, norm of one record's gradient, first layer.
-    partial : bool
-        Whether the figure has the method that leaves sensitive features out.
-    epsilons, certified_epsilons : tuple of float
-        Budgets of the ``theorem`` and of the ``certified`` runs.
+    Its step and number of steps are those of the ``theorem`` runs, as are `epsilons`.
     """
 
     name: str
-    title: str
-    data: str
+    title: str  # of its figure
+    data: str  # synthetic, adult, credit_card, medical_cost or sepsis
     model: Model
-    delta: float = 1e-5
-    step_size: float
+    delta: float = 1e-5  # of every budget
+    step_size: float  # constant
     n_steps: int
-    n_rows: int | None = None
-    n_sensitive: int = 10
-    roles: str = "appendix"
-    batch_size: int | None = None
-    clip_norm: float = math.inf
-    hidden_units: int = 0
-    partial: bool = False
+    n_rows: int | None = None  # drawn from the table; None for all of them
+    n_sensitive: int = 10  # columns of the synthetic data
+    roles: str = "appendix"  # which of two partitions of Medical Cost (E22)
+    batch_size: int | None = None  # of networks: rows per step
+    clip_norm: float = math.inf  # of networks: of one record's gradient
+    hidden_units: int = 0  # of networks: first layer
+    partial: bool = False  # has the figure the method without sensitive features?
     epsilons: tuple[float, ...] = EPSILONS
     certified_epsilons: tuple[float, ...] = EPSILONS
 
@@ -123,27 +100,13 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of one curve: all seeds of a method at an epsilon.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What is run.
-    calibration : Calibration
-        The paper's noise, or the certified one.
-    method : str
-        ``corr``, ``semi``, ``standard``, ``partial`` or ``nonprivate``.
-    epsilon : float
-        Nominal budget; infinite without noise.
-    n_seeds : int
-        Models, seeded 0, 1, ...
-    """
+    """One point of one curve: all seeds of a method at an epsilon."""
 
     experiment: Experiment
-    calibration: Calibration
-    method: str
-    epsilon: float
-    n_seeds: int
+    calibration: Calibration  # the paper's noise, or the certified one
+    method: str  # corr, semi, standard, partial or nonprivate
+    epsilon: float  # nominal; infinite without noise
+    n_seeds: int  # models, seeded 0, 1, ...
 
     @property
     def is_private(self) -> bool:
@@ -170,40 +133,32 @@ class Cell:
         settings = asdict(self.experiment)
         for name in ("title", "epsilons", "certified_epsilons", "partial"):
             del settings[name]
-        document = {
-            "algorithm": ALGORITHM,
-            "experiment": {name: str(value) for name, value in settings.items()},
-            "calibration": self.calibration.value,
-            "method": self.method,
-            "epsilon": str(self.epsilon),
-            "n_seeds": self.n_seeds,
-        }
-        return digest(document)
+        return digest(
+            {
+                "algorithm": ALGORITHM,
+                "experiment": {name: str(value) for name, value in settings.items()},
+                "calibration": self.calibration.value,
+                "method": self.method,
+                "epsilon": str(self.epsilon),
+                "n_seeds": self.n_seeds,
+            }
+        )
 
 
 @dataclass(frozen=True)
 class CellResult:
     """What training a cell gave.
 
-    Parameters
-    ----------
-    scores : tuple of float
-        One per seed; one alone if nothing is random.
-    provable : mapping of str to float
-        Epsilon that is proved for each neighbor class, at the experiment's delta;
-        empty without noise.
-    provable_epsilon : float
-        The CorrDP epsilon they imply, the largest distance times epsilon; infinite
-        if some promised class has none.
-    lipschitz, constant : float, optional
-        Under ``theorem`` the paper's C, and the gradient bound L behind it.
+    `provable` is the epsilon that is proved for each neighbor class, at the delta of
+    the experiment, and empty without noise; `provable_epsilon` is what they imply,
+    infinite if some promised class has none.
     """
 
-    scores: tuple[float, ...]
+    scores: tuple[float, ...]  # one per seed; one alone if nothing is random
     provable: Mapping[str, float] = field(default_factory=dict)
     provable_epsilon: float = math.inf
-    lipschitz: float | None = None
-    constant: float | None = None
+    lipschitz: float | None = None  # under theorem: the gradient bound L behind
+    constant: float | None = None  # the paper's C
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description that `from_json` reads back equal."""

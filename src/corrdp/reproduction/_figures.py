@@ -12,38 +12,21 @@ from corrdp.reproduction._results import Panel, Results, deviation
 
 # Okabe and Ito's colors; line and marker differ too, for print and for every eye.
 # Hollow and larger below, filled and small on top: curves that coincide stay visible.
+_HOLLOW = {"markerfacecolor": "none"}
 _STYLES: dict[str, dict[str, Any]] = {
-    "standard": {
-        "color": "#D55E00",
-        "linestyle": "-.",
-        "marker": "s",
-        "markersize": 7.5,
-        "markerfacecolor": "none",
-        "label": "Standard",
-    },
-    "semi": {
-        "color": "#009E73",
-        "linestyle": "--",
-        "marker": "^",
-        "markersize": 6.5,
-        "markerfacecolor": "none",
-        "label": "Semi",
-    },
-    "corr": {
-        "color": "#0072B2",
-        "linestyle": "-",
-        "marker": "o",
-        "markersize": 3.5,
-        "label": "Corr",
-    },
+    "standard": {"label": "Standard", "color": "#D55E00", "linestyle": "-."}
+    | {"marker": "s", "markersize": 7.5}
+    | _HOLLOW,
+    "semi": {"label": "Semi", "color": "#009E73", "linestyle": "--"}
+    | {"marker": "^", "markersize": 6.5}
+    | _HOLLOW,
+    "corr": {"label": "Corr", "color": "#0072B2", "linestyle": "-"}
+    | {"marker": "o", "markersize": 3.5},
 }
 _FLAT: dict[str, dict[str, Any]] = {
     "partial": {"color": "#CC79A7", "linestyle": (0, (1, 1)), "label": "Partial"},
-    "nonprivate": {
-        "color": "#555555",
-        "linestyle": (0, (5, 1, 1, 1, 1, 1)),
-        "label": "Descent without noise",
-    },
+    "nonprivate": {"color": "#555555", "linestyle": (0, (5, 1, 1, 1, 1, 1))}
+    | {"label": "Descent without noise"},
 }
 _TITLES = {
     Calibration.THEOREM: "theorem: the paper's noise",

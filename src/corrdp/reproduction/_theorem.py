@@ -59,7 +59,7 @@ def paper_plan(cell: Cell) -> TheoremPlan:
         rows.leakage,
         budget=cell.budget,
         epsilon_cap=rows.policy.epsilon_cap,
-        n_rows=rows.n_rows,
+        n_rows=len(rows.codes),
         loss=(
             LogisticLoss()
             if experiment.model is Model.LOGISTIC
@@ -101,7 +101,7 @@ def proved(cell: Cell, plan: TheoremPlan) -> CellResult:
         provable,
         implied_epsilon(classes, provable),
         lipschitz,
-        constant=lipschitz**2 * experiment.n_steps / rows.n_rows**2,
+        constant=lipschitz**2 * experiment.n_steps / len(rows.codes) ** 2,
     )
 
 
