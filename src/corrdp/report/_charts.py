@@ -6,41 +6,24 @@ from corrdp._typing import JSONObject
 
 VEGA_LITE = "6.4"
 WIDTH = 560
-BLUE, ORANGE, GREEN, PURPLE, GRAY = (
-    "#2f7fc1",
-    "#c26a0a",
-    "#2b8a5b",
-    "#8a63c2",
-    "#7c8794",
-)
+BLUE, ORANGE, GREEN = "#2f7fc1", "#c26a0a", "#2b8a5b"
+PURPLE, GRAY = "#8a63c2", "#7c8794"
 _DATA_TIP = {"tooltip": {"content": "data"}}
 _BAR = {"type": "bar", "color": BLUE} | _DATA_TIP
 _TICK = {"type": "tick", "color": ORANGE, "thickness": 3, "size": 18, "opacity": 1}
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # Text and lines take the color of the page, so that one chart serves light and dark.
+_PAGE = "currentColor"
+_TEXT = {"labelColor": _PAGE, "titleColor": _PAGE, "labelFontSize": 12}
+_LINES = {"domainColor": _PAGE, "tickColor": _PAGE, "gridColor": _PAGE}
 CONFIG: JSONObject = {
     "background": None,
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
-    "axis": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "domainColor": "currentColor",
-        "tickColor": "currentColor",
-        "gridColor": "currentColor",
-        "gridOpacity": 0.15,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "labelLimit": 190,
-    },
-    "legend": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "labelFontSize": 12,
-        "orient": "top",
-        "symbolOpacity": 1,
-        "title": None,
-    },
+    "axis": _TEXT
+    | _LINES
+    | {"gridOpacity": 0.15, "titleFontSize": 12, "labelLimit": 190},
+    "legend": _TEXT | {"orient": "top", "symbolOpacity": 1, "title": None},
 }
 _BAND = 2.0  # standard deviations of the noise
 
@@ -105,14 +88,14 @@ def _colors(field: str, domain: list[str], colors: list[str]) -> JSONObject:
 def _budget(promise: JSONObject | None) -> JSONObject | None:
     if promise is None:
         return None
-    rows = [row for row in promise["classes"] if row["proved"] != "inf"]
     values = [
         {
             "class": row["name"],
             "proved": row["proved"],
             "kind": "promised" if row["promised"] else "price only",
         }
-        for row in rows
+        for row in promise["classes"]
+        if row["proved"] != "inf"
     ]
     if not values:
         return None
