@@ -15,20 +15,12 @@ from corrdp.theory._checks import check_positive, check_probability
 
 @dataclass(frozen=True, kw_only=True)
 class EstimationConstants:
-    """What the paper says of one estimator of the leakage.
+    """What the paper says of one estimator of the leakage."""
 
-    Attributes
-    ----------
-    error_constant, stability_constant, rate_exponent : float
-        c_2 of Assumption 4.1, c_3 of Assumption 4.2 and gamma of Assumption 4.1.
-    example : str
-        Number of the example.
-    """
-
-    error_constant: float
-    stability_constant: float
-    rate_exponent: float
-    example: str
+    error_constant: float  # c_2 of Assumption 4.1
+    stability_constant: float  # c_3 of Assumption 4.2
+    rate_exponent: float  # gamma of Assumption 4.1
+    example: str  # its number
 
     def minimum_rows(self, *, order: float, n_insensitive: int, delta: float) -> int:
         r"""Return the fewest rows that the proof of Theorem 4.4 asks for.

@@ -22,29 +22,16 @@ class BoxModel:
 
     Gradients are :math:`r(\theta^\top x, y)\, x` with :math:`r = 2 (z - y)` for least
     squares and :math:`r = 1 / (1 + e^{-z}) - y` for logistic regression (Examples 3.5
-    and 3.6).
-
-    Attributes
-    ----------
-    loss : {"least_squares", "logistic"}
-        Loss of one record.
-    lower, upper : array of float, shape (n_columns,)
-        Declared bounds of the columns.
-    parameter_radius : float
-        D, bound on the 2-norm of the coefficients.
-    coefficient_bound : array of float, shape (n_columns,), optional
-        Bounds on each coefficient, as projecting per block gives. The examples need
-        one and a radius does not imply it (E7).
-    label_bound : float, optional
-        Bound on the absolute label of least squares; logistic labels are 0 and 1.
+    and 3.6). The examples need a bound on each coefficient, as projecting per block
+    gives; a radius does not imply it (E7).
     """
 
     loss: LossKind
-    lower: ArrayLike
+    lower: ArrayLike  # declared bounds of the columns, shape (n_columns,)
     upper: ArrayLike
-    parameter_radius: float
-    coefficient_bound: ArrayLike | None = None
-    label_bound: float | None = None
+    parameter_radius: float  # D, of the 2-norm of the coefficients
+    coefficient_bound: ArrayLike | None = None  # of each, shape (n_columns,)
+    label_bound: float | None = None  # of least squares; else labels are 0 and 1
 
     def __post_init__(self) -> None:
         losses = ("least_squares", "logistic")
@@ -157,24 +144,12 @@ class BoxModel:
 
 @dataclass(frozen=True, kw_only=True)
 class GradientConstants:
-    """Constants with which Assumption 3.4 and its relaxed form hold.
+    """Constants with which Assumption 3.4 and its relaxed form hold."""
 
-    Attributes
-    ----------
-    lipschitz : float
-        L.
-    direct : float
-        C_1, the weight of the coordinate's own column.
-    cross : float
-        C_2, the weight of the others, before division by m.
-    relaxed : float
-        C of Assumption C.2, which counts changed columns.
-    """
-
-    lipschitz: float
-    direct: float
-    cross: float
-    relaxed: float
+    lipschitz: float  # L
+    direct: float  # C_1, the weight of the coordinate's own column
+    cross: float  # C_2, the weight of the others, before division by m
+    relaxed: float  # C of Assumption C.2, which counts changed columns
 
 
 def gradient_constants(model: BoxModel) -> GradientConstants:

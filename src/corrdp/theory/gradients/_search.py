@@ -21,25 +21,16 @@ Verdict: TypeAlias = Literal["proved", "violated", "undecided"]
 class AssumptionReport:
     """Whether an assumption on gradients holds, and with which constants.
 
-    Attributes
-    ----------
-    verdict : {"proved", "violated", "undecided"}
-        "violated" comes with a pair of rows that breaks the inequality; "undecided"
-        says that the search found none and the bounds were not enough.
-    sufficient : GradientConstants
-        Constants with which the assumption is proved to hold.
-    direct_lower, cross_lower : float
-        Values that C_1 and C_2 must reach, seen at changes of a single column.
-    largest_ratio : float
-        Largest change of a coordinate over what the inequality allows; above 1 when
-        violated.
+    "violated": a pair of rows breaks the inequality; "undecided": the search found none
+    and the bounds were not enough. C_1 and C_2 must reach the lower values, seen at
+    changes of a single column.
     """
 
     verdict: Verdict
-    sufficient: GradientConstants
+    sufficient: GradientConstants  # with which the assumption is proved to hold
     direct_lower: float
     cross_lower: float
-    largest_ratio: float
+    largest_ratio: float  # change of a coordinate over what is allowed
 
 
 def check_gradient_assumption(
@@ -64,7 +55,8 @@ def check_gradient_assumption(
     "proved" and "violated" are both certain; the search alone never proves. Note:
     `docs/theory/paper_bounds.md`.
     """
-    size = _lipschitz(model, lipschitz)
+    size = model.lipschitz if lipschitz is None else lipschitz
+    check_positive("lipschitz", size)
     own = size * check_real("direct", direct, lower=0.0)
     others = size * check_real("cross", cross, lower=0.0)
     pairs = _candidate_pairs(model, n_candidates=n_candidates, seed=seed)
@@ -98,7 +90,8 @@ def check_relaxed_assumption(
     ---------
     As in `check_gradient_assumption`. Note: `docs/theory/paper_bounds.md`.
     """
-    size = _lipschitz(model, lipschitz)
+    size = model.lipschitz if lipschitz is None else lipschitz
+    check_positive("lipschitz", size)
     unit = size * check_real("constant", constant, lower=0.0)
     pairs = _candidate_pairs(model, n_candidates=n_candidates, seed=seed)
     changed = (pairs.rows != pairs.neighbors).astype(np.float64)
@@ -207,9 +200,3 @@ def _needed_constants(
     own = slopes[index, column].max(initial=0.0)
     slopes[index, column] = 0.0
     return float(own), float(moved.shape[1] * slopes.max(initial=0.0))
-
-
-def _lipschitz(model: BoxModel, lipschitz: float | None) -> float:
-    if lipschitz is None:
-        return model.lipschitz
-    return check_positive("lipschitz", lipschitz)

@@ -15,18 +15,10 @@ from corrdp.theory._checks import check_probability
 
 @dataclass(frozen=True, kw_only=True)
 class AmplificationClaim:
-    """Lemma A.5 beside the truth, for one distance.
+    """Lemma A.5 beside the truth, for one distance."""
 
-    Attributes
-    ----------
-    claimed_epsilon : float
-        zeta * epsilon / d, which the lemma promises between neighbors.
-    true_epsilon : float
-        The smallest epsilon that covers every mechanism of the kind.
-    """
-
-    claimed_epsilon: float
-    true_epsilon: float
+    claimed_epsilon: float  # zeta * epsilon / d, which the lemma promises
+    true_epsilon: float  # the smallest that covers every mechanism of the kind
 
     @property
     def holds(self) -> bool:

@@ -16,12 +16,8 @@ from corrdp.theory._checks import check_positive, check_probability
 class CorrDPGuarantee:
     """An (epsilon, delta)-CorrDP statement, as in Definition 2.2.
 
-    Attributes
-    ----------
-    epsilon : float
-        Neighbors at distance d are (epsilon / d, delta)-indistinguishable.
-    delta : float
-        In [0, 1]; at 1 nothing is promised.
+    Neighbors at distance d are (epsilon / d, delta)-indistinguishable; at delta 1
+    nothing is promised.
     """
 
     epsilon: float
