@@ -121,12 +121,8 @@ def fit_model(
     Post-processing of `tables` (docs/theory/synthesis.md, section 4).
     """
     problem = _Dual(tree, tables, n_rows, _without_zeros(tree, sizes, zeros))
-    begin = [
-        np.zeros(table.counts.shape)
-        if start is None or table.region not in start
-        else start[table.region]
-        for table in tables
-    ]
+    known = start or {}
+    begin = [known.get(t.region, np.zeros(t.counts.shape)) for t in tables]
     with one_thread():
         found = minimize(
             problem.negative,
@@ -158,13 +154,12 @@ class _Dual:
         empty: Sequence[FloatArray],
     ) -> None:
         self._tree, self._n_rows, self._empty = tree, n_rows, empty
-        ends = np.cumsum([0, *(table.counts.size for table in tables)]).tolist()
+        n_cells = [table.counts.size for table in tables]
+        ends = np.cumsum([0, *n_cells]).tolist()
         self.slices = [slice(*pair) for pair in itertools.pairwise(ends)]
         scale = [max(table.noise_scale, _SMALLEST_SCALE) for table in tables]
         self._counts = np.concatenate([table.counts.ravel() for table in tables])
-        self._variance = np.repeat(
-            [sigma**2 for sigma in scale], [table.counts.size for table in tables]
-        )
+        self._variance = np.repeat([sigma**2 for sigma in scale], n_cells)
         self.units = np.sqrt(np.clip(self._counts, 1.0, n_rows / 2) + self._variance)
         self._homes, self._axes, self._shapes = [], [], []
         for table in tables:

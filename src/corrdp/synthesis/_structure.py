@@ -58,10 +58,10 @@ class TableShape:
             model = rebuilt_model({}, sizes=self.sizes, zeros=self.zeros)
         return math.isfinite(model.log_total)
 
-    def fits(self, regions: Sequence[Region], share: float = 1.0) -> bool:
-        """Return whether a model of these regions stays within the cells allowed."""
-        needed = clique_cells([*self.required, *regions], self.sizes)
-        return needed <= share * self.max_cells
+    @property
+    def fits(self) -> bool:
+        """Whether a model of what is required stays within the cells allowed."""
+        return clique_cells(self.required, self.sizes) <= self.max_cells
 
     def room(self, held: Sequence[Region], share: float = 1.0) -> Room:
         """Return the room that a model of these regions has for one more."""

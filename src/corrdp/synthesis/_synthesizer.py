@@ -1,7 +1,6 @@
 """`Synthesizer`: a synthetic table under a policy, with its certificate."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -214,7 +213,7 @@ class Synthesizer:
         plan = self._planned(declared, columns, n_rows)
         plan.budget.warn_if_large_delta(n_rows)
         shape = self._shaped(columns, n_rows)
-        if not shape.fits([]):
+        if not shape.fits:
             joined = {column for region, _ in shape.zeros for column in region}
             raise PolicyError(
                 f"the declared zeros need more than max_cells={self.max_cells}. "
@@ -275,10 +274,8 @@ class Synthesizer:
         Post-processing of what was released (`docs/theory/synthesis.md`).
         """
         fitted = self._require_fitted()
-        try:
-            generator = np.random.default_rng(random_state)
-        except (TypeError, ValueError):
-            raise _no_seed(random_state) from None
+        check_seed(random_state)
+        generator = np.random.default_rng(random_state)
         if given is None:
             return fitted.sample(n_rows, generator, output)
         n_given = len(opened(given))
@@ -339,9 +336,6 @@ class Synthesizer:
         return maker
 
     def _plain_settings(self) -> JSONObject:
-        seed = self.random_state
-        if isinstance(seed, bool) or not isinstance(seed, Integral | None):
-            raise _no_seed(seed)
         settings = {name: plain(getattr(self, name)) for name in _PARAMETERS}
         return settings | {"shapes": settings["shapes"] or {}}
 
@@ -393,13 +387,6 @@ class Synthesizer:
         if self._fitted is None:
             raise CorrDPError("the synthesizer is not fitted yet. Call fit first.")
         return self._fitted
-
-
-def _no_seed(random_state: Any) -> CorrDPError:
-    return CorrDPError(
-        "random_state must be a whole number of at least 0, got "
-        f"random_state={random_state!r}. Choose another seed, or none."
-    )
 
 
 def estimated_parameters(
