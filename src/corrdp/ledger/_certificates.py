@@ -18,6 +18,8 @@ def charge_certificate(
     policy: Policy,
     purpose: str,
     leakage: Any = None,
+    rows: Any = None,
+    accept_new_data: bool = False,
 ) -> Receipt:
     """Charge all that a certificate prices and that was not paid before.
 
@@ -27,18 +29,11 @@ def charge_certificate(
         An existing one.
     certificate : Certificate
         Of a release that has not been computed yet.
-    policy : Policy
-        Of the release.
-    purpose : str
-        What is released, in words.
     leakage : leakage table, optional
         Not charged again if the ledger has paid for it; refused if it is private and
         the ledger has not.
-
-    Raises
-    ------
-    BudgetError
-        If the budget does not allow it; nothing may be computed then.
+    rows, policy, purpose, accept_new_data
+        As in `Ledger.charge_for_rows`.
 
     Guarantee
     ---------
@@ -48,21 +43,18 @@ def charge_certificate(
     distances = certificate.leakage.distances(policy)
     events = unpaid_events(certificate, policy=policy, ledger=opened, leakage=leakage)
     opened.introduce(policy, leakage=distances)
-    return opened.charge(events, policy=policy, purpose=purpose)
+    return opened.charge_for_rows(
+        rows, events, policy=policy, purpose=purpose, accept_new_data=accept_new_data
+    )
 
 
 def require_recorded(ledger: Ledger | None, leakage: Any) -> None:
     """Raise `GuaranteeVoidError` if a ledger does not know a private leakage table.
 
-    Parameters
-    ----------
-    ledger : Ledger or None
-        None for one that is yet to be created: it has recorded nothing.
-    leakage : leakage table or None
-        A private one is known by the digest that was recorded when its release was
-        charged. Declared and public ones cost nothing. One that shows exact numbers
-        (``research``) is never recorded; whoever accepts it has stamped the result
-        "not private".
+    A private one is known by the digest that was recorded when its release was
+    charged; a ledger that is yet to be created (None) has recorded nothing. Declared
+    and public tables cost nothing. One that shows exact numbers (``research``) is never
+    recorded; whoever accepts it has stamped the result "not private".
     """
     if not _is_table(leakage) or leakage.source != "private" or leakage.research:
         return
@@ -84,16 +76,8 @@ def unpaid_events(
 ) -> dict[str, list[PrivacyEvent]]:
     """Return what every class is charged for a release: all that is not paid yet.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        Of the release, known before it.
-    policy : Policy
-        Of the release.
-    ledger : Ledger or None
-        Where it will be charged; None if it is yet to be created.
-    leakage : leakage table, optional
-        What the release was planned with.
+    `leakage` is what the release was planned with; a ledger that is yet to be created
+    is None.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from corrdp._names import NUMBER_COUNTS
 from corrdp.accounting import NoisePlan
 from corrdp.certificate import Certificate
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
-from corrdp.ledger._certificates import require_recorded, unpaid_events
+from corrdp.ledger._certificates import charge_certificate, require_recorded
 from corrdp.ledger._ledger import Ledger, Receipt
 from corrdp.ledger._store import is_there
 from corrdp.policy import Budget, Policy
@@ -16,21 +16,11 @@ from corrdp.policy import Budget, Policy
 
 @dataclass(frozen=True)
 class LedgerChoice:
-    """What a user said of the ledger that pays for a release.
-
-    Parameters
-    ----------
-    path : Path
-        Ledger file; created if `budget` is given.
-    budget : Budget or None
-        Of a ledger that does not exist yet.
-    accept_new_data : bool
-        Whether the table may be another than that of earlier charges.
-    """
+    """What a user said of the ledger that pays for a release."""
 
     path: Path
-    budget: Budget | None
-    accept_new_data: bool
+    budget: Budget | None  # of a ledger that does not exist yet
+    accept_new_data: bool  # the table may be another than that of earlier charges
 
 
 def check_ledger(path: Path, budget: Budget | None) -> Ledger | None:
@@ -58,18 +48,6 @@ def check_ledger(path: Path, budget: Budget | None) -> Ledger | None:
 class Payment:
     """Pays for a training run before it begins, and holds the result to it.
 
-    Parameters
-    ----------
-    choice : LedgerChoice
-        Which ledger.
-    table : table
-        Private rows, for the fingerprint.
-    leakage : LeakageTable or None
-        What training was given; not charged again if the ledger knows its digest, and
-        refused if it is private and the ledger does not.
-    purpose : str
-        What is released, in words.
-
     Guarantee
     ---------
     What training releases is charged before a row is used, and a result whose
@@ -78,28 +56,21 @@ class Payment:
     """
 
     choice: LedgerChoice
-    table: Any
-    leakage: Any
+    table: Any  # private rows, for the fingerprint
+    leakage: Any  # what training was given
     purpose: str
     _charged: tuple[Certificate, Policy] | None = None
 
     def charge(self, certificate: Certificate, policy: Policy) -> None:
-        """Charge all that a certificate prices and that was not paid before.
-
-        Raises
-        ------
-        BudgetError
-            If the budget does not allow it; nothing may be computed then.
-        """
+        """Charge what a certificate prices, as `charge_certificate` does."""
         leakage = certificate.leakage.distances(policy)
-        ledger = open_ledger(self.choice, policy, leakage=leakage)
-        ledger.charge_for_rows(
-            self.table,
-            unpaid_events(
-                certificate, policy=policy, ledger=ledger, leakage=self.leakage
-            ),
+        charge_certificate(
+            open_ledger(self.choice, policy, leakage=leakage),
+            certificate,
             policy=policy,
             purpose=self.purpose,
+            leakage=self.leakage,
+            rows=self.table,
             accept_new_data=self.choice.accept_new_data,
         )
         self._charged = certificate, policy
@@ -130,13 +101,7 @@ class Payment:
 
 @dataclass(frozen=True, eq=False)
 class LeakagePayment:
-    """A leakage release that is paid for, and not yet made.
-
-    Parameters
-    ----------
-    ledger, receipt, plan
-        Where it was charged, the number of the charge, and what was charged.
-    """
+    """A leakage release that is paid for, and not yet made."""
 
     ledger: Ledger
     receipt: Receipt
@@ -169,20 +134,9 @@ def pay_for_leakage(
 ) -> LeakagePayment:
     """Charge a leakage release before its noise is drawn.
 
-    Parameters
-    ----------
-    choice : LedgerChoice
-        Which ledger.
-    plan : NoisePlan
-        What is released.
-    policy : Policy
-        Of the release.
-    rows : table
-        Private rows, for the fingerprint.
-    known : LeakageTable, optional
-        Of an earlier release. Otherwise nothing is known of the leakage yet: a new
-        ledger takes what the policy declares, or distance 1, which only makes its
-        accounts smaller.
+    `known` is the table of an earlier release. Otherwise nothing is known of the
+    leakage yet: a new ledger takes what the policy declares, or distance 1, which only
+    makes its accounts smaller.
 
     Guarantee
     ---------
