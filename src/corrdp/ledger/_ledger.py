@@ -350,11 +350,14 @@ class Ledger:
     def entries(self) -> list[JSONObject]:
         """Return all entries, oldest first; the key is not among them."""
         with self._opened() as connection:
+            rows = connection.execute(
+                "SELECT id, kind, document, costs FROM entries ORDER BY id"
+            )
             return [
-                {"number": entry.number, "kind": entry.kind}
-                | json.loads(entry.document)
-                | ({"costs": entry.costs} if entry.kind == "charge" else {})
-                for entry in _store.read_entries(connection)
+                {"number": number, "kind": kind}
+                | json.loads(document)
+                | ({"costs": json.loads(costs)} if kind == "charge" else {})
+                for number, kind, document, costs in rows
             ]
 
     def to_json(self) -> JSONObject:

@@ -226,14 +226,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         A category is coded by its level after merging, then ``other``; a number by
         its bin; a boolean by 0 or 1; a missing slot is the last code. `n_codes` says
-        how many codes a feature has.
-
-        Parameters
-        ----------
-        X : table
-            As for `transform`.
-        features : sequence of str, optional
-            Names of the features to code; all of them by default.
+        how many codes a feature has. All features by default.
         """
         names = self._names()
         wanted = names if features is None else tuple(features)
@@ -252,7 +245,12 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def encode_label(self, y: Any) -> FloatArray | IntArray:
         """Return labels: numbers in [-1/2, 1/2], categories and booleans as indices."""
-        label = self._label()
+        self.policy.require_single_rows("an encoded table")
+        label = self.policy.label
+        if label is None:
+            raise PolicyError(
+                "The policy declares no label (label=None). Declare target and [label]."
+            )
         coded = read_cells(label, read_series(y, label.name))
         if isinstance(label.domain, NumberDomain):
             return centered(label.domain, coded.values)
@@ -273,14 +271,6 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self) -> tuple[str, ...]:
         self.policy.require_single_rows("an encoded table")
         return tuple(feature.name for feature in self.policy.features)
-
-    def _label(self) -> Label:
-        self.policy.require_single_rows("an encoded table")
-        if self.policy.label is None:
-            raise PolicyError(
-                "The policy declares no label (label=None). Declare target and [label]."
-            )
-        return self.policy.label
 
     def _float_type(self) -> np.dtype[Any]:
         if self.dtype not in (np.float64, np.float32, "float64", "float32"):
