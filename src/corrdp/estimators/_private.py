@@ -22,7 +22,7 @@ from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import NO_LABELS, label_column
 from corrdp.estimators._narrowing import DECLARED
 from corrdp.estimators._saving import check_outputs, read_model, write_model
-from corrdp.estimators._tiled import opened_source, require_readable
+from corrdp.estimators._tiled import opened_source
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -150,17 +150,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             accept_new_data=accept_new_data,
             random_state=random_state,
         )
-
-    def require_readable(self, X: Any, y: Any = None) -> None:
-        """Raise unless the model can read every cell and label of a table.
-
-        Guarantee
-        ---------
-        Releases nothing but a refusal, which depends on rows
-        (`docs/theory/encoder.md`).
-        """
-        labels = label_column(X, self.policy_, NO_LABELS) if y is None else y
-        require_readable(X, labels, self.policy_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
