@@ -2,50 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import numpy as np
-
 from corrdp._typing import IntArray
-from corrdp.engines import Answer, hosted_parts, mark_of
+from corrdp.engines import Answer, hosted_sums
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import Policy
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._moments import Moment
-
-
-@dataclass(frozen=True, eq=False)
-class SummedPart:
-    """Sums of one partition."""
-
-    sums: Answer
-
-    @property
-    def mark(self) -> int:
-        """Other sums have another one."""
-        return mark_of(self.sums)
-
-
-@dataclass(frozen=True)
-class SumsOfPart:
-    """Asks for all sums."""
-
-    def answer(self, part: SummedPart) -> Answer:
-        """Return what one partition adds."""
-        return part.sums
-
-
-@dataclass(frozen=True, eq=False)
-class PartSummer:
-    """Sums up the rows of a partition on its worker."""
-
-    policy: Policy
-    columns: Sequence[str]
-    moments: Sequence[Moment]
-
-    def __call__(self, table: Any) -> SummedPart:
-        """Return the sums of a partition."""
-        return SummedPart(tuple(m.evaluate(self.policy, table) for m in self.moments))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +39,8 @@ class HostedRows:
 
         Guarantee
         ---------
-        As `Moment.evaluate` of all rows: whole numbers add up in any order
-        (`docs/theory/scale.md`, Proposition 4). Noise is added by the caller.
+        As `Moment.evaluate` of all rows (`docs/theory/scale.md`, Proposition 4). Noise
+        is added by the caller.
         """
         chosen = [type(m).__name__ for m in moments if isinstance(m, RankChoice)]
         if chosen:
@@ -87,12 +52,12 @@ class HostedRows:
         columns = sorted(frozenset().union(*(moment.columns for moment in moments)))
         if not columns:  # rows are counted, whatever they hold
             columns = [view.features[0].name]
-        summer = PartSummer(view, columns, tuple(moments))
-        with hosted_parts(self.data, summer) as parts:
-            answers = parts.ask(SumsOfPart())
-        return [
-            np.sum(sums, axis=0, dtype=np.int64) for sums in zip(*answers, strict=True)
-        ]
+        add = partial(_sums_of, policy=view, moments=tuple(moments))
+        return hosted_sums(self.data, columns, add)
+
+
+def _sums_of(table: Any, policy: Policy, moments: Sequence[Moment]) -> Answer:
+    return tuple(moment.evaluate(policy, table) for moment in moments)
 
 
 def refuse_ledger(table: Any) -> None:
