@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from corrdp._typing import IntArray
-from corrdp.engines import Answer, hosted_sums
+from corrdp.engines import Answer, hosted_sums, is_hosted
 from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.ledger import Ledger
 from corrdp.policy import Policy
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._moments import Moment
@@ -60,9 +61,13 @@ def _sums_of(table: Any, policy: Policy, moments: Sequence[Moment]) -> Answer:
     return tuple(moment.evaluate(policy, table) for moment in moments)
 
 
-def refuse_ledger(table: Any) -> None:
-    """Raise: a fingerprint reads the rows in their order, which engines lack."""
-    raise BudgetError(
-        f"a ledger knows a table by its rows in order, and a {type(table).__name__} "
-        "has none. Leave the ledger out and charge it by hand, or pass the files."
-    )
+def rows_in_place(table: Any, policy: Policy, ledger: Ledger | None) -> Any:
+    """Return the rows of a table that an engine holds; any other table as it is."""
+    if not is_hosted(table):
+        return table
+    if ledger is not None:  # whose fingerprint reads rows in an order, which these lack
+        raise BudgetError(
+            f"a ledger knows a table by its rows in order, and a {type(table).__name__}"
+            " has none. Leave the ledger out and charge it by hand, or pass the files."
+        )
+    return HostedRows(table, policy)

@@ -7,7 +7,7 @@ import numpy as np
 
 from corrdp._random import noise_generator
 from corrdp._typing import IntArray
-from corrdp.engines import is_hosted, refuse_hosted
+from corrdp.engines import refuse_hosted
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, require_recorded
@@ -16,7 +16,7 @@ from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._columns import ExtendedTable, require_columns
 from corrdp.queries._estimates import Estimate
-from corrdp.queries._hosted import HostedRows, refuse_ledger
+from corrdp.queries._hosted import HostedRows, rows_in_place
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
 from corrdp.queries._quantiles import QuantileMethod
@@ -89,10 +89,7 @@ def answer_queries(
     True
     """
     budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
-    if is_hosted(table):
-        if ledger is not None:
-            refuse_ledger(table)
-        table = HostedRows(table, policy)
+    table = rows_in_place(table, policy, ledger)
     if is_source(table):
         table = read_declared(table, policy)
     plan = plan_queries(
@@ -142,12 +139,9 @@ def answer_plan(
     ---------
     As the certificate states (`docs/theory/queries.md`).
     """
-    if is_hosted(table):
-        if ledger is not None:
-            refuse_ledger(table)
-        if plan.derived is not None:
-            refuse_hosted(table, "an evaluation of a model")
-        table = HostedRows(table, plan.policy)
+    if plan.derived is not None:
+        refuse_hosted(table, "an evaluation of a model")
+    table = rows_in_place(table, plan.policy, ledger)
     size = n_places(plan.policy, public_size(table, plan.policy))
     if size != plan.n_rows:
         raise GuaranteeVoidError(
@@ -178,8 +172,11 @@ def answer_plan(
             columns=columns,
             accept_new_data=accept_new_data,
         )
-    rows = _extended(plan, table)
-    noisy = _released(plan, rows, random_state)
+    if plan.derived is not None and not isinstance(table, ExtendedTable):
+        table = plan.derived.extend(table)
+    noise = noise_generator(random_state)
+    choices = noise_generator(random_state, purpose="quantiles")
+    noisy = released_runs(plan, table, 1, noise=noise, choices=choices)[0]
     answers = answers_of(plan, noisy, reach, failure_probability)
     return QueryResult(answers, certificate, plan, receipt)
 
@@ -193,20 +190,6 @@ def _columns_read(plan: QueryPlan) -> list[str]:
             computed.add(plan.policy.label.name)
     read = frozenset[str]().union(*(moment.columns for moment in plan.moments))
     return sorted(read - computed)
-
-
-def _extended(plan: QueryPlan, table: Any) -> Any:
-    if plan.derived is None or isinstance(table, ExtendedTable):
-        return table
-    return plan.derived.extend(table)
-
-
-def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
-    """Return the noisy sums, and the drawn places of quantiles among them."""
-    noise = noise_generator(random_state)
-    choices = noise_generator(random_state, purpose="quantiles")
-    released: IntArray = released_runs(plan, rows, 1, noise=noise, choices=choices)[0]
-    return released
 
 
 def released_runs(
@@ -293,19 +276,12 @@ def answers_of(
             for value in part.astype(float).tolist()
         ]
     return tuple(
-        _answer(
-            plan,
-            place,
-            query.answer(plan.view, plan.n_rows, estimates),
-            1.0 - beta,
-        )
+        _answer(plan, place, query.answer(plan.view, plan.n_rows, estimates), beta)
         for place, query in enumerate(plan.queries)
     )
 
 
-def _answer(
-    plan: QueryPlan, place: int, labeled: Labeled, probability: float
-) -> Answer:
+def _answer(plan: QueryPlan, place: int, labeled: Labeled, beta: float) -> Answer:
     # Rows of one unit are no independent draws: nothing is said of their sampling.
     alone = plan.policy.unit is None
     return Answer(
@@ -313,7 +289,7 @@ def _answer(
         tuple(cell for cell, _ in labeled),
         tuple(estimate.value for _, estimate in labeled),
         tuple(estimate.radius for _, estimate in labeled),
-        probability,
+        1.0 - beta,
         plan.queries[place].key_columns,
         tuple(estimate.sampling if alone else None for _, estimate in labeled),
         plan.names[place],
