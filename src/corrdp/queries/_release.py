@@ -1,14 +1,20 @@
-"""Answer queries: pay, then read, then add noise."""
+"""Answer queries: pay, then read, then add noise.
+
+Rows that an engine holds stay where they are: the driver adds up sums of partitions.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from corrdp._random import noise_generator
 from corrdp._typing import IntArray
-from corrdp.engines import refuse_hosted
-from corrdp.exceptions import GuaranteeVoidError
+from corrdp.engines import Answer as SummedPart
+from corrdp.engines import hosted_sums, is_hosted, refuse_hosted
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
@@ -16,7 +22,6 @@ from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._columns import ExtendedTable, require_columns
 from corrdp.queries._estimates import Estimate
-from corrdp.queries._hosted import HostedRows, rows_in_place
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
 from corrdp.queries._quantiles import QuantileMethod
@@ -159,7 +164,8 @@ def answer_plan(
     columns = _columns_read(plan)
     if not isinstance(table, HostedRows):
         require_columns(plan.policy, table, columns)
-    noise_generator(random_state)
+    noise = noise_generator(random_state)
+    choices = noise_generator(random_state, purpose="quantiles")
     reach = plan.noise.radius(failure_probability)
     certificate = plan.certificate(replayable_noise=random_state is not None)
     receipt = None
@@ -174,8 +180,6 @@ def answer_plan(
         )
     if plan.derived is not None and not isinstance(table, ExtendedTable):
         table = plan.derived.extend(table)
-    noise = noise_generator(random_state)
-    choices = noise_generator(random_state, purpose="quantiles")
     noisy = released_runs(plan, table, 1, noise=noise, choices=choices)[0]
     answers = answers_of(plan, noisy, reach, failure_probability)
     return QueryResult(answers, certificate, plan, receipt)
@@ -295,3 +299,62 @@ def _answer(plan: QueryPlan, place: int, labeled: Labeled, beta: float) -> Answe
         plan.names[place],
         rank_radii=tuple(e.rank for _, e in labeled if e.rank is not None),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class HostedRows:
+    """A hosted table whose rows were counted, in the place of a table in memory."""
+
+    data: Any
+    policy: Policy
+    n_rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.policy.unit is not None:
+            raise CorrDPError(
+                f"rows of one unit ({self.policy.unit!r}) may lie in several "
+                f"partitions of a {type(self.data).__name__}. Bring the rows to one "
+                "machine."
+            )
+        (rows,) = self.sums((Moment(()),), self.policy)
+        object.__setattr__(self, "n_rows", int(rows[0]))
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def sums(self, moments: Sequence[Moment], view: Policy) -> list[IntArray]:
+        """Return the exact sums over all partitions, one array per moment.
+
+        Guarantee
+        ---------
+        As `Moment.evaluate` of all rows (`docs/theory/scale.md`, Proposition 4). Noise
+        is added by the caller.
+        """
+        chosen = [type(m).__name__ for m in moments if isinstance(m, RankChoice)]
+        if chosen:
+            raise CorrDPError(
+                f"quantiles that are drawn look at all rows at once, and a "
+                f"{type(self.data).__name__} stays where it is. Pass "
+                "quantiles='counts', with declared bins."
+            )
+        columns = sorted(frozenset().union(*(moment.columns for moment in moments)))
+        if not columns:  # rows are counted, whatever they hold
+            columns = [view.features[0].name]
+        add = partial(_sums_of, policy=view, moments=tuple(moments))
+        return hosted_sums(self.data, columns, add)
+
+
+def _sums_of(table: Any, policy: Policy, moments: Sequence[Moment]) -> SummedPart:
+    return tuple(moment.evaluate(policy, table) for moment in moments)
+
+
+def rows_in_place(table: Any, policy: Policy, ledger: Ledger | None) -> Any:
+    """Return the rows of a table that an engine holds; any other table as it is."""
+    if not is_hosted(table):
+        return table
+    if ledger is not None:  # whose fingerprint reads rows in an order, which these lack
+        raise BudgetError(
+            f"a ledger knows a table by its rows in order, and a {type(table).__name__}"
+            " has none. Leave the ledger out and charge it by hand, or pass the files."
+        )
+    return HostedRows(table, policy)
