@@ -104,6 +104,7 @@ class OnlineAllocator:
         self._budget = budget
         self._allowed = largest_price(budget)
         self._margin = (1.0 + rounding_margin(self._cost.size)) ** 2
+        self._dual_floor = MULTIPLIER_FLOOR
         self._ones = np.ones(budget.size)
         self._dual = np.ones(budget.size)
 
@@ -141,6 +142,7 @@ class OnlineAllocator:
             self._root_cost,
             self._dual,
             self.n_iterations,
+            self._dual_floor,
             _LOAD_FLOOR if some_still else 0.0,
             self._margin,
         )
@@ -192,6 +194,7 @@ def _follow_in_arrays(
     root_cost: FloatArray,
     dual: FloatArray,
     n_iterations: int,
+    dual_floor: float,
     load_floor: float,
     margin: float,
 ) -> tuple[FloatArray, bool]:
@@ -204,7 +207,7 @@ def _follow_in_arrays(
     if load_floor > 0.0:
         np.maximum(load, load_floor, out=load)
     dual /= max(dual.tolist())
-    np.maximum(dual, MULTIPLIER_FLOOR, out=dual)
+    np.maximum(dual, dual_floor, out=dual)
     for _ in range(n_iterations):
         precision = root_cost / np.sqrt(dual @ load)
         spent = load @ precision
@@ -224,6 +227,7 @@ def _follow_in_loops(
     root_cost: Any,
     dual: Any,
     n_iterations: int,
+    dual_floor: float,
     load_floor: float,
     margin: float,
 ) -> Any:
@@ -236,7 +240,7 @@ def _follow_in_loops(
             load[r, g] = max(ratio * ratio, load_floor)
     largest = dual.max()
     for r in range(n_rows):
-        dual[r] = max(dual[r] / largest, MULTIPLIER_FLOOR)
+        dual[r] = max(dual[r] / largest, dual_floor)
     precision = np.empty(n_groups)
     peak = 0.0
     for _ in range(n_iterations):
