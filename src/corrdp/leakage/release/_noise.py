@@ -162,12 +162,7 @@ def noisy_leakages(
     Theorem 5); bounds hold by its Theorem 2.
     """
     shares = shares_of_cells(
-        {
-            shape.name: (noisy.cells, noisy.cell_scale)
-            for shape in layout.shapes
-            for noisy in [released[shape.name]]
-            if noisy.cells.any()
-        }
+        {n: (t.cells, t.cell_scale) for n, t in released.items() if t.cells.any()}
     )
     found = {}
     for shape in layout.shapes:
