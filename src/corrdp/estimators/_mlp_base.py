@@ -195,7 +195,7 @@ class PrivateNetwork(PrivateEstimator):
         # A layer reads codes of the network, whose numbers lie between declared bounds.
         taken = {name: given[name] for name in names} | {"bounds": DECLARED}
         linear.set_params(**taken)
-        linear.spend_with(self._family_record())
+        linear.spend_with(self.family)
         return linear
 
     def _train_line(self, X: Any, y: Any, pay: Charge, plan: Any) -> None:
