@@ -56,20 +56,12 @@ _FEWEST_BINS = 16
 
 @dataclass(frozen=True, eq=False)
 class NarrowingPlan:
-    """Noise on the counts of bins, decided before a row is read.
+    """Noise on the counts of bins, decided before a row is read."""
 
-    Parameters
-    ----------
-    noise_scale : mapping of str to float
-        Of every number that is counted; 0 for public ones, which no class moves.
-    n_bins : mapping of str to int
-        Bins of every number.
-    cost : mapping of str to float
-        Gaussian-DP parameter per class, ``whole_record`` included.
-    """
-
+    # Of every number that is counted; 0 for public ones, which no class moves.
     noise_scale: Mapping[str, float]
-    n_bins: Mapping[str, int]
+    n_bins: Mapping[str, int]  # bins of every number
+    # Gaussian-DP parameter per class, ``whole_record`` included.
     cost: Mapping[str, float]
 
     @property

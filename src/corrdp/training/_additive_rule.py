@@ -12,11 +12,11 @@ import numpy as np
 from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training._budget_split import BudgetSplit
+from corrdp.training._expectations import Prediction, typical_sizes
 from corrdp.training._layout import GradientLayout
-from corrdp.training._plan import Prediction, TrainingPlan
+from corrdp.training._plan import TrainingPlan
 from corrdp.training._plan_inputs import NUMBER_RADIUS, PlanInputs, noise_terms
 from corrdp.training._step_sizes import ColumnSteps
-from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)

@@ -20,8 +20,8 @@ from corrdp.policy import (
     unmoved_classes,
     with_unmoved_at_least,
 )
-from corrdp.training._means import plan_means_noise
 from corrdp.training._solver import Schedule
+from corrdp.training._totals import plan_means_noise
 
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03

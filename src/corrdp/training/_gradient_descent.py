@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.training._constant import LabelTotals, free_constant, release_constant
+from corrdp.training._expectations import typical_sizes
 from corrdp.training._hindsight import (
     Hindsight,
     LookingBack,
@@ -18,7 +18,6 @@ from corrdp.training._hindsight import (
     shrinkage,
 )
 from corrdp.training._hosted import HostedTable
-from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prepared_rows import (
     PreparedRows,
@@ -35,7 +34,13 @@ from corrdp.training._step_sizes import (
     noise_gains,
 )
 from corrdp.training._tiling import TiledTable
-from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training._totals import (
+    CodeTotals,
+    LabelTotals,
+    free_constant,
+    release_constant,
+    release_means,
+)
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
@@ -333,7 +338,7 @@ def starting_coef(
 
     Guarantee
     ---------
-    The same on all neighbors: `corrdp.training._constant.free_constant`
+    The same on all neighbors: `corrdp.training._totals.free_constant`
     (`docs/theory/default_rule.md`, Proposition 4a).
     """
     if not plan.starts_at_constant:
@@ -447,7 +452,7 @@ def constant_model(
 
     Guarantee
     ---------
-    That of `corrdp.training._constant.release_constant`: ``plan.components`` states
+    That of `corrdp.training._totals.release_constant`: ``plan.components`` states
     what it costs (`docs/theory/default_rule.md`, Proposition 4).
     """
     noise_scale, _ = plan.constant_noise

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.training._constant import labels_are_free
+from corrdp.training._expectations import typical_sizes
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._solver import first_averaged
 from corrdp.training._step_sizes import noise_gains
-from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training._totals import labels_are_free
 
 NUMBERS_TOLD = 0.4  # of the nominal gain, by features, if labels are numbers
 BAND = 3.0  # four in five measured models were within it (docs/defaults.md)

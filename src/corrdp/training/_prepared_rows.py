@@ -34,30 +34,19 @@ Answer: TypeAlias = tuple[NDArray[np.int64], ...]
 class GradientQuestion:
     """The gradient sum at public parameters, as every segment is asked for it.
 
-    Parameters
-    ----------
-    coef, offset : array of float
-        In the tiles' order; see the kernels.
-    rules : GroupRules
-        Groups, their norms and bounds.
-    residual_bound : float or None
-        As for the kernels.
-    compiled : bool
-        Whether the compiled kernel is asked.
-    anchor : array of float, optional
-        Parameters whose residuals are subtracted (variance reduction).
-
     Notes
     -----
     Answers are sums before noise, not to be released, and exact: a repeated answer is
     the same integers (`docs/theory/scale.md`, Proposition 1).
     """
 
+    # In the tiles' order; see the kernels.
     coef: FloatArray
     offset: FloatArray
-    rules: GroupRules
-    residual_bound: float | None
-    compiled: bool
+    rules: GroupRules  # groups, their norms and bounds
+    residual_bound: float | None  # as for the kernels
+    compiled: bool  # whether the compiled kernel is asked
+    # Parameters whose residuals are subtracted (variance reduction).
     anchor: FloatArray | None = None
 
     def answer(self, rows: RowTiles) -> Answer:
@@ -97,20 +86,14 @@ class GradientQuestion:
 class SampledQuestion:
     """The gradient sum over rows that were drawn before anybody is asked.
 
-    Parameters
-    ----------
-    question : GradientQuestion
-        What is asked of the drawn rows.
-    drawn : array of int
-        Their numbers, rising, counted from the first row of what is asked.
-
     Notes
     -----
     Whoever is asked draws nothing, and whoever is asked again is asked for the same
     rows (`docs/theory/scale.md`, Proposition 5).
     """
 
-    question: GradientQuestion
+    question: GradientQuestion  # what is asked of the drawn rows
+    # Their numbers, rising, counted from the first row of what is asked.
     drawn: IntArray
 
     def answer(self, rows: RowTiles) -> Answer:
@@ -199,20 +182,11 @@ class PreparedRows:
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """Rows with the groups, norms and offsets of one model.
+    """Rows with the groups, norms and offsets of one model."""
 
-    Parameters
-    ----------
-    prepared : PreparedRows
-        The rows, shared between models.
-    rules : GroupRules
-        What the kernel does to each group.
-    offset : array of float, shape (n_columns,)
-        What is subtracted from every column, in the tiles' order.
-    """
-
-    prepared: PreparedRows
-    rules: GroupRules
+    prepared: PreparedRows  # the rows, shared between models
+    rules: GroupRules  # what the kernel does to each group
+    # (n_columns,): what is subtracted from every column, in the tiles' order.
     offset: FloatArray
 
     def gradient_sum(

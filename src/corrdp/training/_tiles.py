@@ -34,30 +34,23 @@ TILE_ARRAYS = (
 
 @dataclass(frozen=True, eq=False)
 class GroupRules:
-    """What the kernels do to each group of adjacent columns.
+    """What the kernels do to each group of adjacent columns."""
 
-    Parameters
-    ----------
-    starts : array of int, shape (n_groups + 1,)
-        Group ``g`` is the columns ``starts[g]`` to ``starts[g + 1] - 1``.
-    n_sensitive : int
-        The first columns hold the sensitive features. The reference score leaves
-        them out, that is, puts them at the center.
-    feature_radius : array of float, shape (n_groups,)
-        Columns of the group are projected on a ball of this radius, in the gradient
-        and not in the score.
-    clip_norm : array of float, shape (n_groups,)
-        Radius of the ball on which a record's gradient of the group is projected.
-    influence_bound : array of float, shape (n_groups,)
-        How far the sensitive features may move a record's gradient of the group, in
-        units of the residual where the group is not clipped; infinite where they act
-        freely.
-    """
-
+    # (n_groups + 1,): group ``g`` is the columns ``starts[g]`` to ``starts[g + 1] -
+    # 1``.
     starts: IntArray
+    # The first columns hold the sensitive features. The reference score leaves them
+    # out, that is, puts them at the center.
     n_sensitive: int
+    # (n_groups,): columns of the group are projected on a ball of this radius, in the
+    # gradient and not in the score.
     feature_radius: FloatArray
+    # (n_groups,): radius of the ball on which a record's gradient of the group is
+    # projected.
     clip_norm: FloatArray
+    # (n_groups,): how far the sensitive features may move a record's gradient of the
+    # group, in units of the residual where the group is not clipped; infinite where
+    # they act freely.
     influence_bound: FloatArray
 
     @property
@@ -99,43 +92,28 @@ class RowTiles:
     only a kernel whose sums have no order may read arranged tiles
     (`docs/theory/solvers.md`, section 6). Columns that can hold 0 and 1 alone, which
     the layout knows, take one byte a row: a pass over a file is as long as its bytes.
-
-    Parameters
-    ----------
-    values : array of float, shape (n_stored, tile_rows)
-        Scaled features, not yet centered, inside their declared domain: the columns
-        of the first tile that are stored, then those of the second, and so on.
-    columns : array of int, shape (n_stored,)
-        Which column each is, rising within a tile.
-    starts : array of int, shape (n_tiles + 1,)
-        Tile ``k`` stores ``values[starts[k] : starts[k + 1]]``.
-    binary, binary_columns, binary_starts : array of uint8, int and int
-        The same of the layout's binary columns.
-    constants : array of float, shape (n_tiles, n_columns)
-        Value of the columns that are not stored, 0 or 1, such as the intercept's
-        column of ones; 0 for the others.
-    fixed : array of bool, shape (n_tiles, n_columns)
-        Columns that are not stored.
-    low, high : array of float, shape (n_columns,)
-        Ends of the declared domain of every column, scaled: public.
-    labels : array of float, shape (n_tiles, tile_rows)
-        One label per row.
-    n_rows : int
-        Number of rows without padding.
     """
 
+    # (n_stored, tile_rows): scaled features, not yet centered, inside their declared
+    # domain: the columns of the first tile that are stored, then those of the second,
+    # and so on.
     values: NDArray[Any]
-    columns: IntArray
+    columns: IntArray  # (n_stored,): which column each is, rising within a tile
+    # (n_tiles + 1,): tile ``k`` stores ``values[starts[k] : starts[k + 1]]``.
     starts: IntArray
+    # The same of the layout's binary columns.
     binary: NDArray[np.uint8]
     binary_columns: IntArray
     binary_starts: IntArray
+    # (n_tiles, n_columns): value of the columns that are not stored, 0 or 1, such as
+    # the intercept's column of ones; 0 for the others.
     constants: NDArray[Any]
-    fixed: NDArray[np.bool_]
+    fixed: NDArray[np.bool_]  # (n_tiles, n_columns): columns that are not stored
+    # (n_columns,): ends of the declared domain of every column, scaled: public.
     low: FloatArray
     high: FloatArray
-    labels: NDArray[Any]
-    n_rows: int
+    labels: NDArray[Any]  # (n_tiles, tile_rows): one label per row
+    n_rows: int  # number of rows without padding
 
     def __post_init__(self) -> None:
         # Tiles in memory are of the type of mapped ones, which nobody may write to:

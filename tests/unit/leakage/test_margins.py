@@ -34,7 +34,7 @@ from corrdp.policy import (
     policy_blocks,
 )
 from corrdp.training import plan_spending
-from corrdp.training._means import release_means
+from corrdp.training._totals import release_means
 
 N_ROWS = 4000
 

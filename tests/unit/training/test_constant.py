@@ -37,7 +37,7 @@ from corrdp.training import (
     plan_spending,
     prepare_rows,
 )
-from corrdp.training._constant import constant_noise, release_constant
+from corrdp.training._totals import constant_noise, release_constant
 
 LABELS = {
     "two": (BooleanDomain(), LogisticLoss(), 1.0),

@@ -10,7 +10,7 @@ from corrdp.accounting import step_mu
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training import GradientSensitivity, default_plan, descend, standard_plan
 from corrdp.training import _step_sizes as module
-from corrdp.training._means import release_means
+from corrdp.training._totals import release_means
 from descent_examples import accuracy, example_plan, example_rows
 
 

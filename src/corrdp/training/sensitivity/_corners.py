@@ -26,36 +26,19 @@ _MOST_CORNERS_IN_PAIRS = 64
 
 @dataclass(frozen=True, eq=False)
 class FeatureGeometry:
-    """Corners of one raw feature, or of its curve, scaled and centered.
+    """Corners of one raw feature, or of its curve, scaled and centered."""
 
-    Attributes
-    ----------
-    name : str
-        The feature, or ``<feature>:curve``.
-    feature : str
-        The raw feature, by which classes name it.
-    columns : array of int, shape (n_corners,)
-        Column of the non-zero code of every corner.
-    values : array of float, shape (n_corners,)
-        The non-zero code, scaled.
-    radius : float
-        Largest norm of a corner after centering.
-    diameter : float
-        Largest distance of two corners.
-    pairs : array of float, shape (n_pairs, 3)
-        For pairs of corners v, w: the squared norms of v - w and v + w, and the
-        difference of the squared norms of v and w; pairs that no residuals can
-        make the worst are left out.
-    """
-
-    name: str
-    feature: str
+    name: str  # the feature, or ``<feature>:curve``
+    feature: str  # the raw feature, by which classes name it
     group: int
     sensitive: bool
-    columns: IntArray
-    values: FloatArray
-    radius: float
-    diameter: float
+    columns: IntArray  # (n_corners,): column of the non-zero code of every corner
+    values: FloatArray  # (n_corners,): the non-zero code, scaled
+    radius: float  # largest norm of a corner after centering
+    diameter: float  # largest distance of two corners
+    # (n_pairs, 3): for pairs of corners v, w: the squared norms of v - w and v + w, and
+    # the difference of the squared norms of v and w; pairs that no residuals can make
+    # the worst are left out.
     pairs: FloatArray
 
 
@@ -241,27 +224,14 @@ class Corner(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Rows of one class for one case of the label, in order of the gap.
+    """Rows of one class for one case of the label, in order of the gap."""
 
-    Parameters
-    ----------
-    neighbor : NeighborClass
-        The class.
-    flips : bool
-        Whether the label changes the sign of the residual.
-    reference_fixed : bool
-        Whether the residual at the reference is the same for both records.
-    corners : tuple of Corner
-        One row each.
-    capped_group : int
-        Changed group whose clip norm gets a corner, -1 for none.
-    """
-
-    neighbor: NeighborClass
-    flips: bool
+    neighbor: NeighborClass  # the class
+    flips: bool  # whether the label changes the sign of the residual
+    # Whether the residual at the reference is the same for both records.
     reference_fixed: bool
-    corners: tuple[Corner, ...]
-    capped_group: int = -1
+    corners: tuple[Corner, ...]  # one row each
+    capped_group: int = -1  # changed group whose clip norm gets a corner, -1 for none
 
     @property
     def probes(self) -> tuple[Corner, Corner, Corner]:
