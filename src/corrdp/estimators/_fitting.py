@@ -35,7 +35,6 @@ from corrdp.training import (
     descend_by_theorem,
     descend_sampled_tiled,
     descend_tiled,
-    means_noise,
     nominal_coef,
     plan_sampling,
 )
@@ -125,11 +124,10 @@ def promised(fit: Fit, plan: TrainingPlan) -> Certificate:
     That of `Fit.certified`; a function of the plan, so that it is known before a row
     is read (`docs/theory/solvers.md`).
     """
-    cost = means_noise(plan.layout.blocks, plan.spending)[1]
     told = plan.spending.known_text
     if told and plan.noise != CONSTANT:
         fit = replace(fit, assumptions=(*fit.assumptions, told))
-    return fit.certified(plan.components(cost))
+    return fit.certified(plan.components())
 
 
 def fit_full_batch(fit: Fit, plan: TrainingPlan) -> PrivateFit:

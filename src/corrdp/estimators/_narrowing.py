@@ -126,9 +126,10 @@ def plan_narrowing(
         return noise.noise_scale, step_mu(table.bounds, noise.noise_scale)
 
     names = [f.name for f in counted if f.role is not ColumnRole.PUBLIC]
-    scales, _ = noise_on(names)  # those whose counts would be mere noise are left out
-    names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
     scales, cost = noise_on(names)
+    legible = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
+    if legible != names:  # counts that would be mere noise leave more for the others
+        names, (scales, cost) = legible, noise_on(legible)
     if not cost.max() <= LARGEST_MU:  # nothing is proved of so little noise
         names, (scales, cost) = [], noise_on([])
     noise = dict(zip(names, scales.tolist(), strict=True))

@@ -57,8 +57,6 @@ class TrainedModel:
         Weight of every encoded column.
     intercept : float, or array of float, shape (n_outputs,)
         Constant.
-    means_cost : dict of str to float
-        Gaussian-DP parameter of the column means, per class.
     noise_scale : array of float, shape (n_groups,)
         Noise of the last step, on the sum over rows.
     path : tuple of (int, array, float)
@@ -72,7 +70,6 @@ class TrainedModel:
 
     coef: FloatArray
     intercept: Any
-    means_cost: dict[str, float] = field(default_factory=dict)
     noise_scale: FloatArray = field(default_factory=lambda: np.zeros(0))
     path: tuple[tuple[int, FloatArray, Any], ...] = ()
     deviation: FloatArray | None = None
@@ -121,8 +118,7 @@ class Descent:
             )
         self._rng = rng
         first, *self._later = plan.walks
-        blocks = plan.layout.blocks
-        self._means, self._cost = release_means(codes, blocks, first.spending, rng)
+        self._means = release_means(codes, first.spending, rng)
         self._toward = initial_coef(first)
         if shrinkage(first) > 0:
             self._toward = _constant_coef(first, labels)
@@ -291,7 +287,6 @@ class Descent:
         return TrainedModel(
             coef=slope,
             intercept=intercept,
-            means_cost=self._cost,
             noise_scale=self.noise_scale,
             path=tuple(self._path),
             deviation=self._deviation(),

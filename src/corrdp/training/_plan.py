@@ -1,7 +1,7 @@
 """The training plan: every choice that training makes, made before data is read."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from corrdp._display import html_card
@@ -210,7 +210,7 @@ class TrainingPlan:
         """Whole gradients and differences."""
         return Schedule(self.n_steps, self.solver.epoch_steps)
 
-    def components(self, means_cost: Mapping[str, float]) -> tuple[Component, ...]:
+    def components(self) -> tuple[Component, ...]:
         """Return what a certificate of full-batch training is issued on.
 
         Guarantee
@@ -223,11 +223,11 @@ class TrainingPlan:
             events = {name: (GaussianEvent(mu=mu),) for name, mu in cost.items()}
             return (Component("label mean", events=events),)
         if self.head_start is not None:
-            first = self.head_start.components(means_cost)
-            last = self.spending.components(self.n_steps, {})
+            first = self.head_start.components()
+            last = self.spending.components(self.n_steps, releases_means=False)
             return (*(_of_head_start(part) for part in first), *last)
         return self.spending.components(
-            self.n_steps, means_cost, epoch_steps=self.solver.epoch_steps
+            self.n_steps, epoch_steps=self.solver.epoch_steps
         )
 
     @property

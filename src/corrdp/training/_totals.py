@@ -25,7 +25,7 @@ from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.mechanisms import column_sum_sensitivity, noisy_column_sums
 from corrdp.policy import Block, BlockKind, NeighborClass
 from corrdp.training._expectations import LABEL_DEVIATION
-from corrdp.training._layout import central_reference, standardizing_scale
+from corrdp.training._layout import standardizing_scale
 from corrdp.training.losses import Loss
 
 if TYPE_CHECKING:  # spending asks what means cost
@@ -120,45 +120,31 @@ class CodeTotals:
 
 
 def release_means(
-    codes: FloatArray | CodeTotals,
-    blocks: Sequence[Block],
-    spending: "BudgetSplit",
-    rng: np.random.Generator,
-) -> tuple[FloatArray, dict[str, float]]:
-    """Release the mean of every encoded column, brought back into its domain.
-
-    Returns
-    -------
-    means : array of float, shape (n_codes,)
-        The center of the domain instead, if nothing may be spent.
-    cost : dict of str to float
-        Gaussian-DP parameter of the release, per class.
+    codes: FloatArray | CodeTotals, spending: "BudgetSplit", rng: np.random.Generator
+) -> FloatArray:
+    """Release the mean of every encoded column, shape (n_codes,), inside its domain.
 
     Guarantee
     ---------
-    ``cost[c]``-Gaussian-DP for every class ``c``, within ``spending.means_mu``:
+    Gaussian-DP with ``spending.means_cost[c]`` for every class ``c``:
     `docs/theory/allocation.md` on the sensitivity of `docs/theory/encoder.md`. Columns
     of ``spending.known_means`` are overwritten by what was released before, so their
     sums, which get no noise, do not leave (`docs/theory/leakage.md`, Theorem 7).
     """
-    noise_scale, cost = means_noise(blocks, spending)
-    if spending.means_share == 0:
-        return central_reference(blocks), cost
+    blocks, (noise_scale, _) = spending.blocks, spending.means_noise
     if all(block.name in spending.known_means for block in blocks):
-        return _with_known(np.zeros(blocks[-1].stop), blocks, spending), cost
+        return _with_known(np.zeros(blocks[-1].stop), spending)  # rows are not asked
     totals = CodeTotals.of(codes)
     means = noisy_column_sums(totals.sums, noise_scale, blocks, rng) / totals.n_rows
     for block in blocks:
         low, high = (-0.5, 0.5) if block.kind is BlockKind.NUMBER else (0.0, 1.0)
         np.clip(means[block.columns], low, high, out=means[block.columns])
-    return _with_known(means, blocks, spending), cost
+    return _with_known(means, spending)
 
 
-def _with_known(
-    means: FloatArray, blocks: Sequence[Block], spending: "BudgetSplit"
-) -> FloatArray:
+def _with_known(means: FloatArray, spending: "BudgetSplit") -> FloatArray:
     """Put what an earlier release has told in place of exact sums."""
-    for block in blocks:
+    for block in spending.blocks:
         if block.name in spending.known_means:
             means[block.columns] = spending.known_means[block.name]
     return means
@@ -172,24 +158,15 @@ def means_noise(
     Guarantee
     ---------
     A function of the policy and the budget: the cost of `release_means` is known, and
-    can be charged, before a row is read (`docs/theory/allocation.md`).
+    can be charged, before a row is read (`docs/theory/allocation.md`). Whoever has a
+    split asks it, which remembers: `BudgetSplit.means_noise`.
     """
-    if tuple(blocks) == spending.blocks:
-        noise_scale, cost = spending.means_noise
-        return noise_scale, dict(cost)
-    return plan_means_noise(blocks, spending)
-
-
-def plan_means_noise(
-    blocks: Sequence[Block], spending: "BudgetSplit"
-) -> tuple[FloatArray, dict[str, float]]:
-    """Return `means_noise` from nothing; a split remembers that of its own blocks."""
     unknown = [block.name not in spending.known_means for block in blocks]
     table = column_sum_sensitivity(
         [block for block, asked in zip(blocks, unknown, strict=True) if asked],
         spending.classes,
     )
-    if spending.means_share == 0 or not any(unknown):
+    if not any(unknown):
         return np.zeros(len(blocks)), dict.fromkeys(table.class_names, 0.0)
     allowed = spending.means_mu
     scale = standardizing_scale(blocks)
