@@ -22,7 +22,7 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import LARGEST_PARAMETER
-from corrdp.training._tiles import GroupRules, RowTiles
+from corrdp.training._tiles import GroupRules, Model, RowTiles
 from corrdp.training.kernels import _plain
 from corrdp.training.losses import check_residual_bound
 
@@ -40,18 +40,12 @@ class GradientQuestion:
     the same integers (`docs/theory/scale.md`, Proposition 1).
     """
 
-    # In the tiles' order; see the kernels.
-    coef: FloatArray
-    offset: FloatArray
-    rules: GroupRules  # groups, their norms and bounds
-    residual_bound: float | None  # as for the kernels
-    compiled: bool  # whether the compiled kernel is asked
-    # Parameters whose residuals are subtracted (variance reduction).
-    anchor: FloatArray | None = None
+    model: Model
+    compiled: bool  # whether the compiled kernel is asked, if it knows such models
 
     def answer(self, rows: RowTiles) -> Answer:
         """Return what one segment adds."""
-        answer: Answer = self._asked("gradient_counts", rows)
+        answer: Answer = self._kernel.gradient_counts(rows, self.model)
         return answer
 
     def cut(self, sizes: Sequence[int]) -> "Sequence[StepQuestion]":
@@ -64,22 +58,14 @@ class GradientQuestion:
         `rows` is any segment: of it the declared ends of columns are read, which are
         public and the same in all.
         """
-        gradient, n_inside = self._asked("counted_gradient", rows, total)
+        gradient, n_inside = self._kernel.counted_gradient(rows, total, self.model)
         return gradient, n_inside
 
-    def _asked(self, function: str, *given: Any) -> Any:
-        """Ask the kernel: that in numpy for several outputs and for differences."""
-        plain = self.coef.ndim == 1 and self.anchor is None
-        kernel = kernel_module(self.compiled and plain)
-        more = {} if self.anchor is None else {"anchor": self.anchor}
-        return getattr(kernel, function)(
-            *given,
-            self.coef,
-            self.offset,
-            self.rules,
-            residual_bound=self.residual_bound,
-            **more,
-        )
+    @property
+    def _kernel(self) -> ModuleType:
+        """That in numpy for several outputs and for differences."""
+        plain = self.model.coef.ndim == 1 and self.model.anchor is None
+        return kernel_module(self.compiled and plain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +194,10 @@ class GroupedRows:
         """
         _check_public(coef, residual_bound)
         prepared, order = self.prepared, self.prepared.order
+        there = None if anchor is None else anchor[order]
         question = GradientQuestion(
-            coef[order],
-            self.offset,
-            self.rules,
-            residual_bound,
+            Model(coef[order], self.offset, self.rules, residual_bound, there),
             prepared.compiled and drawn is None,
-            anchor=None if anchor is None else anchor[order],
         )
         asked: StepQuestion = question
         if drawn is not None:
@@ -253,13 +236,9 @@ def gradient_sums(
             model.gradient_sum(coef, residual_bound=bound)
             for model, coef, bound in zip(models, coefs, residual_bounds, strict=True)
         ]
-    summed, inside = module.gradient_sums(
-        prepared.rows,
-        coefs[:, prepared.order],
-        np.array([model.offset for model in models]),
-        [model.rules for model in models],
-        residual_bounds=residual_bounds,
-    )
+    terms = zip(models, coefs[:, prepared.order], residual_bounds, strict=True)
+    asked = [Model(coef, own.offset, own.rules, bound) for own, coef, bound in terms]
+    summed, inside = module.gradient_sums(prepared.rows, asked)
     gradients = np.empty_like(summed)
     gradients[:, prepared.order] = summed
     return list(zip(gradients, inside.tolist(), strict=True))

@@ -36,9 +36,7 @@ TILE_ARRAYS = (
 class GroupRules:
     """What the kernels do to each group of adjacent columns."""
 
-    # (n_groups + 1,): group ``g`` is the columns ``starts[g]`` to ``starts[g + 1] -
-    # 1``.
-    starts: IntArray
+    starts: IntArray  # (n_groups + 1,): first column of every group, and the end
     # The first columns hold the sensitive features. The reference score leaves them
     # out, that is, puts them at the center.
     n_sensitive: int
@@ -80,6 +78,19 @@ class GroupRules:
         """Groups whose gradient is the residual times the features, untouched."""
         untouched = [self.feature_radius, self.clip_norm, self.influence_bound]
         return np.asarray(np.all(np.isinf(untouched), axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """One model as kernels read it: public numbers, columns in the tiles' order."""
+
+    coef: FloatArray  # (n_columns,); (n_columns, n_outputs) for softmax residuals
+    offset: FloatArray  # (n_columns,): what is subtracted from every column
+    rules: GroupRules
+    # Residuals ``score - y`` are clipped to plus or minus this; None for logistic and
+    # softmax residuals, which are bounded anyway.
+    residual_bound: float | None
+    anchor: FloatArray | None = None  # whose residuals are subtracted, as in SVRG
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +182,8 @@ class RowTiles:
     def taken(self, rows: IntArray) -> "RowTiles":
         """Return some of the rows, in tiles that store all of their columns.
 
-        Parameters
-        ----------
-        rows : array of int
-            Numbers of rows, rising; of tiles that were not arranged they are those of
-            the rows that were tiled.
+        Their numbers rise; only in tiles that were not arranged they are those of the
+        rows that were tiled.
         """
         tile_rows, n_columns = self.labels.shape[1], self.low.size
         n_tiles = max(1, -(-rows.size // tile_rows))

@@ -39,12 +39,9 @@ LEAST_DEVIATION = 1e-4
 
 
 def exact_sums(codes: FloatArray) -> IntArray:
-    """Return the sum of every column, shape (3, n_columns).
+    """Return the sum of columns between plus and minus `LARGEST_CODE`.
 
-    Parameters
-    ----------
-    codes : array of float, shape (n_rows, n_columns)
-        Between plus and minus `LARGEST_CODE`.
+    Shape (3, n_columns): an exact sum is three integers.
 
     Examples
     --------

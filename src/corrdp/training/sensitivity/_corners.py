@@ -144,14 +144,9 @@ def _extent(
     """Return radius, diameter and pairs of corners after centering.
 
     Most features of a wide table have the same corners, and the candidates of a plan
-    differ in groups only: what was found once is shared. Offsets are public.
-
-    Parameters
-    ----------
-    places : bytes of int64
-        Column of the non-zero code of every corner, counted within the feature.
-    values, offset : bytes of float64
-        That code, scaled; what centering takes off every column of the feature.
+    differ in groups only: what was found once is shared. Offsets are public. Arrays are
+    bytes, which a cache can look up: the column of the non-zero code of every corner,
+    counted within the feature; that code, scaled; what centering takes off.
     """
     at, center = np.frombuffer(places, np.int64), np.frombuffer(offset)
     corners = np.zeros((at.size, center.size))
@@ -226,7 +221,7 @@ class Corner(IntEnum):
 class Chain:
     """Rows of one class for one case of the label, in order of the gap."""
 
-    neighbor: NeighborClass  # the class
+    neighbor: NeighborClass
     flips: bool  # whether the label changes the sign of the residual
     # Whether the residual at the reference is the same for both records.
     reference_fixed: bool

@@ -36,11 +36,9 @@ class CornerScores(NamedTuple):
 class ScoreRanges:
     """Corner scores of every feature, gathered for one set of classes.
 
-    Parameters
-    ----------
-    reference : array of float, shape (n_codes,), optional
-        Row that replaces the sensitive features in the reference residual, which
-        the reach of the scores must cover; by default what centering maps to 0.
+    The reference is the row that replaces the sensitive features in the reference
+    residual, which the reach of the scores must cover; by default what centering maps
+    to 0.
     """
 
     def __init__(

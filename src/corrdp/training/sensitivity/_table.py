@@ -221,16 +221,8 @@ def _changes(
 ) -> tuple[FloatArray, FloatArray, ChangedPairs]:
     """Return what stays, how far the rest moves, and the pairs it moves between.
 
-    Parameters
-    ----------
-    projected : sequence of bool
-        Whether a group is projected on its ball.
-    geometries : sequence of FeatureGeometry
-        Of all features.
-    places : sequence of sequence of int
-        Per chain, the geometries that change: all rows of a chain share the answer.
-    row_chain : sequence of int
-        Chain of every row, probes included.
+    Per chain, `places` are those of the geometries that change: all rows of a chain,
+    probes included, share the answer.
     """
     n_groups = len(projected)
     group = np.array([geometry.group for geometry in geometries])
