@@ -70,6 +70,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train, once paid for; a fit that raises leaves the whole earlier fit."""
+        # What can be refused without rows is refused first: once a fit is recorded, a
+        # refusal would have cost its budget.
         check_seed(self.random_state)
         if charge is not None and isinstance(self.leakage, str):
             raise BudgetError(

@@ -88,15 +88,6 @@ def knot_deviation(plan: TrainingPlan) -> float:
     return math.sqrt(float(np.mean(squares))) if squares else math.inf
 
 
-def _n_shared(facts: PlanInputs, layout: GradientLayout) -> int:
-    """Return among how many the distance that noise may go is shared.
-
-    Labels in a range can be missed by any distance, so all columns share it there;
-    where residuals are bounded, features and curves do.
-    """
-    return layout.n_columns if facts.bounds_residuals else len(layout.groups)
-
-
 def _planned(facts: PlanInputs) -> TrainingPlan:
     numbers = {
         block.part
@@ -112,6 +103,9 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
         column_scale=facts.column_scale,
         column_offset=facts.column_offset,
     )
+    # Labels in a range can be missed by any distance, so all columns share how far
+    # noise may go; where residuals are bounded, features and curves do.
+    n_shared = layout.n_columns if facts.bounds_residuals else len(layout.groups)
     loss = facts.first_loss
     sensitivity = GradientSensitivity(loss, layout, facts.spending.classes)
     scale = allocate_noise(
@@ -136,7 +130,6 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
         noise_deviation=deviation,
         prediction=Prediction(walking, facts.gain),
         column_steps=ColumnSteps(
-            distance=facts.nominal.expected_distance
-            / math.sqrt(_n_shared(facts, layout))
+            distance=facts.nominal.expected_distance / math.sqrt(n_shared)
         ),
     )

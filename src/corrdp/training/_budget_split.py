@@ -23,6 +23,8 @@ from corrdp.policy import (
 from corrdp.training._solver import Schedule
 from corrdp.training._totals import means_noise
 
+# What is asked besides gradients gets little: means only center features, and a center
+# that is a little off is nearly as good, while noise on gradients is in the model.
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03
 LAST_SHARE = 0.2

@@ -131,6 +131,8 @@ class Descent:
     def _begin(self, plan: TrainingPlan, coef: FloatArray) -> None:
         """Start a walk from given parameters."""
         self._plan = plan
+        # Plans assume a central record; bounds of steps are taken anew around what was
+        # released, since the reference of influence is the record that centering makes.
         offset = self._means * plan.layout.column_scale
         layout = replace(plan.layout, column_offset=offset)
         self.layout = layout

@@ -18,7 +18,9 @@ from corrdp._validate import check_choice, check_count, check_real
 
 LARGEST_PARAMETER = 1024.0  # scores of single precision are still fine at its corner
 SMALLEST_PARAMETER = 2.0**-500  # far from where steps of a grid would underflow
-SNAPSHOT_SHARE = 2 / 3  # of mu**2, for whole gradients; the rest is for differences
+# Of mu**2, for whole gradients, whose noise is in every step of an epoch; the rest is
+# for differences. Less for those lost more than it saved (docs/theory/solvers.md, 3).
+SNAPSHOT_SHARE = 2 / 3
 SVRG_EPOCH_STEPS = 10
 
 

@@ -339,6 +339,8 @@ class StepNoise:
     def noise(self, bounds: FloatArray) -> FloatArray:
         """Return the noise scale per group that keeps the budget of every row."""
         noise_scale = self._allocator.update(bounds)
+        # The allocator rescales to the budget. It is iterative and remembers earlier
+        # steps, so its word is not taken: what is added is what was checked here.
         if not is_within_budget(bounds, noise_scale, self._budget_mu):
             raise GuaranteeVoidError(
                 "a step of training would cost a class more than its budget. Nothing "

@@ -31,9 +31,9 @@ from corrdp.training.losses import Loss
 if TYPE_CHECKING:  # spending asks what means cost
     from corrdp.training._budget_split import BudgetSplit
 
-LARGEST_CODE = 8.0
+LARGEST_CODE = 8.0  # codes are 1 at most; what is larger was not encoded
 _BITS = 36
-_ROWS_AT_ONCE = 2**12  # whose steps add up below 2**53, exactly in floats
+_ROWS_AT_ONCE = 2**12  # 2**(12 + 3 + 36) is below 2**53: exact, even in floats
 LEAST_DEVIATION = 1e-4
 """Of labels, in units of their range; with less they are as good as equal."""
 

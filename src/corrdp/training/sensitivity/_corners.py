@@ -21,6 +21,8 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training.losses import Loss
 
 _ABOVE = 1.0 + 1e-15  # rows are equal within rounding
+# Pairs are as many as corners squared. Beyond so many one entry above them all stands
+# for them, which costs a feature of many levels some noise and keeps tables small.
 _MOST_CORNERS_IN_PAIRS = 64
 
 

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from corrdp._typing import FloatArray
 
-_LARGEST_SCORE = 700.0
+_LARGEST_SCORE = 700.0  # beyond it exp is no number; residuals there are 1 to all bits
 _ROUNDING = 1e-12
 
 
@@ -77,6 +77,8 @@ def logistic_pairs(
     peak_gap = np.clip(peak - lower, 0.0, largest_gap)
     steepness = lower * expit(score_range - limit) / (peak * rest)
     largest_reference_gap = np.tanh(reference_range / 4.0)
+    # Rounding goes outwards: a longer plateau and a flatter fall beyond it only add
+    # pairs, and a bound over more pairs still holds.
     return ResidualPairs(
         peak=peak,
         peak_gap=np.minimum(peak_gap + _ROUNDING, largest_gap),
