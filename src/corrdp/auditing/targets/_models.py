@@ -16,7 +16,6 @@ from corrdp.training import (
     descend_together,
     initial_coef,
     is_plain,
-    means_noise,
     prepare_rows,
 )
 
@@ -71,7 +70,7 @@ def model_challenges(
         final = [np.append(result.coef.ravel(), result.intercept) for result in results]
         return np.hstack([*seen, np.stack(final)])
 
-    parts = plan.components(means_noise(plan.layout.blocks, plan.spending)[1])
+    parts = plan.components()
     challenges = []
     for neighbor in plan.spending.classes:
         pair = max(
