@@ -17,7 +17,13 @@ from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive, checked_numbers
-from corrdp.estimators._family import Family, Spending, share_of
+from corrdp.estimators._family import (
+    Family,
+    Spending,
+    new_family,
+    note_birthplace,
+    share_of,
+)
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import NO_LABELS, label_column
 from corrdp.estimators._narrowing import DECLARED
@@ -64,9 +70,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _numeric_label: bool
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
-        """Keep what a constructor was given, as it is: all that scikit-learn allows."""
-        for name in self._get_param_names():
+        """Keep what a constructor was given, as it is: all that scikit-learn allows.
+
+        These are the names of that constructor: one of a subclass may have others.
+        """
+        for name in arguments.keys() - {"self", "__class__"}:
             setattr(self, name, arguments[name])
+        note_birthplace(self)
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train, once paid for; a fit that raises leaves the whole earlier fit."""
@@ -270,7 +280,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def family(self) -> Family:
         """The record of spending that this estimator shares with its copies."""
         if "_family" not in vars(self):  # threads that ask at once get the same one
-            self.__dict__.setdefault("_family", Family())
+            self.__dict__.setdefault("_family", new_family(self))
         return self._family
 
     def __sklearn_clone__(self) -> Self:
