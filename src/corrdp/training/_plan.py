@@ -424,8 +424,9 @@ class TrainingPlan:
             "",
             f"noise {self.noise}, {work} {self.n_rows} rows, momentum "
             f"{self.momentum:g}",
-            f"predicted excess risk {self.predicted_error:.3g} ({low:.3g} to "
-            f"{high:.3g}), noise to signal {self.noise_to_signal:.3g}",
+            f"predicted excess risk, the loss to noise, {self.predicted_error:.3g} "
+            f"({low:.3g} to {high:.3g}):",
+            f"{self.noise_to_signal:.2%} of what a model is expected to gain",
         ]
         if self.starts_at_constant and self.noise != CONSTANT:
             lines.append("starts at the mean of the labels, which no class changes")
