@@ -143,8 +143,8 @@ def plan_purchase(
             "worth it"
         )
     said = (
-        f"leakage bought with {best.share:g} of epsilon: the bound on the loss to noise "
-        f"falls from {without:.3g} to {best.loss:.3g}"
+        f"leakage bought with {best.share:g} of epsilon: the bound on the loss to "
+        f"noise falls from {without:.3g} to {best.loss:.3g}"
     )
     return LeakagePurchase(**(vars(best) | {"reason": said}))
 
