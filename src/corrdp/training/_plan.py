@@ -434,7 +434,7 @@ class TrainingPlan:
             lines += [
                 f"before these, {self.head_start.n_steps} steps train all weights but "
                 "sensitive ones, which stay 0 at no cost",
-                "for their class; the steps above then train these and the intercept alone",
+                "for their class; the steps above then train these and the intercept",
             ]
         if self.label_deviation != LABEL_DEVIATION and self.noise != CONSTANT:
             lines.append("typical sizes follow the standard deviation of these labels")
