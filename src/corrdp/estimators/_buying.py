@@ -139,8 +139,8 @@ def plan_purchase(
     if not best.loss <= WORTH_BUYING * without:
         return no(
             f"with {best.share:.0%} of the budget spent on it the bound on the loss to "
-            f"noise would be {best.loss:.3g} instead of {without:.3g}, which is not "
-            "worth it"
+            f"noise would be {best.loss:.3g} instead of {without:.3g}, too little to "
+            "pay for"
         )
     said = (
         f"leakage bought with {best.share:g} of epsilon: the bound on the loss to "
