@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from corrdp.training._expectations import LABELS_BEND, NUMBERS_BEND
 from corrdp.training._hindsight import BAND
-from corrdp.training._typical_sizes import LABELS_BEND, NUMBERS_BEND
 
 ROOT = Path(__file__).parents[2]
 
