@@ -182,6 +182,8 @@ def _known_family(key: str, spent: tuple[Spending, ...]) -> Family:
 def share_of(total: float, fits: int) -> float:
     """Return the largest number of which `fits` do not exceed the total."""
     share = total / fits
+    # In exact numbers: a quotient that is rounded up, taken `fits` times, would be more
+    # than the whole, and the last fit would be refused.
     if Fraction(share) * fits > Fraction(total):
         share = math.nextafter(share, 0.0)
     return share

@@ -273,7 +273,7 @@ def test_what_a_ledger_refuses_is_not_spent_and_not_fitted(ledger):
     model = family(ledger=ledger, epsilon=100.0)
     with pytest.raises(BudgetError, match="left of"):
         model.fit(FRAME)
-    assert model._family_record().n_fits == 0
+    assert model.family.n_fits == 0
     assert not hasattr(model, "policy_")
     assert paid(ledger) == []
 
@@ -311,7 +311,7 @@ def test_a_raised_epsilon_does_not_forget():
 
 def test_a_record_that_cannot_be_shared_refuses(monkeypatch):
     model = family(fits=9)
-    model._family_record()
+    assert model.family.n_fits == 0
     monkeypatch.setattr("corrdp.estimators._family.os.getpid", lambda: -2)
     with pytest.raises(BudgetError, match="another process"):
         model.fit(FRAME)
@@ -362,7 +362,7 @@ def test_a_fit_that_breaks_off_leaves_the_whole_earlier_fit(monkeypatch):
         model.fit(regression_frame())
     assert model.certificate_ is certificate
     np.testing.assert_array_equal(model.coef_, coef)
-    assert model._family_record().n_fits == 2  # it was paid for
+    assert model.family.n_fits == 2  # it was paid for
 
 
 def test_a_first_fit_that_raises_leaves_nothing_fitted():
