@@ -157,7 +157,13 @@ def plan_synthesis(
         for pair in itertools.combinations(range(len(columns.names)), 2)
         if n_cells(pair, columns.sizes) <= max_cells
     ]
-    _refuse_large(columns, max_cells)
+    if sum(columns.sizes) > max_cells:
+        raise PolicyError(
+            f"the columns have {sum(columns.sizes)} codes, more than max_cells="
+            f"{max_cells}. Coarsen the largest: "
+            f"{columns.largest(range(len(columns.names)))}; declare fewer bins or "
+            "groups of categories."
+        )
     first = plan_stage(
         singles,
         sizes=columns.sizes,
@@ -285,13 +291,3 @@ def _allowed_rho(
 
 def _share(allowed: Mapping[str, float], share: float) -> dict[str, float]:
     return {name: share * rho for name, rho in allowed.items()}
-
-
-def _refuse_large(columns: TableColumns, max_cells: int) -> None:
-    total = sum(columns.sizes)
-    if total > max_cells:
-        raise PolicyError(
-            f"the columns have {total} codes, more than max_cells={max_cells}. Coarsen "
-            f"the largest: {columns.largest(range(len(columns.names)))}; declare fewer "
-            "bins or groups of categories."
-        )
