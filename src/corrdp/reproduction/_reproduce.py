@@ -51,10 +51,10 @@ def reproduce(
     progress : callable, optional
         Called with the work done and the work in all.
 
-    Guarantee
-    ---------
-    None: scores on public tables, without noise. What each curve proves is among the
-    results (`docs/theory/paper_noise.md`).
+    Notes
+    -----
+    Scores are computed without noise, on public tables. What each curve proves is among
+    the results (`docs/theory/paper_noise.md`).
     """
     n_seeds = check_count("seeds", seeds or (QUICK_SEEDS if quick else N_SEEDS))
     n_jobs = check_count("jobs", jobs or len(os.sched_getaffinity(0)))

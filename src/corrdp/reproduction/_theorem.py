@@ -159,11 +159,7 @@ def ridge_sums(
     """Return gradients of unclipped least squares, for which rows are their moments.
 
     Of half the squared errors plus half of ``ridge |coef|^2``; a step costs the square
-    of the number of columns, whatever the rows.
-
-    Guarantee
-    ---------
-    None: sums before noise, which nothing bounds (`docs/theory/paper_noise.md`).
+    of the number of columns, whatever the rows. Nothing bounds these sums.
     """
     curvature = features.T @ features + ridge * np.eye(features.shape[1])
     pull = features.T @ labels

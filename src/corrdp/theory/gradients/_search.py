@@ -80,11 +80,7 @@ def check_relaxed_assumption(
     :math:`(g(x_1) - g(x_2))_i \le C L (1[x_1^{(i)} \ne x_2^{(i)}] + \frac{1}{m}
     \sum_{j \ne i} 1[x_1^{(j)} \ne x_2^{(j)}])`.
 
-    Otherwise as `check_gradient_assumption`.
-
-    Guarantee
-    ---------
-    As in `check_gradient_assumption`. Note: `docs/theory/paper_bounds.md`.
+    Otherwise as `check_gradient_assumption`, with its guarantee.
     """
     pairs = _Pairs(model, lipschitz, n_candidates=n_candidates, seed=seed)
     unit = pairs.lipschitz * check_real("constant", constant, lower=0.0)
