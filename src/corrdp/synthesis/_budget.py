@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 
 from corrdp.accounting import (
     WHOLE_RECORD,
@@ -31,6 +30,7 @@ from corrdp.synthesis._adaptive import (
     candidate_regions,
     guarded_columns,
     plan_streams,
+    summed,
 )
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._junction_tree import n_cells
@@ -201,7 +201,7 @@ def plan_synthesis(
             free, sizes=columns.sizes, changed=changed, limits=_share(allowed, 0.0)
         )
         costs = {
-            name: float(sum((s.cost(name) for s in streams), Fraction(0))) * _ROUND_UP
+            name: float(summed(streams, name)) * _ROUND_UP
             for name in (*allowed, WHOLE_RECORD)
         }
         return SynthesisPlan(
