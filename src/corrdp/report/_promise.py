@@ -135,7 +135,7 @@ def plan_certificate(
         [
             *(() if leakage is None else leakage.components),
             *counts,
-            *plan.components(plan.spending.means_cost),
+            *plan.components(),
         ],
         budget=budget,
         leakage=LeakageClaim.declared(policy)
