@@ -104,6 +104,8 @@ def plan_streams(
     opened = [r for r in candidates if not dear.intersection(r)]
     streams = []
     reserved = 0.0  # for the guarded stream, by every class
+    # The guarded stream first: it may touch any class, and takes what the least budget
+    # among them allows; of what that leaves of the others the open one takes the least.
     for regions in (guarded, opened):
         touching = [
             limit

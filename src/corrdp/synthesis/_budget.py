@@ -36,8 +36,9 @@ from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._junction_tree import n_cells
 from corrdp.synthesis._plan import StagePlan, expected_noise, plan_stage
 
-SINGLES_SHARE = 0.15
-PAIRS_SHARE = 0.35
+# Of every budget. Half is left for the last stage, where few tables share it: what was
+# chosen is measured again, with less noise.
+SINGLES_SHARE, PAIRS_SHARE = 0.15, 0.35
 MOST_NOISE = 0.5  # of the rows: a table with more is left out
 # Mean noise of all pairs, as a part of the rows, above which screening sees too little.
 SCREENABLE_NOISE = 0.25

@@ -78,8 +78,7 @@ class StagePlan:
             # Wide stages have few distinct scales, and sums of fractions are slow.
             counts = Counter(self.scales[place] for place in moved)
             costs[name] = sum(
-                (n_tables / scale**2 for scale, n_tables in counts.items()),
-                Fraction(0),
+                (n_tables / scale**2 for scale, n_tables in counts.items()), Fraction(0)
             )
         return costs
 
