@@ -17,7 +17,15 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._family import share_of
-from corrdp.estimators._fitting import (
+from corrdp.estimators._labels import (
+    NO_LABELS,
+    check_one_label_per_row,
+    count_labels,
+    label_column,
+)
+from corrdp.estimators._linear_plan import PlansTraining
+from corrdp.estimators._number_bounds import AUTO, RELEASED, narrowed_fit
+from corrdp.estimators._promises import (
     Charge,
     Fit,
     Promise,
@@ -25,16 +33,8 @@ from corrdp.estimators._fitting import (
     fit_full_batch,
     fit_on_samples,
 )
-from corrdp.estimators._labels import (
-    NO_LABELS,
-    check_one_label_per_row,
-    count_labels,
-    label_column,
-)
-from corrdp.estimators._narrowing import AUTO, RELEASED, narrowed_fit
-from corrdp.estimators._planning import PlansTraining
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
-from corrdp.estimators._tiled import (
+from corrdp.estimators._rows import (
     RowsInBatches,
     count_clipped_rows,
     opened_source,

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
-from corrdp.training._prepared_rows import (
+from corrdp.training._totals import (
+    CodeTotals,
+    LabelTotals,
+    add_exact,
+    label_sums,
+    rounded,
+)
+from corrdp.training.losses import Loss
+from corrdp.training.rows._questions import (
     Answer,
     PreparedRows,
     SampledQuestion,
@@ -27,16 +35,8 @@ from corrdp.training._prepared_rows import (
     kernel_module,
     tile_order,
 )
-from corrdp.training._tiles import RowTiles
-from corrdp.training._tiling import Segment, cut_segments, tiling_layout
-from corrdp.training._totals import (
-    CodeTotals,
-    LabelTotals,
-    add_exact,
-    label_sums,
-    rounded,
-)
-from corrdp.training.losses import Loss
+from corrdp.training.rows._segments import Segment, cut_segments, tiling_layout
+from corrdp.training.rows._tiles import RowTiles
 
 Ask = Callable[[Any], list[Answer]]
 """From a question to one answer of every partition."""

@@ -21,14 +21,6 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._prepared_rows import (
-    PreparedRows,
-    SegmentHost,
-    SegmentsHere,
-    kernel_module,
-    tile_order,
-)
-from corrdp.training._tiles import TILE_ARRAYS, RowTiles
 from corrdp.training._totals import (
     CodeTotals,
     LabelTotals,
@@ -38,6 +30,14 @@ from corrdp.training._totals import (
     rounded,
 )
 from corrdp.training.losses import Loss
+from corrdp.training.rows._questions import (
+    PreparedRows,
+    SegmentHost,
+    SegmentsHere,
+    kernel_module,
+    tile_order,
+)
+from corrdp.training.rows._tiles import TILE_ARRAYS, RowTiles
 
 SEGMENT_CODES = 2**22
 """Numbers in a segment of codes; rows are a power of two."""
