@@ -15,7 +15,7 @@ from corrdp.estimators import (
     LinearRegression,
     MLPClassifier,
     PrivateSearchCV,
-    _fitting,
+    _promises,
     sweep,
 )
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError, PolicyError
@@ -189,7 +189,7 @@ def test_noise_is_drawn_by_the_driver_once_per_step(monkeypatch, expected):
     drawn = []
     for rows in (FRAME, _held()):
         rng = RecordedGenerator(0)
-        monkeypatch.setattr(_fitting, "noise_generator", lambda state, rng=rng: rng)
+        monkeypatch.setattr(_promises, "noise_generator", lambda state, rng=rng: rng)
         _fitted(rows)
         drawn.append([(name, numbers.shape) for name, numbers in rng.taken()])
     assert drawn[0] == drawn[1]
