@@ -71,6 +71,18 @@ def test_the_table_of_tables_that_nobody_chose_is_that_of_the_saved_run():
     assert saved.read_text(encoding="utf-8") == text
 
 
+def test_what_is_lost_by_size_is_that_of_the_saved_runs():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_strangers.py"))
+    saved = tools["both_runs"]()
+    shown = ROOT / "docs" / "results" / f"{tools['NAME']}_sizes.inc"
+    text = tools["sizes_page"](saved)
+    assert shown.read_text(encoding="utf-8") == text
+    sizes = tools["SIZES"]
+    assert all(sizes[0] <= run["n_rows"] < sizes[-1] for run in saved.values())
+    first, next_ = (tools["read_figures"](f"strangers{end}") for end in ("", "_next"))
+    assert not first.keys() & next_.keys()
+
+
 def test_the_tables_of_packages_are_those_of_the_saved_run():
     tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_package_tables.py"))
     saved = tools["read_figures"](tools["NAME"])

@@ -17,11 +17,17 @@ from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive, checked_numbers
-from corrdp.estimators._family import Family, Spending, share_of
+from corrdp.estimators._family import (
+    Family,
+    Spending,
+    new_family,
+    note_birthplace,
+    share_of,
+)
 from corrdp.estimators._labels import NO_LABELS, label_column
 from corrdp.estimators._number_bounds import DECLARED
 from corrdp.estimators._promises import Charge
-from corrdp.estimators._rows import opened_source, require_readable
+from corrdp.estimators._rows import opened_source
 from corrdp.estimators._saving import check_outputs, read_model, write_model
 from corrdp.exceptions import (
     BudgetError,
@@ -64,9 +70,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _numeric_label: bool
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
-        """Keep what a constructor was given, as it is: all that scikit-learn allows."""
-        for name in self._get_param_names():
+        """Keep what a constructor was given, as it is: all that scikit-learn allows.
+
+        These are the names of that constructor: one of a subclass may have others.
+        """
+        for name in arguments.keys() - {"self", "__class__"}:
             setattr(self, name, arguments[name])
+        note_birthplace(self)
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train, once paid for; a fit that raises leaves the whole earlier fit."""
@@ -152,17 +162,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             accept_new_data=accept_new_data,
             random_state=random_state,
         )
-
-    def require_readable(self, X: Any, y: Any = None) -> None:
-        """Raise unless the model can read every cell and label of a table.
-
-        Guarantee
-        ---------
-        Releases nothing but a refusal, which depends on rows
-        (`docs/theory/encoder.md`).
-        """
-        labels = label_column(X, self.policy_, NO_LABELS) if y is None else y
-        require_readable(X, labels, self.policy_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -281,7 +280,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def family(self) -> Family:
         """The record of spending that this estimator shares with its copies."""
         if "_family" not in vars(self):  # threads that ask at once get the same one
-            self.__dict__.setdefault("_family", Family())
+            self.__dict__.setdefault("_family", new_family(self))
         return self._family
 
     def __sklearn_clone__(self) -> Self:

@@ -223,13 +223,13 @@ def test_threads_that_copy_an_unused_estimator_at_once_share_one_record(monkeypa
     """One thread asks for the record while another is about to make it."""
     model, found = family(), []
 
-    def interrupted():
+    def interrupted(estimator):
         if not found:
             found.append(None)
             found.append(clone(model).family)
         return Family()
 
-    monkeypatch.setattr("corrdp.estimators._estimator.Family", interrupted)
+    monkeypatch.setattr("corrdp.estimators._estimator.new_family", interrupted)
     assert model.family is found[1]
 
 
@@ -419,3 +419,19 @@ def test_a_model_from_a_file_has_the_fits_that_are_left(fits, tmp_path):
         assert loaded.certificate_.epsilon_cap <= model.certificate_.epsilon_cap
     with pytest.raises(BudgetError):
         loaded.fit(FRAME)
+
+
+class WithOneMore(LogisticRegression):
+    """As users derive: some parameters of the base, and one of their own."""
+
+    def __init__(self, policy=None, *, epsilon=None, delta=None, note=""):
+        super().__init__(policy, epsilon=epsilon, delta=delta, n_steps=5)
+        self.note = note
+
+
+def test_a_derived_class_with_parameters_of_its_own_is_a_family_as_well():
+    model = WithOneMore(example_policy(), epsilon=8.0, delta=1e-3, note="mine")
+    assert clone(model).note == "mine"
+    clone(model).fit(FRAME)
+    with pytest.raises(BudgetError, match="Spent: 1 fit"):
+        model.fit(FRAME)
