@@ -154,13 +154,12 @@ class TrainsLinearModel(PlansTraining):
             pay = self._buy_leakage(X, y, pay)
         declared, X, y = self._declared(X, y)
         declared.require_confirmed()
-        policy = (
-            partial_policy(declared)
-            if method is Method.PARTIAL
-            else declared
-            if self.calibration == Calibration.THEOREM
-            else protected_policy(declared, method)
-        )
+        if method is Method.PARTIAL:
+            policy = partial_policy(declared)
+        elif self.calibration == Calibration.THEOREM:
+            policy = declared  # the method is in the formula, roles stay
+        else:
+            policy = protected_policy(declared, method)
         n_rows = 0  # of a source, where no model asks for it
         if not is_elsewhere(X) and not (n_rows := count_labels(y)):
             raise CorrDPError("the table has no rows. Pass a table with at least one.")
@@ -169,8 +168,8 @@ class TrainsLinearModel(PlansTraining):
         policy = self._coded(policy, n_rows, leakage, method)
         self._read_by(policy, X)
         self._kept = policy
-        names = [feature.name for feature in policy.features]
-        if not isinstance(self.policy, AllSensitive):
+        if not isinstance(self.policy, AllSensitive):  # else scikit-learn has done it
+            names = [feature.name for feature in policy.features]
             self.n_features_in_ = len(names)
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self.plan_: TrainingPlan | TheoremPlan | None = None
@@ -336,6 +335,7 @@ class TrainsLinearModel(PlansTraining):
             return at._plan_fit(promise, n_rows, deviation, counts=counts)
 
         plan, counted = planned(self, n_rows)
+        # Asked late, since asking reads a row: only where something would be counted.
         if counted is not None and not self._is_read_again(X, promise.policy):
             counts = False
             plan, counted = planned(self, n_rows)
