@@ -94,9 +94,6 @@ def tiled_part(
     segments = list(
         cut_segments(marked(), layout, compiled=compiled, in_order=in_order)
     )
-    if not segments:  # a partition may be empty, a segment without rows adds nothing
-        none = np.empty((0, blocks[-1].stop)), np.empty(0)
-        segments = [Segment.of_rows(*none, layout, compiled=compiled)]
     kernel = kernel_module(compiled).__name__
     # Made again where another kernel is, it would answer in other integers.
     marks.append(int.from_bytes(hashlib.shake_256(kernel.encode()).digest(8), "big"))
