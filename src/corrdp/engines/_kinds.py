@@ -131,17 +131,10 @@ def _names(data: Any) -> list[str]:
 def engine_session(engine: str, address: str | None = None) -> Iterator[None]:
     """Join an engine for as long as a command takes.
 
-    Parameters
-    ----------
-    engine : {"dask", "ray", "spark"}
-        Which one.
-    address : str, optional
-        Of a cluster: a Dask scheduler, ``auto`` or an address for Ray, a master or
-        ``sc://...`` for Spark. By default the session of this process, or a new one on
-        this machine.
+    The address is that of a Dask scheduler, ``auto`` or an address for Ray, a master or
+    ``sc://...`` for Spark. By default it is the session of this process, or a new one
+    on this machine.
 
-    Notes
-    -----
     Engines print on the driver what workers say. In sessions that are started here
     Ray forwards nothing, and workers of Dask on this machine are silent.
     """
