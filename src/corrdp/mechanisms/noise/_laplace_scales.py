@@ -13,11 +13,11 @@ import numpy as np
 from corrdp._threads import one_thread
 from corrdp._typing import FloatArray
 
-_GROWTH = 20.0
+_GROWTH = 20.0  # of the sharpness of the barrier, from round to round
 _ROUNDS = 25
 _RELATIVE_GAP = 1e-9
 _NEWTON_STEPS = 60
-_SHRINKS = 60
+_SHRINKS = 60  # halvings of a step, after which nothing is to be gained
 
 
 def least_variance_scales(
