@@ -47,9 +47,9 @@ class Quality:
             for t in self.tables
         ]
         lines.append(
-            f"(total variation; all within their radius with probability "
-            f"{self.probability:g}; epsilon {self.certificate.epsilon:.6g}, delta "
-            f"{self.certificate.delta:g})"
+            f"(total variation; with probability {self.probability:g} all distances "
+            "without noise lie within the radius, the number after +-; epsilon "
+            f"{self.certificate.epsilon:.6g}, delta {self.certificate.delta:g})"
         )
         return "\n".join(lines)
 

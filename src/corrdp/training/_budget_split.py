@@ -208,8 +208,8 @@ def plan_spending(
         if before >= allowed:
             raise BudgetError(
                 f"earlier releases cost class {name!r} mu={before:.6g}, the budget "
-                f"allows {allowed:.6g} in all. Raise epsilon={budget.epsilon!r}, or "
-                "release the leakage with less."
+                f"allows {allowed:.6g} in all. Raise epsilon={budget.epsilon!r}, which "
+                "has to pay for them too, or estimate the leakage with a smaller one."
             )
         total[name] = _ROUND_OFF * math.sqrt(allowed**2 - before**2)
     unmoved = unmoved_classes(policy, classes)
