@@ -5,15 +5,22 @@ Searching for neighbors and running on them share a time limit.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing.statistics import Attack, Claim, LinearAttack
+from corrdp.auditing.statistics import (
+    Attack,
+    Claim,
+    FittedScore,
+    LikelihoodAttack,
+    LinearAttack,
+)
 from corrdp.exceptions import CorrDPError
+from corrdp.policy import NeighborClass
 
 Data = TypeVar("Data")
 
@@ -80,6 +87,47 @@ class Challenge(Generic[Data]):
                 f"n_records={self.n_records} needs a Gaussian claim: of others it is "
                 "not known what they say of several records. Change one."
             )
+
+
+def replayed(
+    target: str,
+    classes: Iterable[NeighborClass],
+    claim_of: Callable[[str], Claim],
+    pair_of: Callable[[NeighborClass, int], tuple[Data, Data]],
+    sample: Callable[[Data, int, np.random.Generator], FloatArray],
+    *,
+    most_records: int,
+    score: Callable[[Data, Data], FittedScore] | None = None,
+    **settings: Any,
+) -> tuple[Challenge[Data], ...]:
+    """Challenge one release, replayed on two tables of every class.
+
+    `claim_of` says what is stated for a class, `pair_of` makes two tables that differ
+    in so many records of it, no more than `most_records`, and `score` the likelihood
+    ratio of the two, if it is known. Settings are those of `Challenge`.
+    """
+    challenges = []
+    for neighbor in classes:
+        claim = claim_of(neighbor.name)
+        n_records = claim.n_records(most_records)
+        first, second = pair_of(neighbor, n_records)
+        attacks: tuple[Attack, ...] = (LinearAttack(),)
+        if score is not None:
+            attacks = (LikelihoodAttack(score(first, second)), *attacks)
+        challenges.append(
+            Challenge(
+                target,
+                neighbor.name,
+                claim,
+                first,
+                second,
+                sample,
+                attacks,
+                n_records=n_records,
+                **settings,
+            )
+        )
+    return tuple(challenges)
 
 
 def as_rows(outputs: Any, n_runs: int) -> FloatArray:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, UtilityWarning
+from corrdp.torch._ranks import Ranks
 from corrdp.torch._rows import versions
 
 
@@ -27,12 +28,15 @@ class PoissonLoader:
     generator : numpy.random.Generator
         Secret randomness: who knows which rows were drawn has no use for the
         sampling in the proof.
+    ranks : Ranks, optional
+        The processes that hold the rows; this one alone by default.
 
     Guarantee
     ---------
     The set of rows is a Poisson sample: a binomial count, then that many distinct rows
     uniformly, has the same law as one coin per row. Batches may be empty. What sampling
-    is worth is `docs/theory/sampling.md`.
+    is worth is `docs/theory/sampling.md`. Of several processes rank 0 draws one sample
+    of the rows of all (`docs/theory/networks.md`, section 8).
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class PoissonLoader:
         rate: float | None,
         n_steps: int,
         generator: np.random.Generator,
+        ranks: Ranks | None = None,
     ) -> None:
         if len(features) != len(labels) or len(features) == 0:
             raise CorrDPError(
@@ -55,12 +60,15 @@ class PoissonLoader:
         self.n_steps = n_steps
         self.steps_taken = 0
         self._generator = generator
+        self._ranks = ranks or Ranks(0, (0, len(features)))
         self._handed_out: list[_Batch] = []
 
     @property
     def n_rows(self) -> int:
-        """Public number of rows."""
-        return len(self.features)
+        """Public number of rows, of all ranks."""
+        # Audits put rows of their own, and fewer, into a loader that is alone.
+        alone = self._ranks.is_alone
+        return len(self.features) if alone else self._ranks.n_rows
 
     @property
     def expected_batch(self) -> float:
@@ -91,13 +99,15 @@ class PoissonLoader:
         )
 
     def _sample(self) -> Tensor:
-        """Return the numbers of the rows of a new batch."""
+        """Return the numbers of the rows of a new batch that this process holds."""
         assert self.rate is not None
+        if not self._ranks.is_first:
+            return self._ranks.scattered(None)
         count = self._generator.binomial(self.n_rows, self.rate)
         chosen = self._generator.choice(
             self.n_rows, size=count, replace=False, shuffle=False
         )
-        return torch.from_numpy(chosen)
+        return self._ranks.scattered(chosen)
 
     def take_back(self, features: Tensor, labels: Tensor) -> None:
         """Accept a batch that was drawn here, once and unchanged, or raise.

@@ -3,7 +3,6 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from corrdp.torch._plan_inputs import NetworkPlanInputs, ReleaseTerms
 from corrdp.torch._planning import epsilon_of_noise, plan_given_noise, plan_network
 from corrdp.torch._private import PrivateModule
 from corrdp.torch._probe import probe_independence
-from corrdp.torch._ranks import Ranks, ShardedLoader
+from corrdp.torch._ranks import Ranks
 from corrdp.torch._towers import check_towers
 from corrdp.training import central_reference
 
@@ -194,7 +193,7 @@ def make_private(
     features, labels, loader_batch = rows_of(data)
     refuse_unsupported(module, optimizer, features, policy, method)
     ranks, features, labels = Ranks.joined(distributed, features, labels)
-    n_rows = len(features) if ranks is None else ranks.n_rows
+    n_rows = ranks.n_rows
     expected = loader_batch if batch_size is None else batch_size
     rate, n_steps = _schedule(n_rows, expected, epochs)
     if noise_multiplier is not None:
@@ -266,7 +265,7 @@ def make_private(
         if noise_multiplier is None
         else plan_given_noise(facts, noise_multiplier)
     )
-    with ranks.together() if ranks is not None else nullcontext():
+    with ranks.together():
         randomness = probe_independence(
             module,
             layers,
@@ -290,23 +289,17 @@ def make_private(
             check_codes(features, blocks, *moved)
         if plan.layout.towers:
             check_towers(module, layers, plan.layout, features)
+    ranks.start_alike(module, json.dumps(plan.to_json(), sort_keys=True))
     generator = noise_generator(random_state)
-    if ranks is not None:
-        ranks.check_same(json.dumps(plan.to_json(), sort_keys=True))
-        ranks.share_module(module)
-        if not ranks.is_first:  # draws masks of random layers, and nothing else
-            generator = noise_generator(
-                random_state, purpose=f"masks of rank {ranks.rank}"
-            )
-    schedule: dict[str, Any] = {
-        "rate": rate,
-        "n_steps": n_steps,
-        "generator": generator,
-    }
-    loader = (
-        PoissonLoader(features, labels, **schedule)
-        if ranks is None
-        else ShardedLoader(features, labels, ranks=ranks, **schedule)
+    if not ranks.is_first:  # draws masks of random layers, and nothing else
+        generator = noise_generator(random_state, purpose=f"masks of rank {ranks.rank}")
+    loader = PoissonLoader(
+        features,
+        labels,
+        rate=rate,
+        n_steps=n_steps,
+        generator=generator,
+        ranks=ranks,
     )
     terms = ReleaseTerms(
         policy=policy,

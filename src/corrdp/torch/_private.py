@@ -2,7 +2,6 @@
 
 import json
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +18,6 @@ from corrdp.torch._plan_inputs import NetworkPlan, ReleaseTerms
 from corrdp.torch._randomness import LayerRandomness
 from corrdp.torch._ranks import Ranks
 from corrdp.torch._released import ReleasedGradients
-
-_ALONE = nullcontext()  # where no other process waits
 
 
 @dataclass(slots=True)
@@ -62,7 +59,7 @@ class PrivateModule(nn.Module):
     max_rows : int, optional
         Most rows of one pass; larger batches are taken in parts.
     ranks : Ranks, optional
-        The processes that hold the rows, if they are several.
+        The processes that hold the rows; this one alone by default.
 
     Guarantee
     ---------
@@ -86,7 +83,7 @@ class PrivateModule(nn.Module):
         ranks: Ranks | None = None,
     ) -> None:
         super().__init__()
-        self._ranks = ranks
+        self._ranks = ranks or Ranks(0, (0, loader.n_rows))
         self.module = module
         self.plan = plan
         self.terms = terms
@@ -181,17 +178,17 @@ class PrivateModule(nn.Module):
                 "a longer training from the start; its budget is split among all steps."
             )
         ranks = self._ranks
-        with _ALONE if ranks is None else ranks.together():
+        with ranks.together():
             self._loader.take_back(features, labels)
         progress.steps_charged += 1
         if not progress.reference_is_known:
             self._release_reference()
-        with _ALONE if ranks is None else ranks.together():
+        with ranks.together():
             self._sum.write(features, labels)
-        total = self._sum.total if ranks is None else ranks.total(self._sum.total)
-        if ranks is None or ranks.is_first:
+        total = ranks.total(self._sum.total)
+        if ranks.is_first:
             total = self.noisy_sum(total).div_(self._expected_batch)
-        self._released.place(total if ranks is None else ranks.sent(total))
+        self._released.place(ranks.sent(total))
         progress.gradient_is_fresh = True
 
     def noisy_sum(self, total: Tensor) -> Tensor:
@@ -229,7 +226,7 @@ class PrivateModule(nn.Module):
         ---------
         Holds however many steps are taken (`docs/theory/networks.md`, section 4).
         """
-        if self._ranks is not None and not self._ranks.is_first:
+        if not self._ranks.is_first:
             raise CorrDPError(
                 f"rank {self._ranks.rank} of the training draws no noise and certifies "
                 "nothing. Ask rank 0."
@@ -326,13 +323,10 @@ class PrivateModule(nn.Module):
     def _release_reference(self) -> None:
         assert self.plan.reference is not None
         plan, ranks, rows = self.plan.reference, self._ranks, self._loader.features
-        if ranks is None:
-            self.use_reference(torch.as_tensor(plan.release(rows, self._generator)))
-            return
         total = ranks.total(torch.as_tensor(plan.total(rows))).numpy()
         released = np.zeros_like(plan.center)
         if ranks.is_first:
-            released = plan.release_total(total, ranks.n_rows, self._generator)
+            released = plan.release_total(total, self._loader.n_rows, self._generator)
         self.use_reference(ranks.sent(torch.as_tensor(released)))
 
     def _check_range(self) -> None:

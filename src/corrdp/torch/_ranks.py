@@ -8,8 +8,13 @@ everywhere, so parameters stay equal.
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, Self
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
+from typing import Self
 
 import numpy as np
 import torch
@@ -17,14 +22,16 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.torch._loader import PoissonLoader
 
 SHARDS = "shards"
 COPIES = "copies"
 
 
+_ALONE = nullcontext()
+
+
 class Ranks:
-    """The processes of one training.
+    """The processes of one training; often one, which has nobody to talk to.
 
     `bounds` are the numbers of the first row of every rank among all rows, and of all.
 
@@ -34,11 +41,16 @@ class Ranks:
     noise per step, on rank 0. Proof: `docs/theory/networks.md`, section 8.
     """
 
-    def __init__(self, rank: int, size: int, bounds: tuple[int, ...]) -> None:
+    def __init__(self, rank: int, bounds: tuple[int, ...]) -> None:
         self.rank = rank
-        self.size = size
+        self.size = len(bounds) - 1
         self.bounds = bounds
         self._has_ended = False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process is the only one."""
+        return self.size == 1
 
     @property
     def is_first(self) -> bool:
@@ -53,8 +65,8 @@ class Ranks:
     @classmethod
     def joined(
         cls, distributed: str | None, features: Tensor, labels: Tensor
-    ) -> tuple[Self | None, Tensor, Tensor]:
-        """Return the processes, if there are several, and the rows of this one.
+    ) -> tuple[Self, Tensor, Tensor]:
+        """Return the processes, and the rows of this one.
 
         ``shards``: every process was given records of its own. ``copies``: all of them
         the same table, of which each takes its part.
@@ -62,7 +74,7 @@ class Ranks:
         is_group = dist.is_available() and dist.is_initialized()
         size = dist.get_world_size() if is_group else 1
         if size == 1:
-            return None, features, labels
+            return cls(0, (0, len(features))), features, labels
         if distributed not in (SHARDS, COPIES):
             raise CorrDPError(
                 f"a process group of {size} processes is initialized, and distributed="
@@ -91,16 +103,19 @@ class Ranks:
                 f"a process has no rows: their numbers are {counts.tolist()}. Start as "
                 "many processes as there is work for."
             )
-        return cls(rank, size, bounds), features, labels
+        return cls(rank, bounds), features, labels
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> AbstractContextManager[None]:
         """Raise on every rank if what stands inside raises on one.
 
         Guarantee
         ---------
         No rank goes on without the others (`docs/theory/networks.md`, section 8).
         """
+        return _ALONE if self.is_alone else self._failing_together()
+
+    @contextmanager
+    def _failing_together(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
@@ -115,17 +130,19 @@ class Ranks:
                 "Nothing was released."
             )
 
-    def check_same(self, public: str) -> None:
-        """Raise unless public text, such as the plan, is that of every rank."""
+    def start_alike(self, module: nn.Module, public: str) -> None:
+        """Give all ranks the parameters and buffers of rank 0.
+
+        Raises unless public text, such as the plan, is the same on every rank.
+        """
+        if self.is_alone:
+            return
         digests = _gathered(public.encode())
         if len(set(digests)) > 1:
             raise CorrDPError(
                 "processes of the training were given different arguments: plans "
                 "differ. Run the same script with the same settings on every one."
             )
-
-    def share_module(self, module: nn.Module) -> None:
-        """Let all ranks start with the parameters and buffers of rank 0."""
         with torch.no_grad():
             for tensor in (*module.parameters(), *module.buffers()):
                 dist.broadcast(tensor.data, 0)
@@ -138,6 +155,8 @@ class Ranks:
         The sum of all ranks, or an error on every one of them that is alive
         (`docs/theory/networks.md`, section 8).
         """
+        if self.is_alone:
+            return own
         self._refuse_ended()
         message = torch.cat((own.flatten(), own.new_ones(1)))
         with self._ending():
@@ -151,6 +170,8 @@ class Ranks:
 
     def sent(self, released: Tensor) -> Tensor:
         """Return on every rank what rank 0 released."""
+        if self.is_alone:
+            return released
         self._refuse_ended()
         released = released.contiguous()
         with self._ending():
@@ -162,6 +183,8 @@ class Ranks:
 
         There `rows` are numbers among the rows of all ranks; None on other ranks.
         """
+        if rows is not None and self.is_alone:
+            return torch.from_numpy(rows)
         self._refuse_ended()
         count = torch.zeros(1, dtype=torch.int64)
         parts: list[Tensor] | None = None
@@ -209,31 +232,6 @@ class Ranks:
                 "second try would release the same step again. Start all processes "
                 "again from a checkpoint."
             )
-
-
-class ShardedLoader(PoissonLoader):
-    """A `PoissonLoader` of which every process gets the rows that it holds.
-
-    Guarantee
-    ---------
-    The rows of all ranks together are one Poisson sample, drawn on rank 0
-    (`docs/theory/networks.md`, section 8).
-    """
-
-    def __init__(
-        self, features: Tensor, labels: Tensor, *, ranks: Ranks, **schedule: Any
-    ) -> None:
-        super().__init__(features, labels, **schedule)
-        self._ranks = ranks
-
-    @property
-    def n_rows(self) -> int:
-        """Public number of rows of all ranks."""
-        return self._ranks.n_rows
-
-    def _sample(self) -> Tensor:
-        drawn = super()._sample().numpy() if self._ranks.is_first else None
-        return self._ranks.scattered(drawn)
 
 
 def _refuse_equal_shards(distributed: str, features: Tensor, labels: Tensor) -> None:

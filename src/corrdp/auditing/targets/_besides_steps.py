@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge, Deadline
-from corrdp.auditing.statistics import Attack, Claim, LikelihoodAttack, LinearAttack
+from corrdp.auditing._challenge import Challenge, Deadline, replayed
+from corrdp.auditing.statistics import Claim
 from corrdp.auditing.statistics._attacks import gaussian_score
 from corrdp.auditing.targets._descent import DescentSteps, as_labels, label_values
 from corrdp.auditing.targets._neighbors import RecordPair, craft_pair
@@ -25,16 +25,17 @@ from corrdp.training import (
     TrainingPlan,
     constant_model,
     initial_coef,
-    means_noise,
     release_means,
 )
 
 if TYPE_CHECKING:
     from corrdp.torch.networks import ReferencePlan
 
-_N_RUNS = 4000
+_N_RUNS, _BATCH = 4000, 500
 _APART = 50.0  # scores of two records, one of which is fitted: more than any bound
 _N_COUNTS = 4
+
+Pair = tuple[FloatArray, FloatArray]
 
 
 def mean_challenges(
@@ -54,33 +55,28 @@ def mean_challenges(
     `corrdp.training.release_means` (`docs/theory/audit.md`).
     """
     blocks, spending, n_rows = plan.layout.blocks, plan.spending, plan.n_rows
-    noise_scale, cost = means_noise(blocks, spending)
+    noise_scale, cost = spending.means_noise
     if not any(cost.values()):
         return ()
+    scale = np.repeat(noise_scale, [block.stop - block.start for block in blocks])
+    furthest = _search(blocks, label_values(plan.loss), random_state, deadline)
 
     def sample(total: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
         totals = CodeTotals(total, n_rows)
-        means = [release_means(totals, blocks, spending, rng)[0] for _ in range(n_runs)]
+        means = [release_means(totals, spending, rng) for _ in range(n_runs)]
         return n_rows * np.stack(means)
 
-    scale = np.repeat(noise_scale, [block.stop - block.start for block in blocks])
-    challenges = []
-    for neighbor, pair in _pairs(blocks, plan, random_state, deadline):
-        claim = Claim.gaussian(cost[neighbor.name], delta=delta)
-        first, second = _totals(pair, blocks, n_rows, claim)
-        likelihood = LikelihoodAttack(gaussian_score(first, second, scale))
-        challenges.append(
-            _challenge(
-                "column means",
-                neighbor.name,
-                claim,
-                (first, second),
-                n_rows,
-                sample,
-                (likelihood, LinearAttack()),
-            )
-        )
-    return tuple(challenges)
+    return replayed(
+        "column means",
+        spending.classes,
+        lambda name: Claim.gaussian(cost[name], delta=delta),
+        lambda neighbor, k: _totals(furthest(neighbor), blocks, n_rows, k),
+        sample,
+        most_records=n_rows // 2,
+        score=lambda first, second: gaussian_score(first, second, scale),
+        n_runs=_N_RUNS,
+        batch=_BATCH,
+    )
 
 
 def reference_challenges(
@@ -97,25 +93,26 @@ def reference_challenges(
     As `mean_challenges`; sums are released by `ReferencePlan.release_total`
     (`docs/theory/audit.md`).
     """
+    furthest = _search(plan.blocks, (0.0,), random_state)
+
+    def pair_of(neighbor: NeighborClass, n_records: int) -> Pair:
+        both = _totals(furthest(neighbor), plan.blocks, n_rows, n_records)
+        return both[0][plan.columns], both[1][plan.columns]
 
     def sample(total: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
         released = [plan.release_total(total, n_rows, rng) for _ in range(n_runs)]
         return np.stack(released)[:, plan.columns]
 
-    rng = np.random.default_rng(random_state)
-    challenges = []
-    for neighbor in classes:
-        pair = craft_pair(plan.blocks, neighbor, _distance, rng=rng)
-        claim = plan_claim(plan.noise, neighbor.name)
-        first, second = (
-            total[plan.columns] for total in _totals(pair, plan.blocks, n_rows, claim)
-        )
-        challenges.append(
-            _challenge(
-                "reference", neighbor.name, claim, (first, second), n_rows, sample
-            )
-        )
-    return tuple(challenges)
+    return replayed(
+        "reference",
+        classes,
+        lambda name: plan_claim(plan.noise, name),
+        pair_of,
+        sample,
+        most_records=n_rows // 2,
+        n_runs=_N_RUNS,
+        batch=_BATCH,
+    )
 
 
 def count_challenges(
@@ -140,40 +137,37 @@ def count_challenges(
     path = np.zeros((length, *initial_coef(plan).shape))
     steps = DescentSteps(plan, path, np.random.default_rng(random_state), descent)
     parts = [
-        part for part in steps.plan.components({}) if part.name == "residual fractions"
+        part for part in steps.plan.components() if part.name == "residual fractions"
     ]
     if not parts:
         return ()
+    furthest = _search(plan.layout.blocks, steps.labels, random_state, deadline)
+
+    def pair_of(neighbor: NeighborClass, n_records: int) -> Pair:
+        pair = furthest(neighbor)
+        coef = steps.fitting(pair, _APART)
+        first, second = (
+            np.array([steps.count_at(coef, table.codes, table.y)])
+            for table in neighbor_tables(
+                pair, steps.blocks, steps.labels, plan.n_rows, n_records
+            )
+        )
+        return first, second
 
     def sample(count: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
         del rng  # the descent has its own
         return steps.noisy_counts(np.broadcast_to(count, (n_runs, _N_COUNTS)))
 
-    challenges = []
-    for neighbor, pair in _pairs(plan.layout.blocks, plan, random_state, deadline):
-        coef = steps.fitting(pair, _APART)
-        claim = Claim(Component.joint_events(parts, neighbor.name), delta)
-        first, second = (
-            np.array([steps.count_at(coef, table.codes, table.y)])
-            for table in neighbor_tables(
-                pair,
-                steps.blocks,
-                steps.labels,
-                plan.n_rows,
-                claim.n_records(plan.n_rows // 2),
-            )
-        )
-        challenges.append(
-            _challenge(
-                "small residuals",
-                neighbor.name,
-                claim,
-                (first, second),
-                plan.n_rows,
-                sample,
-            )
-        )
-    return tuple(challenges)
+    return replayed(
+        "small residuals",
+        plan.spending.classes,
+        lambda name: Claim(Component.joint_events(parts, name), delta),
+        pair_of,
+        sample,
+        most_records=plan.n_rows // 2,
+        n_runs=_N_RUNS,
+        batch=_BATCH,
+    )
 
 
 def constant_challenges(
@@ -186,88 +180,59 @@ def constant_challenges(
     Tables that differ in one label where the class may change it; the model is that of
     `corrdp.training.constant_model` (`docs/theory/audit.md`).
     """
-    labels, parts = label_values(plan.loss), plan.components({})
+    labels, parts = label_values(plan.loss), plan.components()
     _, balanced = central_table(plan.layout.blocks, labels, plan.n_rows)
+
+    def pair_of(neighbor: NeighborClass, n_records: int) -> Pair:
+        y, other = balanced.copy(), balanced.copy()
+        y[:n_records] = other[:n_records] = labels[0]
+        if neighbor.label_changes:
+            other[:n_records] = labels[-1]
+        return y, other
 
     def sample(y: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
         own = as_labels(y, plan.loss)
         found = [constant_model(own, plan, rng).intercept for _ in range(n_runs)]
         return np.array(found).reshape(n_runs, -1)
 
-    challenges = []
-    for neighbor in plan.spending.classes:
-        claim = Claim(Component.joint_events(parts, neighbor.name), delta)
-        n_records = claim.n_records(plan.n_rows // 2)
-        y, other = balanced.copy(), balanced.copy()
-        y[:n_records] = other[:n_records] = labels[0]
-        if neighbor.label_changes:
-            other[:n_records] = labels[-1]
-        challenges.append(
-            _challenge(
-                "constant model", neighbor.name, claim, (y, other), plan.n_rows, sample
-            )
-        )
-    return tuple(challenges)
-
-
-Sampler = Callable[[FloatArray, int, np.random.Generator], FloatArray]
-
-
-def _challenge(
-    target: str,
-    class_name: str,
-    claim: Claim,
-    pair: tuple[FloatArray, FloatArray],
-    n_rows: int,
-    sample: Sampler,
-    attacks: tuple[Attack, ...] = (LinearAttack(),),
-) -> Challenge[FloatArray]:
-    """Return the challenge of tables that differ in as many records as claims ask."""
-    return Challenge(
-        target,
-        class_name,
-        claim,
-        *pair,
+    return replayed(
+        "constant model",
+        plan.spending.classes,
+        lambda name: Claim(Component.joint_events(parts, name), delta),
+        pair_of,
         sample,
-        attacks,
+        most_records=plan.n_rows // 2,
         n_runs=_N_RUNS,
-        batch=500,
-        n_records=claim.n_records(n_rows // 2),
+        batch=_BATCH,
     )
 
 
 def _totals(
-    pair: RecordPair, blocks: Sequence[Block], n_rows: int, claim: Claim
-) -> tuple[FloatArray, FloatArray]:
+    pair: RecordPair, blocks: Sequence[Block], n_rows: int, n_records: int
+) -> Pair:
     """Return the sums of two central tables with records of the pair in them."""
-    n_records = claim.n_records(n_rows // 2)
     around = central_rows(blocks, n_rows)[n_records:].sum(axis=0)
     return around + n_records * pair.first, around + n_records * pair.second
 
 
-def _pairs(
+def _search(
     blocks: Sequence[Block],
-    plan: TrainingPlan,
+    labels: Sequence[float],
     random_state: int | None,
-    deadline: Deadline | None,
-) -> list[tuple[NeighborClass, RecordPair]]:
-    """Return records that are far apart, for every class."""
+    deadline: Deadline | None = None,
+) -> Callable[[NeighborClass], RecordPair]:
+    """Return what finds records of a class that are far apart in codes.
+
+    Labels count a little, so that they differ where they may.
+    """
     rng = np.random.default_rng(random_state)
-    labels = label_values(plan.loss)
-    return [
-        (
-            neighbor,
-            craft_pair(
-                blocks, neighbor, _distance, labels=labels, rng=rng, deadline=deadline
-            ),
-        )
-        for neighbor in plan.spending.classes
-    ]
 
+    def distance(
+        first: FloatArray, first_y: FloatArray, second: FloatArray, second_y: FloatArray
+    ) -> FloatArray:
+        apart = np.linalg.norm(first - second, axis=1)
+        return np.asarray(apart + 1e-3 * np.abs(first_y - second_y))
 
-def _distance(
-    first: FloatArray, first_y: FloatArray, second: FloatArray, second_y: FloatArray
-) -> FloatArray:
-    """Return how far records are apart in codes, and as little in labels as may be."""
-    apart = np.linalg.norm(first - second, axis=1)
-    return np.asarray(apart + 1e-3 * np.abs(first_y - second_y))
+    return lambda neighbor: craft_pair(
+        blocks, neighbor, distance, labels=labels, rng=rng, deadline=deadline
+    )

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.auditing._challenge import Challenge, Deadline
-from corrdp.auditing.statistics import Claim, LinearAttack
+from corrdp.auditing._challenge import Challenge, Deadline, replayed
+from corrdp.auditing.statistics import Claim
 from corrdp.auditing.targets._descent import DescentSteps
 from corrdp.auditing.targets._steps import EncodedRows, craft, neighbor_tables
 from corrdp.certificate import Component
+from corrdp.policy import NeighborClass
 from corrdp.training import (
     Descent,
     TrainingPlan,
     descend_together,
     initial_coef,
     is_plain,
-    means_noise,
     prepare_rows,
 )
 
@@ -71,33 +71,32 @@ def model_challenges(
         final = [np.append(result.coef.ravel(), result.intercept) for result in results]
         return np.hstack([*seen, np.stack(final)])
 
-    parts = plan.components(means_noise(plan.layout.blocks, plan.spending)[1])
-    challenges = []
-    for neighbor in plan.spending.classes:
+    parts = plan.components()
+
+    def pair_of(
+        neighbor: NeighborClass, n_records: int
+    ) -> tuple[EncodedRows, EncodedRows]:
         pair = max(
             (craft(steps, neighbor, rng, deadline=deadline) for steps in walks),
             key=lambda pair: pair.movement,
         )
-        events = Component.joint_events(parts, neighbor.name)
-        stated = (claims or {}).get(neighbor.name, Claim(events, delta))
-        n_records = stated.n_records(plan.n_rows // 2)
-        first, second = neighbor_tables(pair, blocks, labels, plan.n_rows, n_records)
-        challenges.append(
-            Challenge(
-                target=f"training, {'white' if white_box else 'black'} box",
-                class_name=neighbor.name,
-                claim=stated,
-                first=first,
-                second=second,
-                sample=sample,
-                attacks=(LinearAttack(),),
-                n_runs=n_runs,
-                batch=50,
-                is_slow=True,
-                n_records=n_records,
-            )
-        )
-    return tuple(challenges)
+        return neighbor_tables(pair, blocks, labels, plan.n_rows, n_records)
+
+    def stated(name: str) -> Claim:
+        events = Component.joint_events(parts, name)
+        return (claims or {}).get(name, Claim(events, delta))
+
+    return replayed(
+        f"training, {'white' if white_box else 'black'} box",
+        plan.spending.classes,
+        stated,
+        pair_of,
+        sample,
+        most_records=plan.n_rows // 2,
+        n_runs=n_runs,
+        batch=50,
+        is_slow=True,
+    )
 
 
 def _trained(models: Sequence[Descent]) -> list[FloatArray]:

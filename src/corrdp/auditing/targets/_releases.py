@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp.accounting import NoisePlan
-from corrdp.auditing._challenge import Challenge
+from corrdp.auditing._challenge import Challenge, replayed
 from corrdp.auditing.statistics import (
     Claim,
     FittedScore,
@@ -81,26 +81,22 @@ def column_sum_challenges(
         return noisy_column_sums(repeated, plan.noise_scale, blocks, rng)
 
     rng = np.random.default_rng(random_state)
-    challenges = []
-    for neighbor in classes:
+
+    def pair_of(
+        neighbor: NeighborClass, n_records: int
+    ) -> tuple[FloatArray, FloatArray]:
         pair = craft_pair(blocks, neighbor, distance, rng=rng)
-        claim = (claims or {}).get(neighbor.name) or plan_claim(plan, neighbor.name)
-        n_records = claim.n_records(_MOST_RECORDS)
-        first, second = n_records * pair.first, n_records * pair.second
-        score = gaussian_score(first, second, noise_scale)
-        challenges.append(
-            Challenge(
-                target=name,
-                class_name=neighbor.name,
-                claim=claim,
-                first=first,
-                second=second,
-                sample=sample,
-                attacks=(LikelihoodAttack(score), LinearAttack()),
-                n_records=n_records,
-            )
-        )
-    return tuple(challenges)
+        return n_records * pair.first, n_records * pair.second
+
+    return replayed(
+        name,
+        classes,
+        lambda of: (claims or {}).get(of) or plan_claim(plan, of),
+        pair_of,
+        sample,
+        most_records=_MOST_RECORDS,
+        score=lambda first, second: gaussian_score(first, second, noise_scale),
+    )
 
 
 def plan_claim(plan: NoisePlan, class_name: str) -> Claim:
