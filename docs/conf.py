@@ -18,6 +18,8 @@ extensions = [
     "glossary_links",
 ]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+# Formulas in $$ ... $$ stand beside text too: without this they end in raw dollars.
+myst_dmath_double_inline = True
 myst_heading_anchors = 3
 napoleon_numpy_docstring = True
 napoleon_google_docstring = False

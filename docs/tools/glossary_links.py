@@ -11,7 +11,8 @@ from typing import Any
 from docutils import nodes
 
 PAGE = "glossary"
-AMBIGUOUS = frozenset({"class", "release"})  # of Python; of a version
+# Words with other meanings on some pages, which are not linked there by mistake.
+AMBIGUOUS = frozenset({"class", "public", "radius", "release"})
 _ENTRY = re.compile(r"^\(([\w-]+)\)=\n\*\*([^*]+)\*\*", re.MULTILINE)
 _LEFT_ALONE = (
     nodes.reference,

@@ -119,6 +119,39 @@ def test_no_page_has_the_name_of_one_that_sphinx_writes():
     assert not own & {page.stem for page in (ROOT / "docs").glob("*.md")}
 
 
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem
+)
+def test_no_formula_is_left_in_dollars(page):
+    """Formulas that the parser did not see as such were shown as text, in proofs."""
+    settings = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+    assert dollars(page.read_text(encoding="utf-8"), settings) == []
+
+
+def test_formulas_that_are_left_in_dollars_are_found():
+    settings = {"myst_enable_extensions": ["dollarmath"]}
+    text = "Let\n$$x = 1$$\nand $y$."
+    inline = settings | {"myst_dmath_double_inline": True}
+    assert dollars(text, inline) == []
+    assert dollars(text, settings) != []
+    assert dollars("Let\n$$x\n- y$$", inline) != []  # a list, to the parser
+
+
+def dollars(text, settings):
+    """Return texts of a page that hold a dollar outside of formulas and code."""
+    from markdown_it.renderer import RendererHTML
+    from myst_parser.config.main import MdParserConfig
+    from myst_parser.parsers.mdit import create_md_parser
+
+    config = MdParserConfig(
+        enable_extensions=set(settings["myst_enable_extensions"]),
+        dmath_double_inline=settings.get("myst_dmath_double_inline", False),
+    )
+    tokens = create_md_parser(config, RendererHTML).parse(text)
+    inner = [child for token in tokens for child in token.children or ()]
+    return [t.content for t in inner if t.type == "text" and "$" in t.content]
+
+
 def test_every_list_of_file_formats_is_whole():
     """JSON lines were read for a while before any list but one named them."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -46,11 +46,13 @@ def confirm(
     if unknown:
         raise PolicyError(
             f"{unknown[0]!r} does not await confirmation in {str(policy)!r}."
-            f"{did_you_mean(unknown[0], checked.unconfirmed)} Waiting: {waiting_now}."
+            f"{did_you_mean(unknown[0], checked.unconfirmed)} To confirm: "
+            f"{waiting_now}."
         )
     if not wanted and not everything:
         raise PolicyError(
-            f"no field was named. Waiting: {waiting_now}. Name fields, or pass --all."
+            f"no field was named. To confirm: {waiting_now}. Name fields, or pass "
+            "--all."
         )
     left = [name for name in checked.unconfirmed if name not in wanted]
     document = tomlkit.parse(policy.read_text(encoding="utf-8"))
@@ -65,9 +67,9 @@ def confirm(
     write_text(policy.resolve(), tomlkit.dumps(document))
     lines = []
     if wanted:
-        lines.append("you state that these values are known without the table:")
+        lines.append("you state that these values could be known without the table:")
         lines += [f"  {name} = {value!r}" for name, value in values.items()]
-    lines.append(f"confirmed {len(wanted)} fields, {len(left)} still wait")
+    lines.append(f"confirmed {len(wanted)} fields, {len(left)} left to confirm")
     show(
         {"confirmed": wanted, "values": values, "unconfirmed": left},
         as_json=as_json,

@@ -143,12 +143,13 @@ class Remaining:
         account = self.balances[0].account  # rule and delta are those of the ledger
         legend = (
             f"promised, spent and next pure are epsilons, at delta {account.delta:g}; "
+            "next pure is the largest one of one more release with Laplace noise; "
             f"left is a share of {_MEASURES[account.rule]}."
         )
         if account.rule is Rule.RENYI:
             legend += (
-                " What is proved of little spending, spent, is above what was asked "
-                "for: each account has one order, that of its whole budget."
+                " After small releases spent is above what was asked for, because each "
+                "account has one order, that of its whole budget: go by left."
             )
         return "\n".join([*lines, "", fill(legend, _WIDTH)])
 
@@ -178,7 +179,7 @@ def refuse_overdraft(account: Account, cost: int | None, spent: int | None) -> N
     if cost > left:
         raise BudgetError(
             f"class {account.name!r} has {left / UNITS:.6g} left of "
-            f"{account.limit / UNITS:.6g} ({account.rule} cost, epsilon "
+            f"{account.limit / UNITS:.6g} in units of {account.rule} cost (epsilon "
             f"{account.epsilon:.4g} in all), the release costs {cost / UNITS:.6g}. "
             + _remedy(account, cost)
         )
@@ -189,18 +190,19 @@ def _remedy(account: Account, cost: int) -> str:
     why = "a spent budget does not come back"
     if account.limit is not None and cost > account.limit:
         why = (
-            "it is more than the account was opened with, when distances were larger "
-            "or not known"
+            "it costs more than the whole account, which may have been opened with "
+            "larger distances, or before they were known"
         )
         if account.rule is Rule.RENYI:
             why += (
-                ", or its noise is pure (Laplace), of which an account with a delta "
-                "holds about half its epsilon: Gaussian noise fits"
+                "; if its noise is pure (Laplace), an account with a delta can pay "
+                "about half its epsilon of it, where Gaussian noise fits"
             )
     words = f"Ask for less (a smaller epsilon, fewer queries); {why}."
     if not account.name.startswith("insensitive"):
         return words
     return (
-        f"{words} One release may spend the policy's epsilon_cap on a class at a small "
-        "distance: a lower cap, before a ledger is opened, leaves room for several."
+        f"{words} One release may spend up to the policy's epsilon_cap on a class with "
+        "a small distance: a lower cap, declared before a ledger is opened, leaves "
+        "room for several."
     )

@@ -37,6 +37,8 @@ from corrdp.policy._features import (
     NeighborRelation,
 )
 
+_SHOWN = 5  # fields that a refusal names
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -285,10 +287,13 @@ class Policy:
     def require_confirmed(self) -> None:
         """Raise `PolicyError` if a field read from data awaits confirmation."""
         if self.unconfirmed:
+            shown, more = self.unconfirmed[:_SHOWN], len(self.unconfirmed) - _SHOWN
             raise PolicyError(
                 "The policy holds values that were read from data and are not "
-                f"confirmed: {', '.join(self.unconfirmed)}. Replace each by a value "
-                "known without the data, then remove it from unconfirmed."
+                f"confirmed: {', '.join(shown)}{f' and {more} more' * (more > 0)}. "
+                "Check that each could be known without the data, correct the file "
+                "where needed, then confirm them (corrdp confirm FILE --all) or remove "
+                "them from unconfirmed."
             )
 
     def require_single_rows(self, what: str) -> None:

@@ -214,9 +214,9 @@ class QueryResult:
         if any(answer.consistent for answer in self.answers):
             stamps += ", made consistent after the release"
         return (
-            "all within their radius with probability "
-            f"{self.answers[0].probability:g}; epsilon {self.certificate.epsilon:.6g}, "
-            f"delta {self.certificate.delta:g}{stamps}"
+            f"with probability {self.answers[0].probability:g} all answers without "
+            "noise lie within the radius, the number after +-; epsilon "
+            f"{self.certificate.epsilon:.6g}, delta {self.certificate.delta:g}{stamps}"
         )
 
     def to_html(self) -> str:

@@ -51,7 +51,7 @@ def canonical_text(value: Any) -> str | None:
     ['1.0', '1', '1', '2.5', 'true']
     """
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)  # members of an enumeration write more than they say
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, bool | np.bool_):
@@ -74,7 +74,18 @@ def canonical_text(value: Any) -> str | None:
             return None
         at_midnight = value.time() == datetime.time() and value.tzinfo is None
         return str(value.date() if at_midnight else value)
-    return value.isoformat() if isinstance(value, datetime.date) else None
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return canonical_text(value.real) if _is_real(value) else None
+
+
+def _is_real(value: Any) -> bool:
+    """Return whether a complex number is a real one.
+
+    Programs make a whole column complex because of one cell; the others say what they
+    said.
+    """
+    return isinstance(value, complex | np.complexfloating) and bool(value.imag == 0)
 
 
 def loose_text(text: str) -> str:
@@ -102,7 +113,9 @@ def is_missing(value: Any) -> bool:
         return value.is_nan()
     if isinstance(value, Real | np.datetime64):
         return bool(value != value)
-    return value is None or type(value).__name__ in {"NAType", "NaTType"}
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return _is_real(value) and is_missing(value.real)
 
 
 def number_of(value: Any) -> float:
@@ -131,7 +144,7 @@ def number_of(value: Any) -> float:
             return math.copysign(math.inf, 1 if value == abs(value) else -1)
         except ValueError:  # a signaling NaN
             return math.nan
-    return math.nan
+    return float(value.real) if _is_real(value) else math.nan
 
 
 def spelled_number(text: str) -> float:

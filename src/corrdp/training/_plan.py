@@ -318,19 +318,20 @@ class TrainingPlan:
             "",
             f"noise {self.noise}, {work} {self.n_rows} rows, momentum "
             f"{self.momentum:g}",
-            f"predicted excess risk {self.predicted_error:.3g} ({low:.3g} to "
-            f"{high:.3g}), noise to signal {self.noise_to_signal:.3g}",
+            f"predicted excess risk, the loss to noise, {self.predicted_error:.3g} "
+            f"({low:.3g} to {high:.3g}):",
+            f"{self.noise_to_signal:.2%} of what a model is expected to gain",
         ]
         if self.starts_at_constant and self.noise != CONSTANT:
             lines.append("starts at the mean of the labels, which no class changes")
         if self.head_start is not None:
             lines += [
-                f"before these a first walk of {self.head_start.n_steps} steps holds "
-                "sensitive weights at 0 and costs",
-                "their class nothing; the second holds all others",
+                f"before these, {self.head_start.n_steps} steps train all weights but "
+                "sensitive ones, which stay 0 at no cost",
+                "for their class; the steps above then train these and the intercept",
             ]
         if self.label_deviation != LABEL_DEVIATION and self.noise != CONSTANT:
-            lines.append("sizes follow the deviation of these labels")
+            lines.append("typical sizes follow the standard deviation of these labels")
         if self.spending.known_text and self.noise != CONSTANT:
             lines.append(self.spending.known_text)
         return "\n".join(lines)

@@ -103,7 +103,7 @@ def test_unknown_feature_names_are_refused_with_the_known_ones():
 def test_unconfirmed_values_stop_a_run_until_confirmed():
     policy().require_confirmed()
     waiting = policy(unconfirmed=["features.age.bounds"])
-    refused(waiting.require_confirmed, ["features.age.bounds", "remove it from"])
+    refused(waiting.require_confirmed, ["features.age.bounds", "corrdp confirm"])
 
 
 def test_fingerprint_ignores_the_order_of_features_and_nothing_else():

@@ -5,6 +5,7 @@ rows holds (docs/theory/encoder.md).
 """
 
 import datetime
+import enum
 from fractions import Fraction
 
 import numpy as np
@@ -217,3 +218,22 @@ def test_names_that_are_no_texts_are_told_as_absent():
     for columns in ([0], levels):
         with pytest.raises(PolicyError, match="lacks the columns 'x'"):
             PolicyEncoder(POLICIES[0]).transform(pd.DataFrame([["a"]], columns=columns))
+
+
+Word = enum.Enum("Word", {"A": "a"}, type=str)
+
+
+@pytest.mark.parametrize("odd", ["b", pytest.param([1, 2], id="list")])
+def test_members_of_an_enumeration_of_texts_say_their_text(odd):
+    """Python writes them as ``Word.A``; a list beside them cannot be hashed."""
+    table = pd.DataFrame({"x": pd.Series([Word.A, odd], dtype=object)})
+    check_row_before(table, pd.DataFrame({"x": ["a"]}))
+    listed = pl.DataFrame({"x": pl.Series([Word.A, "b"], dtype=pl.Object)})
+    check_row_before(listed, pd.DataFrame({"x": ["a"]}))
+
+
+@pytest.mark.parametrize("cell", [1, 0.5, 3, 1e300, float("nan")])
+def test_a_complex_cell_leaves_the_numbers_beside_it(cell):
+    table = pd.DataFrame({"x": [cell, 1j]})
+    assert table["x"].dtype == complex
+    check_row_before(table, pd.DataFrame({"x": [cell]}))

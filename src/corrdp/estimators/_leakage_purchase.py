@@ -100,7 +100,7 @@ def plan_purchase(
     without = predicted_loss(known_leakage(policy, known))
 
     def no(reason: str) -> LeakagePurchase:
-        said = f"leakage not bought, all distances as declared or 1: {reason}"
+        said = f"leakage not bought, so distances are as declared, or 1: {reason}"
         return LeakagePurchase(0.0, 0.0, 0.0, without, without, known, said)
 
     if not policy.insensitive or all(value < 1.0 for value in known.values()):
@@ -127,12 +127,13 @@ def plan_purchase(
     assert best is not None
     if not best.loss <= WORTH_BUYING * without:
         return no(
-            f"with {best.share:g} of the budget the predicted loss would be "
-            f"{best.loss:.3g} after {without:.3g}, too little to pay for"
+            f"with {best.share:.0%} of the budget spent on it the bound on the loss to "
+            f"noise would be {best.loss:.3g} instead of {without:.3g}, too little to "
+            "pay for"
         )
     said = (
-        f"leakage bought with {best.share:g} of epsilon: the predicted loss falls from "
-        f"{without:.3g} to {best.loss:.3g}"
+        f"leakage bought with {best.share:g} of epsilon: the bound on the loss to "
+        f"noise falls from {without:.3g} to {best.loss:.3g}"
     )
     return LeakagePurchase(**(vars(best) | {"reason": said}))
 
