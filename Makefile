@@ -10,7 +10,7 @@ EXTRAS := docs,fast,files,lint,report,reproduce,sql,studio,test,torch
 # Engines ask for newer packages than the oldest that everything else runs with.
 ENGINES := dask,ray,spark
 
-.PHONY: demo test coverage quick load mutants mutants-sample freeze lint types layers docs bench check
+.PHONY: demo test coverage quick slow load mutants mutants-sample freeze lint types layers docs bench check
 .PHONY: lock oldest test-oldest test-newest wheel clean
 
 demo: $(VENV)/.demo
@@ -26,6 +26,11 @@ coverage: $(VENV)/.dev
 # Daily work: under two minutes on two cores.
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -q -m "not slow"
+
+# What of them is slow, written anew; it takes hours on a busy machine.
+slow: $(VENV)/.dev
+	PYTHONPATH=tests/tools $(BIN)/python -m pytest -n auto -q -p processor_time --junitxml=$(VENV)/run.xml
+	$(BIN)/python tests/tools/list_slow.py $(VENV)/run.xml
 
 # Tests that once looked at the clock, ten times beside four busy loops.
 load: $(VENV)/.dev

@@ -22,7 +22,7 @@ from package_tables import FRESH, HELD_OUT, LOOKED_AT, UNSEEN
 from rule_tables import FOREIGN_BINARY, RuleTable
 from saved_tables import markdown_table, read_figures, save_figures, save_table
 
-import corrdp.estimators._planning as planning
+import corrdp.estimators._linear_plan as planning
 from corrdp.leakage import estimate_leakage
 
 NAME = "head_start"

@@ -209,7 +209,7 @@ def command(path: str, folder: str) -> dict:
 
 
 def _tiles(path: str, folder: str, *, few: bool = False, in_order: bool = False):
-    from corrdp.estimators._tiled import RowsInBatches
+    from corrdp.estimators._rows import RowsInBatches
     from corrdp.training import write_tiles
 
     encoder = PolicyEncoder(policy())

@@ -28,7 +28,7 @@ from corrdp.training import (
     prepare_rows,
 )
 from corrdp.training._layout import GroupRole
-from corrdp.training._prepared_rows import gradient_sums
+from corrdp.training.rows._questions import gradient_sums
 
 N_ROUNDS = 20
 N_REPEATS = 10

@@ -42,13 +42,13 @@ def fitted(rows):
 
 def main():
     """Compare the models, and print how long each question took."""
-    from corrdp.training import _prepared_rows
     from corrdp.training.kernels import _plain
+    from corrdp.training.rows import _questions
     from engine_examples import deadly_steps
     from linear_model_examples import example_frame
     from spark_session import spark_frame, spark_session
 
-    _prepared_rows._kernel = _plain  # noqa: SLF001 (that of the workers)
+    _questions._kernel = _plain  # noqa: SLF001 (that of the workers)
     frame, steps = example_frame(20_000), (3, 5, 2 + STEPS)
     expected, _ = fitted(frame)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:

@@ -24,7 +24,7 @@ from corrdp.engines import (
     is_hosted,
     made,
 )
-from corrdp.estimators._tiled import PartTiler
+from corrdp.estimators._rows import PartTiler
 from corrdp.leakage import count_codes
 from corrdp.leakage._coding import hosted_counts, iter_codes
 from corrdp.leakage._targets import count_layout, leakage_targets
@@ -35,8 +35,8 @@ from corrdp.training import (
     descend_sampled,
     descend_sampled_tiled,
 )
-from corrdp.training._hosted import CodeSums
 from corrdp.training._totals import add_exact, exact_sums
+from corrdp.training.rows._partitions import CodeSums
 from descent_examples import example_plan, example_policy, example_rows
 from linear_model_examples import example_policy as people_policy
 from recorded_noise import RecordedGenerator

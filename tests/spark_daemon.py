@@ -10,13 +10,13 @@ import corrdp.estimators
 import corrdp.leakage
 import corrdp.queries  # noqa: F401
 from corrdp.engines import _spark
-from corrdp.training import _prepared_rows
 from corrdp.training.kernels import _plain
+from corrdp.training.rows import _questions
 
 if __name__ == "__main__":
     from pyspark.daemon import manager
 
-    _prepared_rows._kernel = _plain
+    _questions._kernel = _plain
     _spark._CHUNK_BYTES = 10_000
     gc.freeze()  # workers collect garbage after every task
     manager()

@@ -102,10 +102,10 @@ class Compiled:
 def with_compiled_kernel(monkeypatch):
     """Take the compiled kernel in this process."""
     pytest.importorskip("numba", reason="needs the extra fast")
-    from corrdp.training import _prepared_rows
     from corrdp.training.kernels import _compiled
+    from corrdp.training.rows import _questions
 
-    monkeypatch.setattr(_prepared_rows, "_kernel", _compiled)
+    monkeypatch.setattr(_questions, "_kernel", _compiled)
 
 
 def compiled_workers(monkeypatch):

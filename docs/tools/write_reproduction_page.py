@@ -20,9 +20,10 @@ INTRODUCTION = """
 `corrdp reproduce all --out DIR` made everything on this page from the paper's own
 tables. Real tables are looked up in `CORRDP_DATA_DIR`, then in the user's cache, then
 downloaded; Sepsis and the figures need `pip install "corrdp[reproduce]"`. Finished
-points are kept in `DIR/cache`, so that a run can be interrupted. `--quick` is a
-rehearsal of about a minute. The paper's leakage tables are compared in
-{doc}`results/leakage_paper`.
+points are kept in `DIR/cache`, so that a run can be interrupted. From nothing it takes
+about 20 minutes of one core, more than half of them for the paper's noise on Adult and
+Credit Card; `--quick` is a rehearsal of about a minute. The paper's leakage tables are
+compared in {doc}`results/leakage_paper`.
 
 This run was made before reproduction trained with the library's own kernels: since
 then linear models under the paper's noise draw it in another order, so that a run of

@@ -34,13 +34,13 @@ PLANTED = [
     ),
     ("torch/mlp.py", "from corrdp.training import _layout", "private modules"),
     ("studio/_jobs.py", "import corrdp.report._html", "private modules"),
-    ("report/_html.py", "import corrdp.estimators._base", "private modules"),
+    ("report/_html.py", "import corrdp.estimators._linear_model", "private modules"),
     ("synthesis/_plan.py", "import corrdp.leakage.release._table", "private modules"),
     ("queries/_plan.py", "import corrdp.mechanisms.noise._vector", "private modules"),
     ("studio/_app.py", "import rich", "typer and rich"),
-    ("estimators/_base.py", "import torch", "torch only"),
+    ("estimators/_linear_model.py", "import torch", "torch only"),
     ("queries/_result.py", "import jinja2", "pages are made"),
-    ("estimators/_tiled.py", "import dask", "engines are called"),
+    ("estimators/_rows.py", "import dask", "engines are called"),
     ("queries/_release.py", "import pyspark", "engines are called"),
 ]
 

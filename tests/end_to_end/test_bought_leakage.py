@@ -37,7 +37,7 @@ N_NUMBERS = 12
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    monkeypatch.setattr("corrdp.estimators._buying.WORTH_BUYING", 0.9)
+    monkeypatch.setattr("corrdp.estimators._leakage_purchase.WORTH_BUYING", 0.9)
     generator = np.random.default_rng(4)
     columns = {f"u{i}": generator.random(10_000) for i in range(N_NUMBERS)}
     s = generator.random(10_000) < 0.5

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-import corrdp.estimators._fitting as fitting
+import corrdp.estimators._promises as fitting
 from command_runner import run
 from corrdp._json import digest
 from corrdp.certificate import Component
@@ -39,7 +39,7 @@ def gradients(monkeypatch):
         reached.append(1)
         raise StoppedError
 
-    monkeypatch.setattr(fitting, "_descended", stopped)
+    monkeypatch.setattr(fitting, "descend_tiled", stopped)
     monkeypatch.setattr(fitting, "descend_by_theorem", stopped)
     monkeypatch.setattr(PrivateModule, "backward", stopped)
     return reached

@@ -1,8 +1,9 @@
 """Write tests/slow.txt from a timed run: what `make quick` leaves out.
 
-``pytest --junitxml=run.xml ...`` on a quiet machine, then
-``python tests/tools/list_slow.py run.xml``. The quickest test functions that together
-take `QUICK_SECONDS` on one core stay; all others are marked ``slow``.
+``make slow`` runs all tests, timed by `processor_time.py`, and calls this. The quickest
+test functions that together take `QUICK_SECONDS` on one core stay; all others are
+marked ``slow``. Tests are told by their names: one that is new, or has become slow,
+stays in the quick run until the list is written again.
 """
 
 import sys

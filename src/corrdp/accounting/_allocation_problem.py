@@ -348,6 +348,7 @@ class _NewtonSystem:
         ahead = (self.slack + length * slack_change) @ (
             self.dual + length * dual_change
         )
+        # Mehrotra's rule: the further the predictor gets alone, the less is centered.
         centering = (ahead / product.sum()) ** 3 * product.sum() / n_rows
         # Complementarity must not run ahead of stationarity, or steps shrink to 0.
         centering = max(centering, 0.1 * np.abs(self.dual_residual).sum() / n_rows)

@@ -193,8 +193,10 @@ class NoisePlan:
             [f"{self.n_steps} releases, delta {self.delta:g}"],
             ("group", "columns", "noise scale"),
             [
-                (group.name, group.size, self.scale_of_group[group.name])
-                for group in self.table.groups
+                (group.name, group.size, scale)
+                for group, scale in zip(
+                    self.table.groups, self.noise_scale.tolist(), strict=True
+                )
             ],
         )
 

@@ -209,6 +209,7 @@ def _weight(places: FloatArray, mean_runs: float) -> FloatArray:
 def _curvature(places: FloatArray, step: float) -> FloatArray:
     """Bound the part of a weight by which it bends within a cell beside a place."""
     far = np.abs(places) + step
+    # Density over tail of the normal law: 0.798 at 0, rising, below x + 1 from there.
     hazard = np.where(places > -step, far + 1.0, 0.8)
     bend = 2.0 * hazard * (3.0 * hazard + far)
     return np.asarray(step**2 / 8.0 * bend * np.exp(2.0 * hazard * step) + _ROUND_OFF)

@@ -60,15 +60,14 @@ def estimator_class(model: Model, policy: "Policy") -> Any:
 
 
 def _other_label(model: Model, name: str) -> str:
-    wanted, found = "categories, and", "a number"
-    other, remedy = Model.LINEAR, "the categories"
-    if model is Model.LINEAR:
-        wanted, found = "a number, and", "no number"
-        other, remedy = Model.LOGISTIC, "the bounds"
+    wanted, found, other, remedy = {
+        Model.LOGISTIC: ("categories", "a number", Model.LINEAR, "the categories"),
+        Model.LINEAR: ("a number", "no number", Model.LOGISTIC, "the bounds"),
+    }[model]
     return (
-        f"--model {model.value} predicts {wanted} the label {name!r} is {found} in the "
-        f"policy. Choose --model {other.value} or additive, or declare {remedy} of the "
-        "label."
+        f"--model {model.value} predicts {wanted}, and the label {name!r} is {found} "
+        f"in the policy. Choose --model {other.value} or additive, or declare {remedy} "
+        "of the label."
     )
 
 

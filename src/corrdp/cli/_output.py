@@ -212,6 +212,7 @@ def results(directory: Path, *, private: bool = False) -> Iterator[Path]:
     An error or an interruption before the end leaves nothing behind. If `private`, only
     the owner may read what is written.
     """
+    # Inside of it: on the same disk a move is one step, and needs no room.
     staging = directory / f".unfinished-{secrets.token_hex(8)}"
     try:
         with _explained(directory):

@@ -94,6 +94,7 @@ def takes_ledger(command: Callable[..., None]) -> Callable[..., None]:
         said = {name: given.pop(name) for name in own if name in given}
         command(*arguments, **given, paying=LedgerOptions(**said))
 
+    # Typer asks the signature for options, and knows no dataclasses.
     run.__signature__ = Signature(  # type: ignore[attr-defined]
         [
             shown

@@ -127,22 +127,16 @@ def train(
 
     # Engines have workers of their own, as many as they like unless told.
     hosts = None if engine is not None and workers == 1 else workers
-    own = _own_options(model, hosts, cache_dir, fall_back, bounds)
-
-    def estimator_for(rules: "Policy", given: Any) -> Any:
-        return models.estimator_class(model, rules)(
-            rules,
-            **own,
-            epsilon=epsilon,
-            delta=delta,
-            leakage=given,
-            method=method.value,
-            calibration=calibration.value,
-            random_state=seed,
-            research=research,
-        )
-
-    estimator = estimator_for(declared, table)
+    settings = _own_options(model, hosts, cache_dir, fall_back, bounds) | {
+        "epsilon": epsilon,
+        "delta": delta,
+        "method": method.value,
+        "calibration": calibration.value,
+        "random_state": seed,
+        "research": research,
+    }
+    kind = models.estimator_class(model, declared)
+    estimator = kind(declared, leakage=table, **settings)
     start: dict[str, Any] = {}
     if public_rows is not None:
         if model is Model.MLP:
@@ -166,7 +160,7 @@ def train(
                     declared = models.policy_with(table, declared)
                     # At once: it is paid for, whatever becomes of the training.
                     write_text(bought, json.dumps(table.to_dict()), private=research)
-                estimator = estimator_for(declared, given)
+                estimator = kind(declared, leakage=given, **settings)
             payment, charge = None, None
             if choice is not None:
                 if choice.path.exists():  # by now, if it has paid for the leakage

@@ -11,10 +11,10 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_count
 from corrdp.certificate import Calibration
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._base import PrivateLinearModel
-from corrdp.estimators._fitting import Promise
 from corrdp.estimators._linear import LinearRegression
+from corrdp.estimators._linear_model import PrivateLinearModel
 from corrdp.estimators._logistic import LogisticRegression
+from corrdp.estimators._promises import Promise
 from corrdp.estimators._public_rows import PublicRows
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageInput

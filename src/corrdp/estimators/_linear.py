@@ -6,9 +6,9 @@ from typing import Any
 from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_real
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._labels import DeclaredNumbers
-from corrdp.estimators._narrowing import AUTO
+from corrdp.estimators._linear_model import PrivateLinearModel
+from corrdp.estimators._number_bounds import AUTO
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
 from corrdp.policy import Policy

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._labels import DeclaredLabels, declared_labels
+from corrdp.estimators._linear_model import PrivateLinearModel
 from corrdp.policy import Policy, PolicyEncoder
 from corrdp.training import LogisticLoss, Loss, MultinomialLoss
 

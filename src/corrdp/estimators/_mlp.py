@@ -13,7 +13,7 @@ from corrdp.estimators._labels import (
 )
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
-from corrdp.estimators._mlp_base import PrivateNetwork
+from corrdp.estimators._network import PrivateNetwork
 from corrdp.policy import Policy, PolicyEncoder
 
 

@@ -15,9 +15,9 @@ from corrdp._random import noise_generator
 from corrdp._validate import check_count
 from corrdp.certificate import Certificate
 from corrdp.engines import refuse_hosted
-from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._evaluation import LARGEST_LOSS, row_scores
-from corrdp.estimators._fitting import Charge
+from corrdp.estimators._linear_model import PrivateLinearModel
+from corrdp.estimators._promises import Charge
 from corrdp.estimators._search_plan import (
     SearchPlan,
     candidate_of,

@@ -16,8 +16,8 @@ from corrdp.accounting import (
     selected_mu,
 )
 from corrdp.certificate import Certificate, Component, certify
-from corrdp.estimators._base import PrivateLinearModel
-from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._linear_model import PrivateLinearModel
+from corrdp.estimators._number_bounds import DECLARED
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.leakage import policy_read
 from corrdp.policy import (

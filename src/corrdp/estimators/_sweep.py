@@ -19,10 +19,10 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._additive import AdditiveClassifier, AdditiveRegressor
-from corrdp.estimators._base import PrivateLinearModel
 from corrdp.estimators._linear import LinearRegression
+from corrdp.estimators._linear_model import PrivateLinearModel
 from corrdp.estimators._logistic import LogisticRegression
-from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._number_bounds import DECLARED
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.leakage import policy_read
 from corrdp.policy import (

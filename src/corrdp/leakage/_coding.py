@@ -45,7 +45,8 @@ def iter_codes(
     check_readable(data, policy, features)
     check_resolution(policy, features)
     encoder = PolicyEncoder(policy)
-    types = {name: np.min_scalar_type(encoder.n_codes[name] - 1) for name in features}
+    n_codes = encoder.n_codes
+    types = {name: np.min_scalar_type(n_codes[name] - 1) for name in features}
     for chunk in _chunks(data, policy, features):
         codes = encoder.codes(chunk, features).T
         yield {

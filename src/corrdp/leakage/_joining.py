@@ -143,7 +143,7 @@ def joined_policy(policy: Policy, fields: Mapping[str, JSONObject]) -> Policy:
     return replace(
         policy,
         features=tuple(
-            replace(feature, domain=_with_fields(feature, fields[feature.name]))
+            replace(feature, domain=joined_domain(feature, fields[feature.name]))
             if feature.name in fields
             else feature
             for feature in policy.features
@@ -177,7 +177,8 @@ def joined_words(domain: Domain) -> str:
     return ", ".join(c for c in domain.categories if merged[c] in domain.joined)
 
 
-def _with_fields(feature: Feature, fields: JSONObject) -> Domain:
+def joined_domain(feature: Feature, fields: JSONObject) -> Domain:
+    """Return the domain of a feature with levels joined by `joined_fields`."""
     domain = feature.domain
     if getattr(domain, "joined", ()):
         raise PolicyError(

@@ -1,6 +1,6 @@
 """Whose leakage is asked under a neighbor relation, and which tables answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from corrdp._names import BLOCK
 from corrdp.exceptions import PolicyError
@@ -8,7 +8,14 @@ from corrdp.leakage._coding import check_resolution
 from corrdp.leakage._counts import MAX_CELLS, CountLayout, TableShape
 from corrdp.leakage._definition import check_definition_size
 from corrdp.leakage._levels import TableWords
-from corrdp.policy import Conditioning, NeighborRelation, Policy, PolicyEncoder
+from corrdp.policy import (
+    Conditioning,
+    Feature,
+    NeighborRelation,
+    Policy,
+    PolicyEncoder,
+    code_count,
+)
 
 
 def leakage_targets(policy: Policy) -> dict[str, tuple[str, ...]]:
@@ -77,10 +84,14 @@ def joint_layout(policy: Policy) -> CountLayout:
 
 def table_words(policy: Policy, changed: tuple[str, ...]) -> TableWords:
     """Return what the rows and columns of a target's table mean."""
-    n_codes = PolicyEncoder(policy).n_codes
+    return words_of(policy, [policy.feature(name) for name in changed])
+
+
+def words_of(policy: Policy, changed: Sequence[Feature]) -> TableWords:
+    """Return the words of a table whose rows are values of these features."""
+    sensitive = [policy.feature(name) for name in policy.sensitive]
+    # Asked for every table: codes of all features of the policy would take long.
     return TableWords.of(
-        *(
-            [(policy.feature(name), n_codes[name]) for name in names]
-            for names in (changed, policy.sensitive)
-        )
+        [(feature, code_count(feature.domain) or 1) for feature in changed],
+        [(feature, code_count(feature.domain) or 1) for feature in sensitive],
     )

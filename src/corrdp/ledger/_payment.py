@@ -63,15 +63,13 @@ class Payment:
 
     def charge(self, certificate: Certificate, policy: Policy) -> None:
         """Charge what a certificate prices, as `charge_certificate` does."""
-        leakage = certificate.leakage.distances(policy)
         charge_certificate(
-            open_ledger(self.choice, policy, leakage=leakage),
+            self.choice,
             certificate,
             policy=policy,
             purpose=self.purpose,
             leakage=self.leakage,
             rows=self.table,
-            accept_new_data=self.choice.accept_new_data,
         )
         self._charged = certificate, policy
 
@@ -193,42 +191,46 @@ def open_ledger(
 
 def refuse_unrecorded(choice: LedgerChoice, leakage: Any) -> None:
     """Raise if a private leakage table was not paid for with this ledger."""
-    ledger = Ledger.open(choice.path) if choice.budget is None else None
-    require_recorded(ledger, leakage)
+    if leakage is not None:  # to open a ledger is to check all of its entries
+        require_recorded(check_ledger(choice.path, choice.budget), leakage)
 
 
 def charge_certificate(
-    ledger: Ledger | str | Path,
+    ledger: Ledger | LedgerChoice | str | Path,
     certificate: Certificate,
     *,
     policy: Policy,
     purpose: str,
     leakage: Any = None,
     rows: Any = None,
-    accept_new_data: bool = False,
 ) -> Receipt:
     """Charge all that a certificate prices and that was not paid before.
 
     Parameters
     ----------
-    ledger : Ledger or path
-        An existing one.
+    ledger : Ledger, LedgerChoice or path
+        An existing one, unless a choice has the budget of a new one.
     certificate : Certificate
         Of a release that has not been computed yet.
     leakage : leakage table, optional
         Not charged again if the ledger has paid for it; refused if it is private and
         the ledger has not.
-    rows, policy, purpose, accept_new_data
+    rows, policy, purpose
         As in `Ledger.charge_for_rows`.
 
     Guarantee
     ---------
     That of `Ledger.charge` (`docs/theory/ledger.md`).
     """
-    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     distances = certificate.leakage.distances(policy)
+    accept_new_data = False
+    if isinstance(ledger, LedgerChoice):
+        opened = open_ledger(ledger, policy, leakage=distances)
+        accept_new_data = ledger.accept_new_data
+    else:
+        opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+        opened.introduce(policy, leakage=distances)
     events = unpaid_events(certificate, policy=policy, ledger=opened, leakage=leakage)
-    opened.introduce(policy, leakage=distances)
     return opened.charge_for_rows(
         rows, events, policy=policy, purpose=purpose, accept_new_data=accept_new_data
     )

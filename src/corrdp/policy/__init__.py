@@ -1,6 +1,6 @@
 """Policies: roles, domains, neighbor classes, budgets, and the encoder."""
 
-from corrdp.policy._coding import even_knots, with_knots, without_knots
+from corrdp.policy._coding import code_count, even_knots, with_knots, without_knots
 from corrdp.policy._domains import (
     BooleanDomain,
     CategoryDomain,
@@ -77,6 +77,7 @@ __all__ = [
     "allowed_epsilons",
     "class_columns",
     "class_epsilon",
+    "code_count",
     "draft_policy",
     "even_knots",
     "guess_domain",

@@ -64,6 +64,12 @@ def level_count(domain: Domain) -> int | None:
     return 2
 
 
+def code_count(domain: Domain) -> int | None:
+    """Return the number of codes of a domain; None for a number without bins."""
+    count = level_count(domain)
+    return None if count is None else count + isinstance(domain.missing, Slot)
+
+
 class _Lookup(NamedTuple):
     """Codes of declared texts, and of the numbers that they spell."""
 

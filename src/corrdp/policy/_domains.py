@@ -39,11 +39,9 @@ _MOST_KNOTS = 64
 
 
 def _declared_category(name: str, value: Any) -> str:
-    if (
-        isinstance(value, int | float) and not abs(value) <= 2**1000
-    ):  # NaN, infinite, huge
-        text = None
-    else:
+    text = None
+    # NaN, infinity and numbers that no float holds are no categories.
+    if not isinstance(value, int | float) or abs(value) <= 2**1000:
         text = canonical_text(value)
     if text == "":
         return ""  # the empty text is a category where it is declared

@@ -17,6 +17,7 @@ from corrdp.policy._coding import (
     Coded,
     binned,
     centered,
+    code_count,
     coded_levels,
     coded_numbers,
     hat_codes,
@@ -182,9 +183,9 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Number of codes of each feature that has a declared resolution."""
         self.policy.require_single_rows("an encoded table")
         return {
-            feature.name: count + isinstance(feature.domain.missing, Slot)
+            feature.name: count
             for feature in self.policy.features
-            if (count := level_count(feature.domain)) is not None
+            if (count := code_count(feature.domain)) is not None
         }
 
     def fit(self, X: Any, y: Any = None) -> "PolicyEncoder":

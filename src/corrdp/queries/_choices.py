@@ -207,6 +207,7 @@ class RankChoice(Moment):
                 return int(np.argmax(cell))
             if kind is NoiseKind.LAPLACE:  # pure epsilons add up
                 return flipped_choice(cell, rate=rate, generator=generator)
+            # Most places score badly and are not kept: many are tried at once.
             return exponential_choice(
                 cell, rate=rate, generator=generator, tries_at_once=len(grid) // 16
             )

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -248,17 +249,24 @@ def moment_movement(
     from them, and through no other; where all rows of a unit change together, as often
     as it has places (``docs/theory/queries.md``).
     """
+    asked = [(moment, moment.columns) for moment in moments]
+
+    # A sum moves through the columns that it reads: most classes change none of them.
+    @cache
+    def movement(place: int, changed: frozenset[str]) -> tuple[int, int]:
+        return asked[place][0].movement(policy, changed)
+
     bounds = []
     for neighbor in classes:
         changed = neighbor.columns(policy)
         reached = changed if derived is None else derived.reached(changed)
         moved = [
             _of_all_rows(
-                moment.movement(policy, changed),
-                moment.movement(policy, reached),
+                movement(place, changed & columns),
+                movement(place, reached & columns),
                 policy.max_rows,
             )
-            for moment in moments
+            for place, (_, columns) in enumerate(asked)
         ]
         if policy.max_rows is not None:
             far = max((absolute for absolute, _ in moved), default=0)

@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias
 
 from corrdp._typing import JSONObject
@@ -114,7 +115,7 @@ class QueryPlan:
     derived: DerivedColumns | None
     texts: tuple[str, ...]
 
-    @property
+    @cached_property
     def view(self) -> Policy:
         """The policy with the derived columns, for the domains of all columns."""
         if self.derived is None:

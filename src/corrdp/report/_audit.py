@@ -22,19 +22,10 @@ _CUT = {
 
 @decoding("audit")
 def with_audit(summary: JSONObject, audit: Any) -> JSONObject:
-    """Return the summary with the result of an audit of its certificate.
+    """Return a summary with the result of an audit of its certificate.
 
-    Parameters
-    ----------
-    summary : JSON object
-        From `summarize`.
-    audit : JSON object
-        From ``AuditReport.to_json``, or a file of ``corrdp audit --out``.
-
-    Raises
-    ------
-    GuaranteeVoidError
-        If another certificate was audited than the one of the summary.
+    The audit is from ``AuditReport.to_json``, or a file of ``corrdp audit --out``. One
+    of another certificate is refused.
     """
     if not isinstance(audit, Mapping) or audit.get("schema") != SCHEMA:
         raise CorrDPError(

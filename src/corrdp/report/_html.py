@@ -132,7 +132,9 @@ def _signature(summary: JSONObject) -> list[JSONObject]:
 def _features(summary: JSONObject) -> list[JSONObject]:
     """Return one row per feature: role, domain, leakage, epsilon and noise."""
     promise = summary["promise"]
-    proved = {} if promise is None else _epsilon_by_feature(promise)
+    rows = [] if promise is None else [r for r in promise["classes"] if r["promised"]]
+    # A feature's epsilon is that of the first class that may change it.
+    proved = {f: row["proved"] for row in rows[::-1] for f in row.get("features", ())}
     leakage = {row["feature"]: row["upper"] for row in summary["leakage"]["features"]}
     noise = {row["feature"]: row["ratio"] for row in summary["noise"]}
     return [
@@ -146,16 +148,6 @@ def _features(summary: JSONObject) -> list[JSONObject]:
         }
         for row in summary["roles"]
     ]
-
-
-def _epsilon_by_feature(promise: JSONObject) -> dict[str, Any]:
-    """Return the epsilon that a change of each feature alone is proved to have."""
-    found: dict[str, Any] = {}
-    for row in promise["classes"]:
-        if row["promised"]:
-            for feature in row.get("features", ()):
-                found.setdefault(feature, row["proved"])
-    return found
 
 
 def _promises(promise: JSONObject) -> list[str]:

@@ -29,7 +29,7 @@ _TABLES = {
 def render_markdown(summary: JSONObject) -> str:
     """Return the summary as Markdown, without charts."""
     lines = [f"# {plain(summary['title'])}", ""]
-    lines += [f"> **{stamp.upper()}**\n" for stamp in summary["stamps"]]
+    lines += [f"> **{plain(stamp.upper())}**\n" for stamp in summary["stamps"]]
     promise = summary["promise"]
     if promise is None:
         lines += ["This model protects nothing.", ""]
@@ -54,7 +54,12 @@ def render_markdown(summary: JSONObject) -> str:
     lines += _table(summary["roles"], ("feature", "role", "domain"))
     leakage = summary["leakage"]
     metric = leakage["metric"].replace("_", " ")
-    lines += ["## Leakage", "", f"Source: {leakage['source']}; metric {metric}.", ""]
+    lines += [
+        "## Leakage",
+        "",
+        plain(f"Source: {leakage['source']}; metric {metric}."),
+        "",
+    ]
     lines += _table(leakage["features"], ("feature", "estimate", "upper", "reason"))
     for key, (heading, columns) in _TABLES.items():
         rows = summary.get(key, []) if key == "shapes" else summary[key]
@@ -71,7 +76,7 @@ def render_markdown(summary: JSONObject) -> str:
             summary["ledger"]["accounts"], ("class", "epsilon", "spent", "share_left")
         )
         lines += _table(summary["ledger"]["charges"], ("number", "when", "purpose"))
-    versions = ", ".join(f"{n} {v}" for n, v in summary["software"].items())
+    versions = plain(", ".join(f"{n} {v}" for n, v in summary["software"].items()))
     lines += [f"Policy `{summary['policy_fingerprint']}`; {versions}.", ""]
     return "\n".join(lines)
 
@@ -82,7 +87,8 @@ def _audit(audit: JSONObject | None) -> list[str]:
     found = "No attack contradicts the certificate"
     if not audit["passed"]:
         found = "**A claim is contradicted**"
-    lines = [f"{found}, at joint confidence {shown_number(audit['confidence'])}."]
+    confidence = plain(shown_number(audit["confidence"]))
+    lines = [f"{found}, at joint confidence {confidence}."]
     if audit["cut"]:
         lines.append(f"A time limit cut {' and '.join(audit['cut'])}.")
     columns = ("class", "target", "certified_epsilon", "audited_epsilon", "tightness")

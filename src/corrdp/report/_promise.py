@@ -132,11 +132,7 @@ def plan_certificate(
     """
     return certify(
         policy,
-        [
-            *(() if leakage is None else leakage.components),
-            *counts,
-            *plan.components(),
-        ],
+        [*(() if leakage is None else leakage.components), *counts, *plan.components()],
         budget=budget,
         leakage=LeakageClaim.declared(policy)
         if leakage is None

@@ -82,24 +82,18 @@ def summarize(
 
     Parameters
     ----------
-    policy : Policy
-        The policy that was kept.
-    certificate : Certificate or None
-        None for a model that protects nothing; the report then says so first.
-    title : str
-        Heading.
-    n_rows : int
-        Public number of rows.
+    policy, certificate : Policy, Certificate or None
+        What was kept; None for a model that protects nothing, as the report says first.
+    title, n_rows : str, int
+        Heading, and the public number of rows.
     plan, ordinary : TrainingPlan, optional
         What was planned, and ordinary DP at the same epsilon, to compare noise.
     coefficients : mapping of str to float or list of float, optional
         Released weights by encoded column; a list has one per label.
     leakage : LeakageTable, optional
         Estimates with bounds and reasons; default: what the policy declares.
-    measured : sequence of Measured
-        Quality, each with its basis.
-    curve : sequence of Measured
-        The same measure after growing numbers of steps; ``name`` is the step.
+    measured, curve : sequence of Measured
+        Quality; and the same measure after growing numbers of steps, its ``name``.
     shapes : sequence of JSON object
         Curves of an additive model, from ``Shape.to_json``: released weights and
         planned noise.
@@ -174,14 +168,9 @@ def with_ledger(summary: JSONObject, ledger: Ledger) -> JSONObject:
 
 @decoding("sweep")
 def with_sweep(summary: JSONObject, sweep: Any) -> JSONObject:
-    """Return the summary with a privacy-utility curve, stamped as research.
+    """Return a summary with a privacy-utility curve, stamped as research.
 
-    Parameters
-    ----------
-    summary : JSON object
-        From `summarize`.
-    sweep : JSON object
-        ``metric`` and ``points``: method, epsilon, mean, low, high.
+    A sweep has ``metric`` and ``points``: method, epsilon, mean, low, high.
     """
     if not isinstance(sweep, Mapping) or not {"metric", "points"} <= set(sweep):
         raise CorrDPError(

@@ -10,8 +10,8 @@ from corrdp.reproduction._experiments import (
     Model,
     experiments,
 )
-from corrdp.reproduction._reproduce import Reproduction, reproduce
 from corrdp.reproduction._results import Results
+from corrdp.reproduction._runner import Reproduction, reproduce
 
 __all__ = [
     "EXPERIMENTS",

@@ -126,10 +126,7 @@ def paper_rows(experiment: Experiment) -> PaperRows:
         labels=labels,
         policy=policy,
         layout=layout_by_feature(
-            encoder.blocks_,
-            intercept=False,
-            column_scale=scale,
-            column_offset=offset,
+            encoder.blocks_, intercept=False, column_scale=scale, column_offset=offset
         ),
         leakage={f.name: leaks or f.leakage or 1.0 for f in insensitive},
         label_bounds=label_bounds,

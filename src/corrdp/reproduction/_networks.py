@@ -126,9 +126,7 @@ def experiment_plan_of(cell: Cell) -> NetworkPlan:
 def _without_privacy(plan: NetworkPlan) -> NetworkPlan:
     """Return the plan of the same training with neither clipping nor noise.
 
-    Guarantee
-    ---------
-    None, and the plan says so: its price is infinite (`docs/theory/networks.md`).
+    It says so: its price is infinite (`docs/theory/networks.md`).
     """
     noise = replace(plan.noise, noise_scale=np.zeros_like(plan.noise.noise_scale))
     layout = plan.layout.with_clip_norm(_NO_CLIPPING)

@@ -11,7 +11,7 @@ from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import neighbor_classes
-from corrdp.reproduction._data import PaperRows, paper_rows, typical_gradient_norm
+from corrdp.reproduction._data import paper_rows, typical_gradient_norm
 from corrdp.reproduction._experiments import (
     Cell,
     CellResult,
@@ -119,9 +119,14 @@ def train_by_theorem(cells: Sequence[Cell]) -> list[CellResult]:
     if cells[0].method == "partial":  # `together` keeps it apart
         rows = rows.without_sensitive()
         plans = [replace(plan, layout=rows.layout) for plan in plans]
+    sums = (
+        ridge_sums(rows.features, rows.labels, ridge=1.0)
+        if experiment.data == "synthetic"
+        else sums_by_theorem(rows.codes, rows.labels, plans[0])
+    )
     n_models = [cell.n_seeds if cell.is_private else 1 for cell in cells]
     iterates = iterates_by_theorem(
-        _sums(experiment, rows, plans[0]),
+        sums,
         [plan for plan, n in zip(plans, n_models, strict=True) for _ in range(n)],
         [
             noise_generator(seed, purpose="reproduction")
@@ -148,23 +153,13 @@ def _by_half(experiment: Experiment) -> float:
     return 2.0 if experiment.model is Model.LINEAR else 1.0
 
 
-def _sums(experiment: Experiment, rows: PaperRows, plan: TheoremPlan) -> GradientSums:
-    if experiment.data == "synthetic":
-        return ridge_sums(rows.features, rows.labels, ridge=1.0)
-    return sums_by_theorem(rows.codes, rows.labels, plan)
-
-
 def ridge_sums(
     features: FloatArray, labels: FloatArray, *, ridge: float
 ) -> GradientSums:
     """Return gradients of unclipped least squares, for which rows are their moments.
 
     Of half the squared errors plus half of ``ridge |coef|^2``; a step costs the square
-    of the number of columns, whatever the rows.
-
-    Guarantee
-    ---------
-    None: sums before noise, which nothing bounds (`docs/theory/paper_noise.md`).
+    of the number of columns, whatever the rows. Nothing bounds these sums.
     """
     curvature = features.T @ features + ridge * np.eye(features.shape[1])
     pull = features.T @ labels

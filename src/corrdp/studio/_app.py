@@ -29,13 +29,7 @@ from corrdp.exceptions import CorrDPError
 from corrdp.leakage import LeakageTable
 from corrdp.policy import Budget, Policy
 from corrdp.studio._forms import Form, edited, number, read_form, shown
-from corrdp.studio._preview import (
-    ESTIMATORS,
-    Asked,
-    budget_words,
-    planned,
-    previewed,
-)
+from corrdp.studio._preview import ESTIMATORS, Asked, budget_words, planned, previewed
 from corrdp.studio._security import FORM_FIELD, REPORT_POLICY, Gate, Keys
 from corrdp.studio._session import ROLES, Session
 

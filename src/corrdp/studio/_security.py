@@ -74,17 +74,14 @@ class Gate:
             return
         refusal = self._refusal(Request(scope))
 
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                _add_headers(MutableHeaders(scope=message))
-            await send(message)
-
         started = False
 
         async def watched(message: Message) -> None:
             nonlocal started
             started = True
-            await with_headers(message)
+            if message["type"] == "http.response.start":
+                _add_headers(MutableHeaders(scope=message))
+            await send(message)
 
         try:
             await (refusal or self._app)(scope, receive, watched)
@@ -92,7 +89,7 @@ class Gate:
             # Not left to the server, which would print the error's own words.
             print(defect_text(error), file=sys.stderr)
             if not started:
-                await _STOPPED(scope, receive, with_headers)
+                await _STOPPED(scope, receive, watched)
 
     def _refusal(self, request: Request) -> Response | None:
         if request.headers.get("host", "") not in self._hosts:

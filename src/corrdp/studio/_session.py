@@ -147,8 +147,6 @@ class Session:
         if self.document is None:
             return []
         waiting = {p.rpartition(".")[0] for p in self.document.get("unconfirmed", ())}
-        owners = [(f"features.{n}", t, n) for n, t in self.document["features"].items()]
-        owners.append(("label", self.document["label"], self.document["target"]))
         return [
             {
                 "path": f"{path}.{key}",
@@ -159,17 +157,18 @@ class Session:
                 "besides": _besides(table),
                 "is_target": path == "label",
             }
-            for path, table, name in owners
+            for path, table, name in _owners(self.document)
             for key in _shown_keys(table)
         ]
 
     def confirm(self, values: dict[str, Any], confirmed: set[str]) -> None:
         """Take edited values, and responsibility for those that were ticked."""
         document = self._drafted()
+        owners = {path: table for path, table, _ in _owners(document)}
         for place in self.fields():
-            path = place["path"]
-            if path in values:
-                self._owner(document, path)[place["key"]] = values[path]
+            if place["path"] in values:
+                owner = owners[place["path"].rpartition(".")[0]]
+                owner[place["key"]] = values[place["path"]]
         waiting = [p for p in document.get("unconfirmed", ()) if p not in confirmed]
         document["unconfirmed"] = waiting
         Policy.from_dict(document)
@@ -444,13 +443,11 @@ class Session:
         copy.setdefault("unconfirmed", list(self.document.get("unconfirmed", ())))
         return copy
 
-    @staticmethod
-    def _owner(document: dict[str, Any], path: str) -> dict[str, Any]:
-        owner = path.rpartition(".")[0]
-        table: dict[str, Any] = document["label"]
-        if owner != "label":
-            table = document["features"][owner.removeprefix("features.")]
-        return table
+
+def _owners(document: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    """Return every column's path in a document, its table and its name."""
+    features = [(f"features.{n}", t, n) for n, t in document["features"].items()]
+    return [*features, ("label", document["label"], document["target"])]
 
 
 def _besides(table: dict[str, Any]) -> str:

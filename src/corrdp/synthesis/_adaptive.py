@@ -16,12 +16,11 @@ from fractions import Fraction
 import numpy as np
 
 from corrdp._typing import IntArray
-from corrdp.exceptions import GuaranteeVoidError
 from corrdp.mechanisms.noise import exponential_choice, grid_rate, grid_scale
 from corrdp.synthesis._counts import DrawnCounts, count_cells
 from corrdp.synthesis._estimation import NoisyTable, combined, noisy_tables
 from corrdp.synthesis._junction_tree import Region, Room, n_cells
-from corrdp.synthesis._plan import expected_noise
+from corrdp.synthesis._plan import expected_noise, require_within
 from corrdp.synthesis._structure import LEAST_SAMPLE, TableShape, fitted_model
 
 NEAR_THE_LEAST = 4.0  # budgets up to this many times the least are guarded
@@ -105,6 +104,8 @@ def plan_streams(
     opened = [r for r in candidates if not dear.intersection(r)]
     streams = []
     reserved = 0.0  # for the guarded stream, by every class
+    # The guarded stream first: it may touch any class, and takes what the least budget
+    # among them allows; of what that leaves of the others the open one takes the least.
     for regions in (guarded, opened):
         touching = [
             limit
@@ -126,14 +127,13 @@ def plan_streams(
                     changed,
                 )
             )
-    for name, limit in limits.items():
-        spent = sum((stream.cost(name) for stream in streams), Fraction(0))
-        if spent > Fraction(limit):
-            raise GuaranteeVoidError(
-                f"the rounds cost class {name!r} rho={float(spent)!r}, the stage "
-                f"allows {limit!r}. Add noise."
-            )
+    require_within(limits, {name: summed(streams, name) for name in limits})
     return tuple(reversed(streams))
+
+
+def summed(streams: Sequence[Stream], class_name: str) -> Fraction:
+    """Return what all streams cost a class, exactly."""
+    return sum((stream.cost(class_name) for stream in streams), Fraction(0))
 
 
 def measure_adaptively(

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 
 from corrdp.accounting import (
     WHOLE_RECORD,
@@ -31,13 +30,15 @@ from corrdp.synthesis._adaptive import (
     candidate_regions,
     guarded_columns,
     plan_streams,
+    summed,
 )
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._junction_tree import n_cells
 from corrdp.synthesis._plan import StagePlan, expected_noise, plan_stage
 
-SINGLES_SHARE = 0.15
-PAIRS_SHARE = 0.35
+# Of every budget. Half is left for the last stage, where few tables share it: what was
+# chosen is measured again, with less noise.
+SINGLES_SHARE, PAIRS_SHARE = 0.15, 0.35
 MOST_NOISE = 0.5  # of the rows: a table with more is left out
 # Mean noise of all pairs, as a part of the rows, above which screening sees too little.
 SCREENABLE_NOISE = 0.25
@@ -157,7 +158,13 @@ def plan_synthesis(
         for pair in itertools.combinations(range(len(columns.names)), 2)
         if n_cells(pair, columns.sizes) <= max_cells
     ]
-    _refuse_large(columns, max_cells)
+    if sum(columns.sizes) > max_cells:
+        raise PolicyError(
+            f"the columns have {sum(columns.sizes)} codes, more than max_cells="
+            f"{max_cells}. Coarsen the largest: "
+            f"{columns.largest(range(len(columns.names)))}; declare fewer bins or "
+            "groups of categories."
+        )
     first = plan_stage(
         singles,
         sizes=columns.sizes,
@@ -195,7 +202,7 @@ def plan_synthesis(
             free, sizes=columns.sizes, changed=changed, limits=_share(allowed, 0.0)
         )
         costs = {
-            name: float(sum((s.cost(name) for s in streams), Fraction(0))) * _ROUND_UP
+            name: float(summed(streams, name)) * _ROUND_UP
             for name in (*allowed, WHOLE_RECORD)
         }
         return SynthesisPlan(
@@ -285,13 +292,3 @@ def _allowed_rho(
 
 def _share(allowed: Mapping[str, float], share: float) -> dict[str, float]:
     return {name: share * rho for name, rho in allowed.items()}
-
-
-def _refuse_large(columns: TableColumns, max_cells: int) -> None:
-    total = sum(columns.sizes)
-    if total > max_cells:
-        raise PolicyError(
-            f"the columns have {total} codes, more than max_cells={max_cells}. Coarsen "
-            f"the largest: {columns.largest(range(len(columns.names)))}; declare fewer "
-            "bins or groups of categories."
-        )

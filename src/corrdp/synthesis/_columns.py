@@ -231,10 +231,7 @@ def _are_held(numbers: Iterable[Any]) -> bool:
 
 
 def _inside_bins(
-    domain: NumberDomain,
-    codes: IntArray,
-    shape: Shape,
-    generator: np.random.Generator,
+    domain: NumberDomain, codes: IntArray, shape: Shape, generator: np.random.Generator
 ) -> FloatArray:
     n_bins = domain.n_levels or 1
     edges = np.asarray(domain.edges, dtype=np.float64)

@@ -210,9 +210,7 @@ def rebuilt_model(
 
 
 def _without_zeros(
-    tree: JunctionTree,
-    sizes: Sequence[int],
-    zeros: Sequence[tuple[Region, FloatArray]],
+    tree: JunctionTree, sizes: Sequence[int], zeros: Sequence[tuple[Region, FloatArray]]
 ) -> list[FloatArray]:
     """Return potentials of 0, minus infinity where there is a structural zero."""
     empty = [np.zeros([sizes[c] for c in clique]) for clique in tree.cliques]

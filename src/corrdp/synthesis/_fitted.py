@@ -142,9 +142,7 @@ class FittedTable:
         types = self.columns.schema(backend)
         try:
             made = nw.from_dict(
-                dict(values),
-                {name: types[name] for name in values},
-                backend=backend,
+                dict(values), {name: types[name] for name in values}, backend=backend
             )
             if backend == "pandas":  # before 3, it casts gaps among texts to "None"
                 made = made.with_columns(

@@ -60,12 +60,7 @@ class StagePlan:
                     f"the table of columns {region} moves between neighbors and has "
                     f"noise scale {float(scale)!r}. Give it a positive scale."
                 )
-        for name, limit in self.limits.items():
-            if self.cost(name) > Fraction(limit):
-                raise GuaranteeVoidError(
-                    f"the tables cost class {name!r} rho={float(self.cost(name))!r}, "
-                    f"the stage allows {limit!r}. Add noise."
-                )
+        require_within(self.limits, {name: self.cost(name) for name in self.limits})
 
     def cost(self, class_name: str) -> Fraction:
         """Return what measuring costs a class, exactly."""
@@ -83,10 +78,19 @@ class StagePlan:
             # Wide stages have few distinct scales, and sums of fractions are slow.
             counts = Counter(self.scales[place] for place in moved)
             costs[name] = sum(
-                (n_tables / scale**2 for scale, n_tables in counts.items()),
-                Fraction(0),
+                (n_tables / scale**2 for scale, n_tables in counts.items()), Fraction(0)
             )
         return costs
+
+
+def require_within(limits: Mapping[str, float], costs: Mapping[str, Fraction]) -> None:
+    """Raise unless a stage costs no class more than its limit, in exact arithmetic."""
+    for name, limit in limits.items():
+        if costs[name] > Fraction(limit):
+            raise GuaranteeVoidError(
+                f"the tables cost class {name!r} rho={float(costs[name])!r}, the stage "
+                f"allows {limit!r}. Add noise."
+            )
 
 
 def _moves(

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corrdp._typing import IntArray
 from corrdp.certificate import Certificate, LeakageClaim
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.ledger import Ledger, Receipt, require_recorded
-from corrdp.queries import Answer, Count, answer_queries
+from corrdp.queries import Count, answer_queries
 
 if TYPE_CHECKING:
     from corrdp.synthesis._synthesizer import Synthesizer
@@ -114,7 +113,9 @@ def measure_quality(
     for own, question, noisy in zip(columns, questions, released.answers, strict=True):
         (moment,) = question.moments(maker.policy_)
         made = moment.evaluate(maker.policy_, drawn)  # of synthetic rows: free
-        tables.append(_error(tuple(own), noisy, made, n_rows))
+        shares = np.array(noisy.values) / n_rows - made / made.sum()
+        error, radius = float(np.abs(shares).sum()), sum(noisy.radii) / n_rows
+        tables.append(TableError(tuple(own), 0.5 * error, 0.5 * radius))
     return Quality(
         tuple(tables),
         released.answers[0].probability,
@@ -138,13 +139,4 @@ def _introduce(
     ledger.introduce(
         maker.policy_,
         leakage=None if leakage is None else leakage.distances(maker.policy_),
-    )
-
-
-def _error(
-    columns: tuple[str, ...], noisy: Answer, made: IntArray, n_rows: int
-) -> TableError:
-    shares = np.array(noisy.values) / n_rows - made / made.sum()
-    return TableError(
-        columns, 0.5 * float(np.abs(shares).sum()), 0.5 * sum(noisy.radii) / n_rows
     )

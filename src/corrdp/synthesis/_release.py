@@ -49,6 +49,7 @@ def release_tables(
     pairs = measure(codes, plan.pairs, shape.sizes, noise)
     if plan.streams:
         exact = {table.region: table for table in pairs}  # of public columns
+        # They cost nothing and would fill the model: half is kept for what is paid for.
         known = [*singles, *(exact[r] for r in shape.joining(exact, share=0.5))]
         found = measure_adaptively(
             codes, plan.streams, shape, known, noise=noise, choices=choices

@@ -183,11 +183,7 @@ class Synthesizer:
         )
 
     def fit(
-        self,
-        table: Any,
-        *,
-        ledger: Ledger | None = None,
-        accept_new_data: bool = False,
+        self, table: Any, *, ledger: Ledger | None = None, accept_new_data: bool = False
     ) -> Self:
         """Release noisy tables and fit the model that synthetic rows are drawn from.
 

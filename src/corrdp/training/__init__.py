@@ -1,5 +1,24 @@
 """Training: what one record contributes, how far it can move, noise, descent."""
 
+# Which file to open (here, since the docstring is a page of the documentation):
+#
+#   a record        _layout      which coordinates of a gradient share a norm and noise
+#                   _records     what one record contributes to it
+#                   losses/      what each loss says of itself
+#                   sensitivity/ how far a record moves a gradient, as in the proof
+#   a plan          _expectations, _plan_inputs   what is typical, what noise may cost
+#                   _budget_split                 what each class may spend, and on what
+#                   _default_rule, _candidates, _additive_rule   what is chosen, and why
+#                   _plan                         what was chosen
+#   rows            rows/        in tiles, who is asked for sums, how answers add up
+#                   kernels/     what one pass over a tile computes
+#                   _totals      exact sums of codes and labels, and what leaves of them
+#   a walk          _step_sizes, _solver   noise and size of steps, directions, output
+#                   _gradient_descent, _sampled_descent   over all rows, over samples
+#                   _hindsight   what a finished walk says of itself
+#   beside them     _theorem     the paper's noise
+#                   _public_model  fits without any
+
 from corrdp.training._additive_rule import KNOT_CHOICES, additive_plan, curves_pay
 from corrdp.training._budget_split import (
     BudgetSplit,
@@ -26,7 +45,6 @@ from corrdp.training._gradient_descent import (
     is_plain,
 )
 from corrdp.training._hindsight import Hindsight
-from corrdp.training._hosted import HostedTable, TiledPart, tiled_part
 from corrdp.training._layout import (
     GradientGroup,
     GradientLayout,
@@ -35,7 +53,6 @@ from corrdp.training._layout import (
 )
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
-from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._public_model import PublicModel, minimize_risk
 from corrdp.training._records import record_gradients
 from corrdp.training._sampled_descent import (
@@ -65,7 +82,6 @@ from corrdp.training._theorem import (
     sums_by_theorem,
     theorem_plan,
 )
-from corrdp.training._tiling import TiledTable, open_tiles, tiled_in_memory, write_tiles
 from corrdp.training._totals import (
     LEAST_DEVIATION,
     CodeTotals,
@@ -75,7 +91,6 @@ from corrdp.training._totals import (
     means_noise,
     release_means,
 )
-from corrdp.training._workers import SegmentWorkers
 from corrdp.training.losses import (
     HuberLoss,
     LogisticLoss,
@@ -83,6 +98,15 @@ from corrdp.training.losses import (
     MultinomialLoss,
     SquaredLoss,
 )
+from corrdp.training.rows._partitions import HostedTable, TiledPart, tiled_part
+from corrdp.training.rows._questions import PreparedRows, SegmentHost, prepare_rows
+from corrdp.training.rows._segments import (
+    TiledTable,
+    open_tiles,
+    tiled_in_memory,
+    write_tiles,
+)
+from corrdp.training.rows._workers import SegmentWorkers
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 __all__ = [

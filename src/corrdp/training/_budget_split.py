@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD, GaussianEvent, gaussian_mu
@@ -192,18 +192,8 @@ def plan_spending(
     Training and `spent` together keep every promised class within its epsilon:
     `docs/theory/gaussian.md`.
     """
-    epsilons = allowed_epsilons(
-        (neighbor for neighbor in classes if neighbor.promised),
-        epsilon=budget.epsilon,
-        epsilon_cap=policy.epsilon_cap,
-    )
-    mu_of = {
-        epsilon: gaussian_mu(epsilon=epsilon, delta=budget.delta)
-        for epsilon in set(epsilons.values())
-    }
     total = {}
-    for name, epsilon in epsilons.items():
-        allowed = mu_of[epsilon]
+    for name, allowed in _allowed_mu(tuple(classes), budget, policy.epsilon_cap):
         before = math.sqrt(spent_square(spent, name))
         if before >= allowed:
             raise BudgetError(
@@ -225,6 +215,27 @@ def plan_spending(
         residual_share=RESIDUAL_SHARE if adapts_residual_bound else 0.0,
         known_means=known_means or {},
     )
+
+
+@lru_cache(maxsize=64)
+def _allowed_mu(
+    classes: tuple[NeighborClass, ...], budget: Budget, epsilon_cap: float
+) -> tuple[tuple[str, float], ...]:
+    """Return the Gaussian-DP parameter of every promised class, before any release.
+
+    A fit splits its budget several times, before and after counts and in search of what
+    would do: this part stays the same, and turning an epsilon takes a search.
+    """
+    epsilons = allowed_epsilons(
+        (neighbor for neighbor in classes if neighbor.promised),
+        epsilon=budget.epsilon,
+        epsilon_cap=epsilon_cap,
+    )
+    mu_of = {
+        epsilon: gaussian_mu(epsilon=epsilon, delta=budget.delta)
+        for epsilon in set(epsilons.values())
+    }
+    return tuple((name, mu_of[epsilon]) for name, epsilon in epsilons.items())
 
 
 def _whole_record_mu(

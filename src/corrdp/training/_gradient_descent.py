@@ -17,14 +17,7 @@ from corrdp.training._hindsight import (
     Shrinkage,
     shrinkage,
 )
-from corrdp.training._hosted import HostedTable
 from corrdp.training._plan import CONSTANT, TrainingPlan
-from corrdp.training._prepared_rows import (
-    PreparedRows,
-    SegmentHost,
-    gradient_sums,
-    prepare_rows,
-)
 from corrdp.training._solver import Direction, Epochs, Iterates, Solver
 from corrdp.training._step_sizes import (
     ResidualBound,
@@ -33,7 +26,6 @@ from corrdp.training._step_sizes import (
     column_curvature,
     noise_gains,
 )
-from corrdp.training._tiling import TiledTable
 from corrdp.training._totals import (
     CodeTotals,
     LabelTotals,
@@ -42,6 +34,14 @@ from corrdp.training._totals import (
     release_means,
 )
 from corrdp.training.losses import Loss
+from corrdp.training.rows._partitions import HostedTable
+from corrdp.training.rows._questions import (
+    PreparedRows,
+    SegmentHost,
+    gradient_sums,
+    prepare_rows,
+)
+from corrdp.training.rows._segments import TiledTable
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 _PATH_POINTS = 20  # iterates that are kept, for training curves

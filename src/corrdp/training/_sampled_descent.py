@@ -25,13 +25,13 @@ from corrdp.training._gradient_descent import (
     per_column,
     starting_coef,
 )
-from corrdp.training._hosted import HostedTable
 from corrdp.training._layout import GradientLayout
 from corrdp.training._plan import TrainingPlan
-from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._solver import Direction, Iterates
 from corrdp.training._step_sizes import StepNoise
-from corrdp.training._tiling import TiledTable
+from corrdp.training.rows._partitions import HostedTable
+from corrdp.training.rows._questions import PreparedRows, SegmentHost, prepare_rows
+from corrdp.training.rows._segments import TiledTable
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 _DRAWN_AT_ONCE = 2**22  # coins, so that those of a large table need little memory

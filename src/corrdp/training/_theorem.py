@@ -19,9 +19,9 @@ from corrdp.accounting import (
 from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, allowed_epsilons
 from corrdp.training._expectations import typical_sizes
 from corrdp.training._layout import GradientGroup, GradientLayout
-from corrdp.training._prepared_rows import gradient_sums, prepare_rows
 from corrdp.training._solver import inside_box
 from corrdp.training.losses import Loss
+from corrdp.training.rows._questions import gradient_sums, prepare_rows
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 GradientSums: TypeAlias = Callable[[FloatArray], FloatArray]

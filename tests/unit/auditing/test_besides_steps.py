@@ -18,7 +18,7 @@ from corrdp.auditing.targets import (
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.leakage import estimate_leakage, release
 from corrdp.policy import CategoryDomain, Feature, Label, Policy
-from corrdp.training import Descent, _gradient_descent, _means
+from corrdp.training import Descent, _gradient_descent, _totals
 from corrdp.training._step_sizes import Steps
 
 DELTA = 1e-5
@@ -71,8 +71,8 @@ def test_means_are_within_their_claim_and_with_a_tenth_of_the_noise_not(monkeypa
     challenges = means()
     assert {one.target for one in challenges} == {"column means"}
     assert broken(challenges) == []
-    less = scaled(_means.noisy_column_sums, 0.1)
-    monkeypatch.setattr(_means, "noisy_column_sums", less)
+    less = scaled(_totals.noisy_column_sums, 0.1)
+    monkeypatch.setattr(_totals, "noisy_column_sums", less)
     assert "whole_record" in broken(means())
 
 

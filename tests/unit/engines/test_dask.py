@@ -11,7 +11,7 @@ from corrdp.dask import (
     answer_queries,
     estimate_leakage,
 )
-from corrdp.estimators import _fitting
+from corrdp.estimators import _promises
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import NumberDomain
 from descent_examples import example_frame as sampled_frame
@@ -74,7 +74,7 @@ def test_the_model_is_that_of_one_process_whatever_dies(client, tmp_path, monkey
     died = deadly_steps(monkeypatch, tmp_path, steps)
     for rows in (FRAME, dd.from_pandas(FRAME, npartitions=3)):
         rng = RecordedGenerator(0)
-        monkeypatch.setattr(_fitting, "noise_generator", lambda state, rng=rng: rng)
+        monkeypatch.setattr(_promises, "noise_generator", lambda state, rng=rng: rng)
         found.append(bits(_fitted(rows)))
         drawn.append([(name, numbers.shape) for name, numbers in rng.taken()])
     assert found[0] == found[1]

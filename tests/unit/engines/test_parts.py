@@ -15,7 +15,7 @@ from corrdp.estimators import (
     LinearRegression,
     MLPClassifier,
     PrivateSearchCV,
-    _fitting,
+    _promises,
     sweep,
 )
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError, PolicyError
@@ -189,7 +189,7 @@ def test_noise_is_drawn_by_the_driver_once_per_step(monkeypatch, expected):
     drawn = []
     for rows in (FRAME, _held()):
         rng = RecordedGenerator(0)
-        monkeypatch.setattr(_fitting, "noise_generator", lambda state, rng=rng: rng)
+        monkeypatch.setattr(_promises, "noise_generator", lambda state, rng=rng: rng)
         _fitted(rows)
         drawn.append([(name, numbers.shape) for name, numbers in rng.taken()])
     assert drawn[0] == drawn[1]
@@ -253,7 +253,7 @@ class TestPoisonedRow:
         def fail(self, table):
             raise KeyError(f"a row: {TestPoisonedRow.MARKER}")
 
-        monkeypatch.setattr("corrdp.estimators._tiled.PartTiler.__call__", fail)
+        monkeypatch.setattr("corrdp.estimators._rows.PartTiler.__call__", fail)
         with pytest.raises(CorrDPError) as caught:
             _fitted(_held())
         assert "a worker failed (KeyError)" in str(caught.value)
@@ -403,11 +403,11 @@ def test_research_counts_clipped_rows_in_parts():
 
 
 def test_all_workers_need_the_kernel_of_the_driver(monkeypatch):
-    from corrdp.estimators import _tiled
+    from corrdp.estimators import _rows
 
-    tiled = _tiled.tiled_part
+    tiled = _rows.tiled_part
     monkeypatch.setattr(
-        _tiled, "tiled_part", lambda *a, **o: replace(tiled(*a, **o), kernel="another")
+        _rows, "tiled_part", lambda *a, **o: replace(tiled(*a, **o), kernel="another")
     )
     with pytest.raises(CorrDPError, match="another kernel than this process"):
         _fitted(_held())
@@ -415,12 +415,12 @@ def test_all_workers_need_the_kernel_of_the_driver(monkeypatch):
 
 def test_a_partition_made_again_for_another_kernel_is_refused(monkeypatch):
     pytest.importorskip("numba", reason="else there is one kernel")
-    from corrdp.training import _prepared_rows
     from corrdp.training.kernels import _plain
+    from corrdp.training.rows import _questions
 
     def trouble(step, replies):
         if step == 2:  # whoever makes the partition again has no numba
-            monkeypatch.setattr(_prepared_rows, "_kernel", _plain)
+            monkeypatch.setattr(_questions, "_kernel", _plain)
         return replies
 
     rows = _held((0, 400, 1500), trouble=trouble, remade={3: {0: FRAME[:400]}})

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from corrdp.estimators import _fitting
+from corrdp.estimators import _promises
 from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.policy import NumberDomain
 from corrdp.ray import (
@@ -95,7 +95,7 @@ def test_the_model_is_that_of_one_process_whatever_dies(tmp_path, monkeypatch):
     died = deadly_steps(monkeypatch, tmp_path, steps)
     for rows in (FRAME, _dataset(FRAME)):
         rng = RecordedGenerator(0)
-        monkeypatch.setattr(_fitting, "noise_generator", lambda state, rng=rng: rng)
+        monkeypatch.setattr(_promises, "noise_generator", lambda state, rng=rng: rng)
         found.append(bits(_fitted(rows)))
         drawn.append([(name, numbers.shape) for name, numbers in rng.taken()])
     assert found[0] == found[1]

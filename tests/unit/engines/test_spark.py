@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from corrdp.engines import HostedParts
-from corrdp.estimators import _fitting
+from corrdp.estimators import _promises
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, PolicyError
 from corrdp.policy import NumberDomain
 from corrdp.spark import (
@@ -18,8 +18,8 @@ from corrdp.spark import (
     answer_queries,
     estimate_leakage,
 )
-from corrdp.training import _prepared_rows
 from corrdp.training.kernels import _plain
+from corrdp.training.rows import _questions
 from descent_examples import example_frame as sampled_frame
 from engine_commands import commands_agree
 from engine_examples import (
@@ -79,7 +79,7 @@ def spark(home):
 
 @pytest.fixture(autouse=True)
 def _kernel_of_the_workers(monkeypatch):
-    monkeypatch.setattr(_prepared_rows, "_kernel", _plain)
+    monkeypatch.setattr(_questions, "_kernel", _plain)
 
 
 def _fitted(rows):
@@ -111,7 +111,7 @@ def test_the_model_is_that_of_one_process_whatever_dies(spark, tmp_path, monkeyp
     died = deadly_steps(monkeypatch, tmp_path, steps)
     for rows in (FRAME, spark_frame(spark, FRAME, 3)):
         rng = RecordedGenerator(0)
-        monkeypatch.setattr(_fitting, "noise_generator", lambda state, rng=rng: rng)
+        monkeypatch.setattr(_promises, "noise_generator", lambda state, rng=rng: rng)
         found.append(bits(_fitted(rows)))
         drawn.append([(name, numbers.shape) for name, numbers in rng.taken()])
     assert found[0] == found[1]

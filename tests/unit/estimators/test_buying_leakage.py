@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from corrdp.estimators import LinearRegression, LogisticRegression
-from corrdp.estimators import _buying as purchase
-from corrdp.estimators import _training as training
+from corrdp.estimators import _leakage_purchase as purchase
+from corrdp.estimators import _linear_fit as training
 from corrdp.exceptions import BudgetError, CorrDPError
 from corrdp.policy import CategoryDomain, Feature, Label, NumberDomain, Policy
 

@@ -252,7 +252,7 @@ def test_pairs_of_another_number_of_rows_are_refused():
 
 
 def test_a_model_that_bought_its_leakage_is_evaluated_with_it(monkeypatch):
-    monkeypatch.setattr("corrdp.estimators._buying.WORTH_BUYING", 1.0)
+    monkeypatch.setattr("corrdp.estimators._leakage_purchase.WORTH_BUYING", 1.0)
     policy = policy_of(label_score=0.0).with_leakage({"age": None})
     model = LogisticRegression(
         policy, epsilon=4.0, delta=1e-6, leakage="auto", random_state=0

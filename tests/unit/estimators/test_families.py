@@ -229,7 +229,7 @@ def test_threads_that_copy_an_unused_estimator_at_once_share_one_record(monkeypa
             found.append(clone(model).family)
         return Family()
 
-    monkeypatch.setattr("corrdp.estimators._private.new_family", interrupted)
+    monkeypatch.setattr("corrdp.estimators._estimator.new_family", interrupted)
     assert model.family is found[1]
 
 
@@ -354,10 +354,10 @@ def test_a_fit_that_breaks_off_leaves_the_whole_earlier_fit(monkeypatch):
     ).fit(regression_frame())
     coef, certificate = model.coef_, model.certificate_
 
-    def broken(*arguments):
+    def broken(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("corrdp.estimators._fitting._descended", broken)
+    monkeypatch.setattr("corrdp.estimators._promises.descend_tiled", broken)
     with pytest.raises(KeyboardInterrupt):
         model.fit(regression_frame())
     assert model.certificate_ is certificate

@@ -29,13 +29,13 @@ from corrdp.estimators import (
     LinearRegression,
     LogisticRegression,
 )
-from corrdp.estimators import _tiled as tiled
+from corrdp.estimators import _rows as tiled
 from corrdp.exceptions import BudgetError, CorrDPError, PolicyError
 from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger
 from corrdp.policy import Budget, NumberDomain
 from corrdp.queries import answer_queries
-from corrdp.training import _tiling
+from corrdp.training.rows import _segments
 from linear_model_examples import (
     example_frame,
     example_policy,
@@ -49,8 +49,8 @@ FRAME = example_frame(2500)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch, tmp_path):
-    monkeypatch.setattr(_tiling, "_LEAST_ROWS", 512)
-    monkeypatch.setattr(_tiling, "_MOST_ROWS", 512)
+    monkeypatch.setattr(_segments, "_LEAST_ROWS", 512)
+    monkeypatch.setattr(_segments, "_MOST_ROWS", 512)
     monkeypatch.setattr(tiled, "BATCH_ROWS", 300)
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -308,8 +308,8 @@ KILLED = """
 import sys, time
 from corrdp import LogisticRegression
 from corrdp.policy import Policy
-from corrdp.training import _tiling, _workers
-_tiling._LEAST_ROWS = _tiling._MOST_ROWS = 512
+from corrdp.training.rows import _segments, _workers
+_segments._LEAST_ROWS = _segments._MOST_ROWS = 512
 started = _workers.SegmentWorkers._started
 def telling(self, segments):
     worker = started(self, segments)

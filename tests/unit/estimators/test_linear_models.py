@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -170,10 +171,12 @@ def test_the_plan_is_known_before_any_row():
     assert other.to_text() == fitted.to_text()
 
 
-def test_too_few_rows_for_any_signal_warn_with_the_ratio():
+@pytest.mark.parametrize("bounds", ["auto", "declared"])
+def test_too_few_rows_for_any_signal_warn_with_the_ratio_where_fit_is_called(bounds):
     frame = example_frame(60)
-    with pytest.warns(UtilityWarning, match="n_rows=60"):
-        model_of(epsilon=0.05, delta=1e-3).fit(frame)
+    with pytest.warns(UtilityWarning, match="n_rows=60") as told:
+        model_of(epsilon=0.05, delta=1e-3, bounds=bounds).fit(frame)
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
 
 
 class Table:

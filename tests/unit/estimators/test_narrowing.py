@@ -17,9 +17,9 @@ from corrdp.estimators import (
     MLPClassifier,
     PrivateSearchCV,
 )
-from corrdp.estimators import _narrowing as narrowing
-from corrdp.estimators._fitting import Promise
-from corrdp.estimators._narrowing import SHARE, interval, plan_narrowing
+from corrdp.estimators import _number_bounds as narrowing
+from corrdp.estimators._number_bounds import SHARE, interval, plan_narrowing
+from corrdp.estimators._promises import Promise
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,

@@ -13,7 +13,7 @@ from corrdp.estimators import (
     MLPClassifier,
     PrivateSearchCV,
 )
-from corrdp.estimators import _buying as buying
+from corrdp.estimators import _leakage_purchase as buying
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError, UnsupportedEventError
 from corrdp.ledger import Ledger
 from corrdp.policy import (

@@ -24,7 +24,7 @@ from corrdp.estimators import (
     MLPClassifier,
     PrivateSearchCV,
 )
-from corrdp.estimators._base import PrivateLinearModel
+from corrdp.estimators._linear_model import PrivateLinearModel
 from corrdp.estimators._search import best_of_runs, drawn_candidates
 from corrdp.exceptions import (
     BudgetError,

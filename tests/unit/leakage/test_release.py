@@ -34,6 +34,7 @@ from corrdp.policy import (
     Label,
     NumberDomain,
     Policy,
+    PolicyEncoder,
     Slot,
     neighbor_classes,
 )
@@ -753,3 +754,23 @@ def test_cells_are_checked_before_a_ledger_pays_and_after_a_charge_of_ones_own(
     with pytest.raises(PolicyError, match="'u'"):
         private(odd, policy, charge=charged.append)
     assert len(charged) == 1  # as its docstring says
+
+
+@pytest.mark.parametrize("source", ["public", "private"])
+def test_codes_are_counted_once_however_many_features_there_are(source, monkeypatch):
+    """Once for every table they took most of the time of a thousand features."""
+    counted, original = [], PolicyEncoder.n_codes.fget
+    watched = property(lambda encoder: counted.append(1) or original(encoder))
+    monkeypatch.setattr(PolicyEncoder, "n_codes", watched)
+    rng, times = np.random.default_rng(0), []
+    for n_features in (2, 12):
+        names = ["s", *(f"u{place}" for place in range(n_features))]
+        binary = CategoryDomain(("a", "b"))
+        roles = {"s": "sensitive"}
+        features = [Feature(n, roles.get(n, "insensitive"), binary) for n in names]
+        rows = pd.DataFrame({name: rng.choice(["a", "b"], 400) for name in names})
+        budget = BUDGET if source == "private" else {}
+        estimate_leakage(rows, Policy(tuple(features)), source=source, **budget)
+        times.append(len(counted))
+        counted.clear()
+    assert times[0] == times[1] > 0

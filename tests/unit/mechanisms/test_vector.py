@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from corrdp.accounting import WHOLE_RECORD, ApproximateEvent, Group
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
@@ -271,3 +272,18 @@ def test_an_impossible_budget_is_refused():
         plan(epsilon=1e-12)
     with pytest.raises(CorrDPError, match="failure_probability"):
         plan().radius(0.0)
+
+
+def test_scales_are_found_on_one_thread(monkeypatch):
+    """Threads that wait for each other took minutes for 200 questions at once."""
+    seen, solve = set(), np.linalg.solve
+
+    def watched(*arrays):
+        pools = threadpool_info()
+        seen.update(p["num_threads"] for p in pools if p["user_api"] == "blas")
+        return solve(*arrays)
+
+    monkeypatch.setattr(np.linalg, "solve", watched)
+    with threadpool_limits(2, user_api="blas"):
+        plan()
+    assert seen == {1}

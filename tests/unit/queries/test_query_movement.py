@@ -171,6 +171,25 @@ def relevant(moment):
     ]
 
 
+@pytest.mark.parametrize("ask", ASKS)
+def test_a_sum_says_every_column_that_it_reads(ask):
+    """By these columns it is priced, and `relevant` trusts them."""
+    for moment in plan_of(ask).moments:
+        rows = relevant(moment)[:40]
+        others = [
+            row | {column: value}
+            for column in CORNERS
+            if column not in moment.columns
+            for value in CORNERS[column][1:]
+            for row in rows
+        ]
+        known = [moment.evaluate(POLICY, pd.DataFrame([r])).tolist() for r in rows]
+        found = [
+            moment.evaluate(POLICY, pd.DataFrame([row])).tolist() for row in others
+        ]
+        assert found == known * (len(others) // len(rows))
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("ask", ASKS)
 def test_every_sum_that_moves_has_noise_and_pays_for_it(ask, delta):

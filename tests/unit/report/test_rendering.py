@@ -58,6 +58,19 @@ def test_no_name_is_markup_in_markdown(name):
         assert not any(line.startswith("# evil") for line in page.splitlines())
 
 
+@pytest.mark.parametrize(
+    "place", [("software", "numpy"), ("leakage", "source"), ("audit", "confidence")]
+)
+def test_no_field_of_a_saved_summary_is_markup_in_markdown(place):
+    """Summaries and audits come from files, which others may have written."""
+    summary = full_summary()
+    part, field = place
+    planted = summary[part] | {field: "![x](http://evil.example/x.png)<img src=x>"}
+    page = render_markdown(summary | {part: planted})
+    assert re.search(r"(?<!\\)\[x\]|http://evil|<img", page) is None
+    assert "evil.example" in page
+
+
 def test_a_name_does_not_turn_the_sentence_around_it():
     """Read from the right, an epsilon of 1.5 would be one of 5.1."""
     summary = full_summary(title="of \u202e5.1\u2069")

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from corrdp.accounting import WHOLE_RECORD
+from corrdp.accounting import WHOLE_RECORD, step_mu
 from corrdp.auditing import audit, descent_challenges, model_challenges
 from corrdp.estimators import LinearRegression, LogisticRegression
 from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
+from corrdp.mechanisms import column_sum_sensitivity
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -186,6 +187,17 @@ def test_the_certificate_holds_both_walks_and_stays_within_the_budget(public):
             assert claim.epsilon >= 0.99 * claim.allowed_epsilon
     first = model.certificate_.components[1]
     assert all(event.mu == 0 for event in first.events_of("sensitive"))
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_both_walks_pay_for_means_what_their_noise_costs(public):
+    plan = two_walks(policy_of(public=public))
+    for spending in (walk.spending for walk in plan.walks):
+        noise_scale, cost = spending.means_noise
+        table = column_sum_sensitivity(spending.blocks, spending.classes)
+        mu = step_mu(table.bounds, noise_scale).tolist()
+        assert dict(zip(table.classes, mu, strict=True)) == pytest.approx(cost)
+        assert all(cost[name] <= spending.means_mu[name] for name in cost)
 
 
 def test_sensitive_weights_that_are_not_0_are_refused():

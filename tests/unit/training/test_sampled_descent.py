@@ -29,7 +29,7 @@ def sampled_model(**options):
 
 @pytest.fixture
 def planned_once(priced, monkeypatch):
-    monkeypatch.setattr("corrdp.estimators._fitting.plan_sampling", priced)
+    monkeypatch.setattr("corrdp.estimators._promises.plan_sampling", priced)
 
 
 def test_a_sampled_fit_is_certified_and_useful(planned_once):

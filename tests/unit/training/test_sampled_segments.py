@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corrdp.engines import HostedParts
-from corrdp.estimators._tiled import PartTiler
+from corrdp.estimators._rows import PartTiler
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.policy import PolicyEncoder
 from corrdp.training import (
@@ -16,14 +16,14 @@ from corrdp.training import (
     SampledBudget,
     SegmentWorkers,
     _sampled_descent,
-    _tiling,
     descend_sampled,
     descend_sampled_tiled,
     prepare_rows,
     tiled_in_memory,
     write_tiles,
 )
-from corrdp.training._prepared_rows import SampledQuestion
+from corrdp.training.rows import _segments
+from corrdp.training.rows._questions import SampledQuestion
 from descent_examples import example_frame, example_plan, example_policy, example_rows
 from engine_examples import HeldTable, HereEngine
 from recorded_noise import RecordedGenerator
@@ -37,8 +37,8 @@ BLOCKS = PolicyEncoder(POLICY).blocks_
 
 @pytest.fixture(autouse=True)
 def _small_segments(monkeypatch):
-    monkeypatch.setattr(_tiling, "_LEAST_ROWS", 512)
-    monkeypatch.setattr(_tiling, "_MOST_ROWS", 512)
+    monkeypatch.setattr(_segments, "_LEAST_ROWS", 512)
+    monkeypatch.setattr(_segments, "_MOST_ROWS", 512)
 
 
 def _budget(plan, rate=0.1):

@@ -10,8 +10,6 @@ from corrdp.exceptions import CorrDPError
 from corrdp.policy import PolicyEncoder
 from corrdp.training import (
     SegmentWorkers,
-    _tiling,
-    _workers,
     descend,
     descend_tiled,
     open_tiles,
@@ -19,7 +17,8 @@ from corrdp.training import (
     tiled_in_memory,
     write_tiles,
 )
-from corrdp.training._prepared_rows import SegmentsHere
+from corrdp.training.rows import _segments, _workers
+from corrdp.training.rows._questions import SegmentsHere
 from descent_examples import example_plan, example_policy, example_rows
 from recorded_noise import RecordedGenerator
 
@@ -35,8 +34,8 @@ def _batches(codes, labels, size):
 
 @pytest.fixture
 def small_segments(monkeypatch):
-    monkeypatch.setattr(_tiling, "_LEAST_ROWS", 512)
-    monkeypatch.setattr(_tiling, "_MOST_ROWS", 512)
+    monkeypatch.setattr(_segments, "_LEAST_ROWS", 512)
+    monkeypatch.setattr(_segments, "_MOST_ROWS", 512)
 
 
 def _written(path, codes, labels, size=700, *, compiled=True):
@@ -150,7 +149,7 @@ def test_any_number_of_workers_and_any_death_give_the_same_model(
 _TWICE = """
 import sys
 from multiprocessing.connection import Connection
-from corrdp.training import _workers
+from corrdp.training.rows import _workers
 send = Connection.send
 def twice(self, message):
     send(self, message)
@@ -161,8 +160,8 @@ _workers.serve(sys.argv[1])
 
 _FAILING = """
 import sys
-from corrdp.training import _workers
-from corrdp.training._prepared_rows import GradientQuestion
+from corrdp.training.rows import _workers
+from corrdp.training.rows._questions import GradientQuestion
 def fail(self, rows):
     print("a row: MARKER")
     raise ValueError("a row: MARKER")
@@ -218,7 +217,7 @@ def test_workers_need_a_file():
 
 
 def test_segments_are_a_function_of_the_policy():
-    assert [_tiling.segment_rows(n) for n in (1, 30, 100, 10**6)] == [
+    assert [_segments.segment_rows(n) for n in (1, 30, 100, 10**6)] == [
         2**16,
         2**16,
         2**15,

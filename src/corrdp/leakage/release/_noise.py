@@ -42,13 +42,15 @@ def count_sensitivity(
     class may change a feature that they read, else none (docs/theory/leakage.md,
     Theorem 5; docs/theory/default_rule.md, Proposition 5).
     """
+    reads = [frozenset(features) for features in read.values()]
+    changes = [frozenset(neighbor.features) for neighbor in classes]
     return SensitivityTable(
         groups=tuple(read),
         classes=tuple(neighbor.name for neighbor in classes),
         bounds=np.array(
             [
-                [math.sqrt(2.0) * bool(set(c.features) & {*f}) for f in read.values()]
-                for c in classes
+                [math.sqrt(2.0) * bool(own & changed) for own in reads]
+                for changed in changes
             ]
         ),
     )

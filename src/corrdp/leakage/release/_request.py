@@ -11,14 +11,14 @@ from corrdp.leakage._counts import ContingencyCounts, CountLayout, TableShape
 from corrdp.leakage._joining import (
     Groups,
     choose_groups,
+    joined_domain,
     joined_fields,
-    joined_policy,
     joined_words,
 )
 from corrdp.leakage._levels import TableWords
 from corrdp.leakage._metrics import Metric
 from corrdp.leakage._result import FeatureLeakage
-from corrdp.leakage._targets import table_words
+from corrdp.leakage._targets import words_of
 from corrdp.leakage.estimators import Estimator
 from corrdp.policy import NeighborRelation, Policy
 
@@ -74,15 +74,14 @@ class LeakageRequest:
         self, shape: TableShape, groups: Groups, sizes: FloatArray
     ) -> "JoinedTable":
         """Return what the rows of a table mean once values are counted together."""
-        fields = None
+        features = [self.policy.feature(name) for name in shape.features]
+        fields, told = None, ""
         if groups:
-            domain = self.policy.feature(shape.name).domain
-            fields = joined_fields(domain, groups, sizes)
-        if fields is None:
-            return JoinedTable(table_words(self.policy, shape.features))
-        policy = joined_policy(self.policy, {shape.name: fields})
-        told = joined_words(policy.feature(shape.name).domain)
-        return JoinedTable(table_words(policy, shape.features), fields, told)
+            fields = joined_fields(features[0].domain, groups, sizes)
+        if fields is not None:
+            domain = joined_domain(features[0], fields)
+            features, told = [replace(features[0], domain=domain)], joined_words(domain)
+        return JoinedTable(words_of(self.policy, features), fields, told)
 
 
 @dataclass(frozen=True, eq=False)

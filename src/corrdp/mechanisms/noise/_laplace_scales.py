@@ -10,13 +10,14 @@ from enum import StrEnum
 
 import numpy as np
 
+from corrdp._threads import one_thread
 from corrdp._typing import FloatArray
 
-_GROWTH = 20.0
+_GROWTH = 20.0  # of the sharpness of the barrier, from round to round
 _ROUNDS = 25
 _RELATIVE_GAP = 1e-9
 _NEWTON_STEPS = 60
-_SHRINKS = 60
+_SHRINKS = 60  # halvings of a step, after which nothing is to be gained
 
 
 def least_variance_scales(
@@ -42,18 +43,19 @@ def least_variance_scales(
     inverse = np.full(alone.size, 0.5 / alone.size)
     best, best_gap = inverse, np.inf
     sharpness = rows.shape[0] / float(np.sum(weights / inverse**2))
-    for _ in range(_ROUNDS):
-        inverse = _centered(inverse, rows, weights, sharpness)
-        candidate = inverse / float((rows @ inverse).max())
-        multipliers = 1.0 / (sharpness * (1.0 - rows @ inverse))
-        cost_reached = float(np.sum(weights / candidate**2))
-        lower = _lower_bound(multipliers, rows, weights)
-        gap = (cost_reached - lower) / cost_reached
-        if gap < best_gap:
-            best, best_gap = candidate, gap
-        if best_gap <= _RELATIVE_GAP:
-            break
-        sharpness *= _GROWTH
+    with one_thread():
+        for _ in range(_ROUNDS):
+            inverse = _centered(inverse, rows, weights, sharpness)
+            candidate = inverse / float((rows @ inverse).max())
+            multipliers = 1.0 / (sharpness * (1.0 - rows @ inverse))
+            cost_reached = float(np.sum(weights / candidate**2))
+            lower = _lower_bound(multipliers, rows, weights)
+            gap = (cost_reached - lower) / cost_reached
+            if gap < best_gap:
+                best, best_gap = candidate, gap
+            if best_gap <= _RELATIVE_GAP:
+                break
+            sharpness *= _GROWTH
     scale: FloatArray = 1.0 / (alone * best)
     return scale
 

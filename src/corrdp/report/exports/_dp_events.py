@@ -22,17 +22,9 @@ SCHEMA = "corrdp.dp-event/1"
 def dp_events(certificate: Certificate) -> JSONObject:
     """Return what every class paid as events named and shaped as in dp-accounting.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        What was released.
-
-    Returns
-    -------
-    document : JSON object
-        By class: ``epsilon`` as the certificate states it, and ``event``, whose
-        ``type`` is a class of ``dp_accounting`` and whose other fields are its
-        arguments. ``neighboring_relation`` is the one to price them under.
+    By class: ``epsilon`` as the certificate states it, and ``event``, whose ``type`` is
+    a class of ``dp_accounting`` and whose other fields are its arguments.
+    ``neighboring_relation`` is the one to price them under.
 
     Notes
     -----

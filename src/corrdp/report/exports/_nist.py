@@ -13,11 +13,8 @@ NOT_COVERED = "not covered"
 def nist_statement(certificate: Certificate) -> JSONObject:
     """Return one answer per layer of SP 800-226, each marked covered or not.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        What was released. Layers that no certificate can answer, such as access
-        control, are marked ``not covered`` with what to say there.
+    Layers that no certificate can answer, such as access control, are marked ``not
+    covered`` with what to say there.
 
     Notes
     -----

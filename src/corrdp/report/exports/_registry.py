@@ -17,19 +17,8 @@ OPEN = "(to be filled in by the curator)"
 def registry_entry(
     certificate: Certificate, *, title: str, created: date
 ) -> JSONObject:
-    """Return a draft entry in the shape of the deployments registry.
+    """Return a draft entry for a product in the shape of the deployments registry.
 
-    Parameters
-    ----------
-    certificate : Certificate
-        What was released.
-    title : str
-        Name of the product.
-    created : date
-        Day of publication.
-
-    Notes
-    -----
     Entries of the registry are compared with each other, so ``epsilon`` is that of
     ordinary differential privacy, a change of the whole record; what is promised by
     class stands beside it in words. What only the curator knows is left open. The

@@ -192,10 +192,8 @@ def printed_least_squares_constants(
     :math:`L = 2 B (D + \max |y|)`, :math:`C_1 = 4 B + 2 C D / m`, :math:`C_2 = 2 C D`,
     with C in :math:`B |\theta_i| \le C D / m`; `relaxed` is the larger of C_1 and C_2.
 
-    Guarantee
-    ---------
-    None: L holds for B at most 1 only, where :math:`|\theta^\top x| \le D`. Use
-    `gradient_constants`. Note: `docs/theory/paper_bounds.md`.
+    Nothing is proved: L holds for B at most 1 only, where
+    :math:`|\theta^\top x| \le D`. Use `gradient_constants`.
     """
     bound = check_positive("feature_bound", feature_bound)
     radius = check_positive("parameter_radius", parameter_radius)
@@ -225,10 +223,7 @@ def printed_logistic_constants(
     not print but :math:`|\sigma - y| \le 1` gives. Otherwise as in
     `printed_least_squares_constants`.
 
-    Guarantee
-    ---------
-    None without the condition on every coefficient. Use `gradient_constants`. Note:
-    `docs/theory/paper_bounds.md`.
+    Nothing is proved without the condition on every coefficient.
     """
     bound = check_positive("feature_bound", feature_bound)
     radius = check_positive("parameter_radius", parameter_radius)

@@ -55,20 +55,16 @@ def check_gradient_assumption(
     "proved" and "violated" are both certain; the search alone never proves. Note:
     `docs/theory/paper_bounds.md`.
     """
-    size = model.lipschitz if lipschitz is None else lipschitz
-    check_positive("lipschitz", size)
-    own = size * check_real("direct", direct, lower=0.0)
-    others = size * check_real("cross", cross, lower=0.0)
-    pairs = _candidate_pairs(model, n_candidates=n_candidates, seed=seed)
+    pairs = _Pairs(model, lipschitz, n_candidates=n_candidates, seed=seed)
+    own = pairs.lipschitz * check_real("direct", direct, lower=0.0)
+    others = pairs.lipschitz * check_real("cross", cross, lower=0.0)
     change = np.abs(pairs.rows - pairs.neighbors)
     change_of_others = change.sum(axis=1, keepdims=True) - change
     allowed = own * change + others / model.n_columns * change_of_others
-    sufficient = gradient_constants(model)
-    is_proved = (
-        own >= sufficient.direct * sufficient.lipschitz
-        and others >= sufficient.cross * sufficient.lipschitz
-    )
-    return _report(model, pairs, allowed, sufficient, is_proved, size)
+    proved = gradient_constants(model)
+    reached = own >= proved.direct * proved.lipschitz
+    reached = reached and others >= proved.cross * proved.lipschitz
+    return pairs.report(allowed, proved, is_proved=reached)
 
 
 def check_relaxed_assumption(
@@ -84,119 +80,92 @@ def check_relaxed_assumption(
     :math:`(g(x_1) - g(x_2))_i \le C L (1[x_1^{(i)} \ne x_2^{(i)}] + \frac{1}{m}
     \sum_{j \ne i} 1[x_1^{(j)} \ne x_2^{(j)}])`.
 
-    Otherwise as `check_gradient_assumption`.
-
-    Guarantee
-    ---------
-    As in `check_gradient_assumption`. Note: `docs/theory/paper_bounds.md`.
+    Otherwise as `check_gradient_assumption`, with its guarantee.
     """
-    size = model.lipschitz if lipschitz is None else lipschitz
-    check_positive("lipschitz", size)
-    unit = size * check_real("constant", constant, lower=0.0)
-    pairs = _candidate_pairs(model, n_candidates=n_candidates, seed=seed)
+    pairs = _Pairs(model, lipschitz, n_candidates=n_candidates, seed=seed)
+    unit = pairs.lipschitz * check_real("constant", constant, lower=0.0)
     changed = (pairs.rows != pairs.neighbors).astype(np.float64)
     n_others = changed.sum(axis=1, keepdims=True) - changed
     allowed = unit * (changed + n_others / model.n_columns)
-    sufficient = gradient_constants(model)
-    is_proved = unit >= sufficient.relaxed * sufficient.lipschitz
-    return _report(model, pairs, allowed, sufficient, is_proved, size)
+    proved = gradient_constants(model)
+    reached = unit >= proved.relaxed * proved.lipschitz
+    return pairs.report(allowed, proved, is_proved=reached)
 
 
-@dataclass(frozen=True)
 class _Pairs:
     """Candidate pairs: the first half changes one column, the rest several."""
 
-    coef: FloatArray
-    rows: FloatArray
-    neighbors: FloatArray
-    y: FloatArray
-    changed_column: np.ndarray[tuple[int], np.dtype[np.int64]]
+    def __init__(
+        self, model: BoxModel, lipschitz: float | None, *, n_candidates: int, seed: int
+    ) -> None:
+        size = model.lipschitz if lipschitz is None else lipschitz
+        self.lipschitz = check_positive("lipschitz", size)
+        rng = np.random.default_rng(check_count("seed", seed, lower=0))
+        count = check_count("n_candidates", n_candidates, lower=2)
+        columns = model.n_columns
+        index = np.arange(count)
+        self._changed = rng.integers(columns, size=count)  # a column of every pair
 
+        # Concentrated on the changed column, where E7 bites, or spread at random.
+        direction = rng.normal(size=(count, columns))
+        concentrated = rng.random(count) < 0.5
+        direction[concentrated] = 0.0
+        direction[index[concentrated], self._changed[concentrated]] = rng.choice(
+            [-1.0, 1.0], size=concentrated.sum()
+        )
+        norm = np.linalg.norm(direction, axis=1, keepdims=True)
+        largest = model.coefficient_upper
+        coef = np.clip(model.parameter_radius * direction / norm, -largest, largest)
 
-def _candidate_pairs(model: BoxModel, *, n_candidates: int, seed: int) -> _Pairs:
-    rng = np.random.default_rng(check_count("seed", seed, lower=0))
-    count = check_count("n_candidates", n_candidates, lower=2)
-    columns = model.n_columns
-    index = np.arange(count)
-    changed_column = rng.integers(columns, size=count)
+        def draw_rows() -> FloatArray:
+            position = rng.random((count, columns))
+            corner = rng.random(count) < 0.7
+            position[corner] = np.round(position[corner])
+            return np.asarray(model.box[0] + position * model.width)
 
-    # Concentrated on the changed column, where E7 bites, or spread at random.
-    direction = rng.normal(size=(count, columns))
-    concentrated = rng.random(count) < 0.5
-    direction[concentrated] = 0.0
-    direction[index[concentrated], changed_column[concentrated]] = rng.choice(
-        [-1.0, 1.0], size=concentrated.sum()
-    )
-    norm = np.linalg.norm(direction, axis=1, keepdims=True)
-    coef = np.clip(
-        model.parameter_radius * direction / norm,
-        -model.coefficient_upper,
-        model.coefficient_upper,
-    )
+        self.rows, fresh = draw_rows(), draw_rows()
+        changes = rng.random((count, columns)) < 0.5
+        changes[: count // 2] = False
+        changes[index, self._changed] = True
+        near = rng.random((count, 1)) < 0.3  # small changes see the slope at a point
+        target = np.where(near, self.rows + 0.01 * (fresh - self.rows), fresh)
+        self.neighbors = np.where(changes, target, self.rows)
+        y = rng.choice(model.label_range, size=count)
+        # Swapping the rows flips the sign, so the one-sided inequality is two-sided.
+        self._moved = np.abs(
+            model.gradient(coef, self.rows, y) - model.gradient(coef, self.neighbors, y)
+        )
 
-    def draw_rows() -> FloatArray:
-        position = rng.random((count, columns))
-        corner = rng.random(count) < 0.7
-        position[corner] = np.round(position[corner])
-        drawn: FloatArray = model.box[0] + position * model.width
-        return drawn
+    def report(
+        self, allowed: FloatArray, sufficient: GradientConstants, *, is_proved: bool
+    ) -> AssumptionReport:
+        """Return the verdict on what an inequality allows each coordinate to move."""
+        ratio = np.zeros_like(self._moved)
+        seen = self._moved > 1e-12 * self.lipschitz  # else it is rounding
+        with np.errstate(divide="ignore"):
+            ratio[seen] = self._moved[seen] / allowed[seen]
+        largest_ratio = float(ratio.max())
+        verdict: Verdict = "proved" if is_proved else "undecided"
+        if largest_ratio > 1 + 1e-9:
+            verdict = "violated"
+        direct_lower, cross_lower = self._needed_constants()
+        return AssumptionReport(
+            verdict=verdict,
+            sufficient=sufficient,
+            direct_lower=direct_lower,
+            cross_lower=cross_lower,
+            largest_ratio=largest_ratio,
+        )
 
-    rows, fresh = draw_rows(), draw_rows()
-    changes = rng.random((count, columns)) < 0.5
-    changes[: count // 2] = False
-    changes[index, changed_column] = True
-    near = rng.random((count, 1)) < 0.3  # small changes see the slope at a point
-    target = np.where(near, rows + 0.01 * (fresh - rows), fresh)
-    neighbors = np.where(changes, target, rows)
-    y = rng.choice(model.label_range, size=count)
-    return _Pairs(coef, rows, neighbors, y, changed_column)
-
-
-def _report(
-    model: BoxModel,
-    pairs: _Pairs,
-    allowed: FloatArray,
-    sufficient: GradientConstants,
-    is_proved: bool,
-    lipschitz: float,
-) -> AssumptionReport:
-    moved = np.abs(
-        model.gradient(pairs.coef, pairs.rows, pairs.y)
-        - model.gradient(pairs.coef, pairs.neighbors, pairs.y)
-    )
-    # Swapping the rows flips the sign, so the one-sided inequality is two-sided.
-    rounding = 1e-12 * lipschitz
-    ratio = np.zeros_like(moved)
-    seen = moved > rounding
-    with np.errstate(divide="ignore"):
-        ratio[seen] = moved[seen] / allowed[seen]
-    largest_ratio = float(ratio.max())
-    verdict: Verdict = "undecided"
-    if largest_ratio > 1 + 1e-9:
-        verdict = "violated"
-    elif is_proved:
-        verdict = "proved"
-    direct_lower, cross_lower = _needed_constants(pairs, moved, lipschitz)
-    return AssumptionReport(
-        verdict=verdict,
-        sufficient=sufficient,
-        direct_lower=direct_lower,
-        cross_lower=cross_lower,
-        largest_ratio=largest_ratio,
-    )
-
-
-def _needed_constants(
-    pairs: _Pairs, moved: FloatArray, lipschitz: float
-) -> tuple[float, float]:
-    """Return the C_1 and C_2 that changes of a single column force."""
-    single = np.arange(moved.shape[0] // 2)
-    column = pairs.changed_column[single]
-    step = np.abs(pairs.rows - pairs.neighbors)[single, column]
-    large = step > 1e-6
-    single, column, step = single[large], column[large], step[large]
-    slopes = moved[single] / (lipschitz * step[:, np.newaxis])
-    index = np.arange(single.size)
-    own = slopes[index, column].max(initial=0.0)
-    slopes[index, column] = 0.0
-    return float(own), float(moved.shape[1] * slopes.max(initial=0.0))
+    def _needed_constants(self) -> tuple[float, float]:
+        """Return the C_1 and C_2 that changes of a single column force."""
+        single = np.arange(len(self.rows) // 2)
+        column = self._changed[single]
+        step = np.abs(self.rows - self.neighbors)[single, column]
+        large = step > 1e-6
+        single, column, step = single[large], column[large], step[large]
+        slopes = self._moved[single] / (self.lipschitz * step[:, np.newaxis])
+        index = np.arange(single.size)
+        own = slopes[index, column].max(initial=0.0)
+        slopes[index, column] = 0.0
+        return float(own), float(slopes.shape[1] * slopes.max(initial=0.0))

@@ -1,12 +1,10 @@
 """The privacy lemmas of the paper as numbers."""
 
-from corrdp.theory.privacy._amplification import (
+from corrdp.theory.privacy._guarantees import (
     AmplificationClaim,
+    CorrDPGuarantee,
     amplification_claim,
     amplified_epsilon,
-)
-from corrdp.theory.privacy._guarantees import (
-    CorrDPGuarantee,
     composed,
     high_probability_composed,
     post_processed,

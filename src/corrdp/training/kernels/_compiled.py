@@ -24,8 +24,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.training._tiles import GroupRules, Model, RowTiles
 from corrdp.training.kernels._grids import Models, Tiles, counted, public_grids
+from corrdp.training.rows._tiles import GroupRules, Model, RowTiles
 
 TILE_ROWS = 512
 _TILES_PER_THREAD = 32  # fewer are done before a second thread has started

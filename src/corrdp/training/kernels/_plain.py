@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.training._tiles import GroupRules, Model, RowTiles
+from corrdp.training.rows._tiles import GroupRules, Model, RowTiles
 
 TILE_ROWS = 2048
 # Integers below 2**53 are exact: 21 + 20 + 11 bits for sums over a tile's rows.

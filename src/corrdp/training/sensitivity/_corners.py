@@ -151,12 +151,15 @@ def _extent(
     counted within the feature; that code, scaled; what centering takes off.
     """
     at, center = np.frombuffer(places, np.int64), np.frombuffer(offset)
+    codes = np.frombuffer(values)
+    if at.size > _MOST_CORNERS_IN_PAIRS:
+        return _extent_of_many(at, codes, center)
     corners = np.zeros((at.size, center.size))
-    corners[np.arange(at.size), at] = np.frombuffer(values)
+    corners[np.arange(at.size), at] = codes
     corners -= center
     squares = (corners**2).sum(axis=1)
     radius = math.sqrt(squares.max())
-    same = np.array([[0.0, 4.0 * squares.max(), 0.0]])
+    same = np.array([_with_itself(squares.max())])
     same.flags.writeable = False  # shared by all who ask
     if len(corners) == 1:
         return radius, 0.0, same
@@ -170,11 +173,45 @@ def _extent(
             np.abs(squares[first] - squares[second]),
         ]
     )
-    if len(corners) > _MOST_CORNERS_IN_PAIRS:
-        pairs = pairs.max(axis=0, keepdims=True)  # one entry above them all
     worst = _undominated(np.vstack([same, pairs]))
     worst.flags.writeable = False
     return radius, math.sqrt(pairs[:, 0].max()), worst
+
+
+def _extent_of_many(
+    at: IntArray, codes: FloatArray, center: FloatArray
+) -> tuple[float, float, FloatArray]:
+    """Return radius, diameter and one entry above all pairs, a corner at a time.
+
+    A corner has one non-zero code, so that squares of v - w and of v + w are sums of
+    what the two corners bring, and the two largest summands bound them all. Corners
+    that share a column, as the ends of a number do, are looked at in pairs.
+    """
+    taken_off = center @ center
+    squares = np.maximum(codes**2 - 2.0 * codes * center[at] + taken_off, 0.0)
+    # In v - w the center cancels; in v + w it is taken off twice.
+    apart = _two_largest(codes**2)
+    along = _two_largest(codes**2 - 4.0 * codes * center[at]) + 4.0 * taken_off
+    next_to = np.flatnonzero(at[1:] == at[:-1])  # corners of a column are neighbors
+    if next_to.size:
+        low, high, middle = codes[next_to], codes[next_to + 1], center[at[next_to]]
+        apart = max(apart, ((low - high) ** 2).max())
+        sums = low + high
+        shared = (sums**2 - 4.0 * sums * middle).max() + 4.0 * taken_off
+        along = max(along, shared)
+    above = [apart, along, squares.max() - squares.min()]
+    worst = _undominated(np.array([_with_itself(squares.max()), above]))
+    worst.flags.writeable = False
+    return math.sqrt(squares.max()), math.sqrt(apart), worst
+
+
+def _with_itself(square: float) -> list[float]:
+    """Return the entry of a corner of this squared norm, paired with itself."""
+    return [0.0, 4.0 * square, 0.0]
+
+
+def _two_largest(summands: FloatArray) -> float:
+    return float(np.partition(summands, -2)[-2:].sum())
 
 
 @lru_cache(maxsize=64)

@@ -26,9 +26,9 @@ from corrdp.training import (
     descend,
 )
 from corrdp.training._layout import GradientLayout, standardizing_scale
-from corrdp.training._prepared_rows import prepare_rows
 from corrdp.training._solver import LARGEST_PARAMETER
 from corrdp.training.kernels import _plain
+from corrdp.training.rows._questions import prepare_rows
 from descent_examples import example_plan, example_rows
 
 N_ROWS = 1300  # three tiles of the compiled kernel, the last one padded

@@ -20,7 +20,6 @@ from corrdp.training._layout import (
     GradientLayout,
     standardizing_scale,
 )
-from corrdp.training._prepared_rows import gradient_sums, prepare_rows
 from corrdp.training._records import record_gradients
 from corrdp.training.losses import (
     HuberLoss,
@@ -28,6 +27,7 @@ from corrdp.training.losses import (
     MultinomialLoss,
     SquaredLoss,
 )
+from corrdp.training.rows._questions import gradient_sums, prepare_rows
 
 N_ROWS = 700  # more than two tiles of the compiled kernel, the last one padded
 

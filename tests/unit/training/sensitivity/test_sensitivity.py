@@ -24,7 +24,11 @@ from corrdp.training.losses import (
     SquaredLoss,
     UnclippedSquaredLoss,
 )
-from corrdp.training.sensitivity._corners import _undominated
+from corrdp.training.sensitivity._corners import (
+    _extent,
+    _undominated,
+    feature_geometries,
+)
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 from neighbor_search import Problem, corner_moves, small_policy
 
@@ -439,3 +443,47 @@ def test_every_pair_of_corners_is_below_one_that_is_kept(seed, digits):
     assert {tuple(row) for row in kept} <= {tuple(row) for row in pairs}
     others = (kept[:, None] <= kept).all(axis=2) & ~np.eye(len(kept), dtype=bool)
     assert not others.any()
+
+
+@pytest.mark.parametrize("n_ends", [0, 7])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_feature_of_many_levels_is_bounded_as_all_its_pairs_are(seed, n_ends):
+    """Levels in columns of their own; some columns are numbers with two ends."""
+    rng = np.random.default_rng(seed)
+    n_columns = 90
+    columns = np.sort(np.r_[np.arange(n_columns), np.arange(n_ends)])
+    codes = rng.normal(size=columns.size)
+    offset = rng.uniform(-0.5, 0.5, n_columns)
+    radius, diameter, kept = _extent(
+        columns.tobytes(), codes.tobytes(), offset.tobytes()
+    )
+    corners = np.zeros((columns.size, n_columns))
+    corners[np.arange(columns.size), columns] = codes
+    corners -= offset
+    norms = np.linalg.norm(corners, axis=1)
+    apart = np.linalg.norm(corners[:, None] - corners, axis=2)
+    along = np.linalg.norm(corners[:, None] + corners, axis=2)
+    assert radius == pytest.approx(norms.max(), rel=1e-12)
+    assert diameter >= apart.max() * (1 - 1e-12)
+    assert diameter == pytest.approx(apart.max(), rel=0.2)
+    differences = np.abs(norms[:, None] ** 2 - norms**2)
+    pairs = np.stack([apart**2, along**2, differences], axis=-1).reshape(-1, 1, 3)
+    assert (pairs <= kept * (1 + 1e-12) + 1e-12).all(axis=2).any(axis=1).all()
+
+
+def test_levels_of_one_hot_codes_beyond_all_pairs_are_bounded_alike():
+    few, many = (
+        feature_geometries(GradientLayout.by_role(policy_blocks(policy)))[0]
+        for policy in (
+            Policy(
+                (
+                    Feature(
+                        "ward", "sensitive", CategoryDomain([f"w{i}" for i in range(n)])
+                    ),
+                )
+            )
+            for n in (64, 30_000)
+        )
+    )
+    assert (few.radius, few.diameter) == (many.radius, many.diameter)
+    assert (few.pairs == many.pairs).all()

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
-from corrdp.training._prepared_rows import (
+from corrdp.training._totals import (
+    CodeTotals,
+    LabelTotals,
+    add_exact,
+    label_sums,
+    rounded,
+)
+from corrdp.training.losses import Loss
+from corrdp.training.rows._questions import (
     Answer,
     PreparedRows,
     SampledQuestion,
@@ -27,16 +35,8 @@ from corrdp.training._prepared_rows import (
     kernel_module,
     tile_order,
 )
-from corrdp.training._tiles import RowTiles
-from corrdp.training._tiling import Segment, cut_segments, tiling_layout
-from corrdp.training._totals import (
-    CodeTotals,
-    LabelTotals,
-    add_exact,
-    label_sums,
-    rounded,
-)
-from corrdp.training.losses import Loss
+from corrdp.training.rows._segments import Segment, cut_segments, tiling_layout
+from corrdp.training.rows._tiles import RowTiles
 
 Ask = Callable[[Any], list[Answer]]
 """From a question to one answer of every partition."""
@@ -94,9 +94,6 @@ def tiled_part(
     segments = list(
         cut_segments(marked(), layout, compiled=compiled, in_order=in_order)
     )
-    if not segments:  # a partition may be empty, a segment without rows adds nothing
-        none = np.empty((0, blocks[-1].stop)), np.empty(0)
-        segments = [Segment.of_rows(*none, layout, compiled=compiled)]
     kernel = kernel_module(compiled).__name__
     # Made again where another kernel is, it would answer in other integers.
     marks.append(int.from_bytes(hashlib.shake_256(kernel.encode()).digest(8), "big"))

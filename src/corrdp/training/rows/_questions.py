@@ -22,9 +22,9 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import LARGEST_PARAMETER
-from corrdp.training._tiles import GroupRules, Model, RowTiles
 from corrdp.training.kernels import _plain
 from corrdp.training.losses import check_residual_bound
+from corrdp.training.rows._tiles import GroupRules, Model, RowTiles
 
 Answer: TypeAlias = tuple[NDArray[np.int64], ...]
 """Integers that one segment answers; equally shaped for all segments."""

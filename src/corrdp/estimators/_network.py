@@ -15,11 +15,11 @@ from corrdp._validate import check_count, check_flag, check_real
 from corrdp.certificate import Certificate
 from corrdp.engines import refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive
-from corrdp.estimators._base import PrivateLinearModel
-from corrdp.estimators._fitting import Charge
+from corrdp.estimators._estimator import PrivateEstimator
 from corrdp.estimators._labels import check_one_label_per_row
-from corrdp.estimators._narrowing import DECLARED
-from corrdp.estimators._private import PrivateEstimator
+from corrdp.estimators._linear_model import PrivateLinearModel
+from corrdp.estimators._number_bounds import DECLARED
+from corrdp.estimators._promises import Charge
 from corrdp.exceptions import CorrDPError, UtilityWarning
 from corrdp.leakage import policy_read
 from corrdp.ledger import Ledger

@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration
-from corrdp.estimators._buying import LeakagePurchase, plan_purchase
-from corrdp.estimators._fitting import Promise
-from corrdp.estimators._narrowing import (
+from corrdp.estimators._estimator import PrivateEstimator
+from corrdp.estimators._leakage_purchase import LeakagePurchase, plan_purchase
+from corrdp.estimators._number_bounds import (
     AUTO,
     DECLARED,
     RELEASED,
     NarrowingPlan,
     plan_narrowing,
 )
-from corrdp.estimators._private import PrivateEstimator
+from corrdp.estimators._promises import Promise
 from corrdp.exceptions import CorrDPError
 from corrdp.leakage import (
     BLOCK,

@@ -19,7 +19,7 @@ from corrdp._names import NUMBER_COUNTS
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.accounting import GaussianEvent, allocate_noise, step_mu
 from corrdp.certificate import Component
-from corrdp.estimators._fitting import Fit, Promise, promised
+from corrdp.estimators._promises import Fit, Promise, promised
 from corrdp.leakage import number_count_sensitivity, release_number_counts
 from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (

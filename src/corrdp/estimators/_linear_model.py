@@ -15,16 +15,16 @@ from corrdp._typing import FloatArray, JSONObject
 from corrdp.certificate import Calibration, Certificate, certify
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._family import Family, Spending
-from corrdp.estimators._fitting import Charge
-from corrdp.estimators._narrowing import (
+from corrdp.estimators._linear_fit import TrainsLinearModel
+from corrdp.estimators._number_bounds import (
     AUTO,
     DECLARED,
     RELEASED,
     declared_numbers,
     with_declared_numbers,
 )
+from corrdp.estimators._promises import Charge
 from corrdp.estimators._saving import coefficients_from_names
-from corrdp.estimators._training import TrainsLinearModel
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,

@@ -18,13 +18,17 @@ from typing import Any, NamedTuple, Self
 from corrdp._validate import check_count
 from corrdp.exceptions import CorrDPError
 from corrdp.tables import ArrayFile
-from corrdp.training._prepared_rows import Answer, StepQuestion, added
-from corrdp.training._tiling import Segment, TiledTable
+from corrdp.training.rows._questions import Answer, StepQuestion, added
+from corrdp.training.rows._segments import Segment, TiledTable
 
 MOST_REPLACED = 3
 """How often the worker of some segments is replaced in one step."""
 
-_PROGRAM = "import sys; from corrdp.training._workers import serve; serve(sys.argv[1])"
+_PROGRAM = """
+import sys
+from corrdp.training.rows._workers import serve
+serve(sys.argv[1])
+"""
 _ONE_THREAD = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _PATIENCE = 5.0  # seconds until a worker that was told to end is ended
 

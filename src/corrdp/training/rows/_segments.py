@@ -21,14 +21,6 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._prepared_rows import (
-    PreparedRows,
-    SegmentHost,
-    SegmentsHere,
-    kernel_module,
-    tile_order,
-)
-from corrdp.training._tiles import TILE_ARRAYS, RowTiles
 from corrdp.training._totals import (
     CodeTotals,
     LabelTotals,
@@ -38,6 +30,14 @@ from corrdp.training._totals import (
     rounded,
 )
 from corrdp.training.losses import Loss
+from corrdp.training.rows._questions import (
+    PreparedRows,
+    SegmentHost,
+    SegmentsHere,
+    kernel_module,
+    tile_order,
+)
+from corrdp.training.rows._tiles import TILE_ARRAYS, RowTiles
 
 SEGMENT_CODES = 2**22
 """Numbers in a segment of codes; rows are a power of two."""
@@ -61,27 +61,6 @@ class Segment:
         own = {name: getattr(self.tiles, name) for name in TILE_ARRAYS}
         count = np.array([self.tiles.n_rows])
         return {**own, _SUMS: self.code_sums, _LABELS: self.labels, _COUNT: count}
-
-    @classmethod
-    def of_rows(
-        cls,
-        codes: FloatArray,
-        labels: FloatArray,
-        layout: GradientLayout,
-        *,
-        compiled: bool,
-        in_order: bool = False,
-    ) -> "Segment":
-        """Return encoded rows and labels as a segment, `in_order` for samples."""
-        tiles = RowTiles.from_codes(
-            codes,
-            labels,
-            layout,
-            tile_order(layout),
-            tile_rows=kernel_module(compiled).TILE_ROWS,
-            arrange=not in_order,
-        )
-        return cls(tiles, exact_sums(codes), _short(labels))
 
     @classmethod
     def of_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Segment":
@@ -168,8 +147,8 @@ def tiled_in_memory(
     Rows that will be asked for by their numbers are kept `in_order`.
     """
     layout = tiling_layout(blocks)
-    segments = list(_segments(batches, layout, compiled=compiled, in_order=in_order))
-    return TiledTable(segments, layout, compiled)
+    cut = cut_segments(batches, layout, compiled=compiled, in_order=in_order)
+    return TiledTable([_with_rows(segment) for segment in cut], layout, compiled)
 
 
 def write_tiles(
@@ -194,8 +173,9 @@ def write_tiles(
     """
     layout = tiling_layout(blocks)
     with ArrayFileWriter(path, key=key, kept=kept) as writer:
-        for segment in _segments(batches, layout, compiled=compiled, in_order=in_order):
-            writer.add(segment.arrays())
+        cut = cut_segments(batches, layout, compiled=compiled, in_order=in_order)
+        for segment in cut:
+            writer.add(_with_rows(segment).arrays())
         return _mapped(writer.finish(facts), layout, compiled)
 
 
@@ -224,12 +204,27 @@ def cut_segments(
     compiled: bool,
     in_order: bool = False,
 ) -> Iterator[Segment]:
-    """Yield the segments of encoded rows and labels in batches; none of no rows."""
+    """Yield the segments of encoded rows and labels in batches, `in_order` for samples.
+
+    Of no rows one segment without rows, which adds nothing to any sum.
+    """
     n_codes = layout.blocks[-1].stop
     for codes, labels in _cut(batches, segment_rows(n_codes), n_codes):
-        yield Segment.of_rows(
-            codes, labels, layout, compiled=compiled, in_order=in_order
+        tiles = RowTiles.from_codes(
+            codes,
+            labels,
+            layout,
+            tile_order(layout),
+            tile_rows=kernel_module(compiled).TILE_ROWS,
+            arrange=not in_order,
         )
+        yield Segment(tiles, exact_sums(codes), _short(labels))
+
+
+def _with_rows(segment: Segment) -> Segment:
+    if segment.tiles.n_rows == 0:
+        raise CorrDPError("the table has no rows. Pass a table with at least one.")
+    return segment
 
 
 def _short(labels: FloatArray) -> NDArray[Any]:
@@ -239,28 +234,13 @@ def _short(labels: FloatArray) -> NDArray[Any]:
     return bytes_each if np.array_equal(bytes_each, labels) else labels.copy()
 
 
-def _segments(
-    batches: Iterable[tuple[FloatArray, NDArray[Any]]],
-    layout: GradientLayout,
-    *,
-    compiled: bool,
-    in_order: bool,
-) -> Iterator[Segment]:
-    n_segments = 0
-    for segment in cut_segments(batches, layout, compiled=compiled, in_order=in_order):
-        yield segment
-        n_segments += 1
-    if n_segments == 0:
-        raise CorrDPError("the table has no rows. Pass a table with at least one.")
-
-
 def _cut(
     batches: Iterable[tuple[FloatArray, NDArray[Any]]], size: int, n_codes: int
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield `size` rows at a time, the last ones fewer, whatever the batches are."""
     # Columns lie together, as tiles store them.
     codes, labels = np.empty((size, n_codes), order="F"), np.empty(size)
-    filled = 0
+    filled, is_cut = 0, False
     for batch, batch_labels in batches:
         start = 0
         while start < len(batch):
@@ -273,6 +253,6 @@ def _cut(
             filled, start = end, stop
             if filled == size:
                 yield codes, labels
-                filled = 0
-    if filled:
+                filled, is_cut = 0, True
+    if filled or not is_cut:
         yield codes[:filled], labels[:filled]

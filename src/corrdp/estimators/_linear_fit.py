@@ -17,7 +17,15 @@ from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._family import share_of
-from corrdp.estimators._fitting import (
+from corrdp.estimators._labels import (
+    NO_LABELS,
+    check_one_label_per_row,
+    count_labels,
+    label_column,
+)
+from corrdp.estimators._linear_plan import PlansTraining
+from corrdp.estimators._number_bounds import AUTO, RELEASED, narrowed_fit
+from corrdp.estimators._promises import (
     Charge,
     Fit,
     Promise,
@@ -25,16 +33,8 @@ from corrdp.estimators._fitting import (
     fit_full_batch,
     fit_on_samples,
 )
-from corrdp.estimators._labels import (
-    NO_LABELS,
-    check_one_label_per_row,
-    count_labels,
-    label_column,
-)
-from corrdp.estimators._narrowing import AUTO, RELEASED, narrowed_fit
-from corrdp.estimators._planning import PlansTraining
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
-from corrdp.estimators._tiled import (
+from corrdp.estimators._rows import (
     RowsInBatches,
     count_clipped_rows,
     opened_source,
@@ -154,13 +154,12 @@ class TrainsLinearModel(PlansTraining):
             pay = self._buy_leakage(X, y, pay)
         declared, X, y = self._declared(X, y)
         declared.require_confirmed()
-        policy = (
-            partial_policy(declared)
-            if method is Method.PARTIAL
-            else declared
-            if self.calibration == Calibration.THEOREM
-            else protected_policy(declared, method)
-        )
+        if method is Method.PARTIAL:
+            policy = partial_policy(declared)
+        elif self.calibration == Calibration.THEOREM:
+            policy = declared  # the method is in the formula, roles stay
+        else:
+            policy = protected_policy(declared, method)
         n_rows = 0  # of a source, where no model asks for it
         if not is_elsewhere(X) and not (n_rows := count_labels(y)):
             raise CorrDPError("the table has no rows. Pass a table with at least one.")
@@ -169,8 +168,8 @@ class TrainsLinearModel(PlansTraining):
         policy = self._coded(policy, n_rows, leakage, method)
         self._read_by(policy, X)
         self._kept = policy
-        names = [feature.name for feature in policy.features]
-        if not isinstance(self.policy, AllSensitive):
+        if not isinstance(self.policy, AllSensitive):  # else scikit-learn has done it
+            names = [feature.name for feature in policy.features]
             self.n_features_in_ = len(names)
             self.feature_names_in_ = np.asarray(names, dtype=object)
         self.plan_: TrainingPlan | TheoremPlan | None = None
@@ -336,6 +335,7 @@ class TrainsLinearModel(PlansTraining):
             return at._plan_fit(promise, n_rows, deviation, counts=counts)
 
         plan, counted = planned(self, n_rows)
+        # Asked late, since asking reads a row: only where something would be counted.
         if counted is not None and not self._is_read_again(X, promise.policy):
             counts = False
             plan, counted = planned(self, n_rows)

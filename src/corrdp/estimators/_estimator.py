@@ -24,11 +24,11 @@ from corrdp.estimators._family import (
     note_birthplace,
     share_of,
 )
-from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import NO_LABELS, label_column
-from corrdp.estimators._narrowing import DECLARED
+from corrdp.estimators._number_bounds import DECLARED
+from corrdp.estimators._promises import Charge
+from corrdp.estimators._rows import opened_source
 from corrdp.estimators._saving import check_outputs, read_model, write_model
-from corrdp.estimators._tiled import opened_source
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
