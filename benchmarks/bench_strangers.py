@@ -4,7 +4,8 @@
 by a rule (`chosen_tables`) and trains ``corr`` and ``standard`` as a user would;
 ``--render`` writes the tables of ``docs/defaults.md``. What was chosen on them later is
 in ``docs/looks.md`` (looks 25 and 28 to 30). ``--next`` takes the two tables after
-these of every package, ``--third`` the two after those; ``--kinds linear`` no labels.
+these of every package, ``--third`` and ``--fourth`` those that follow; with
+``--kinds linear`` there are no labels.
 """
 
 import argparse
@@ -30,7 +31,8 @@ from package_tables import (
 from saved_tables import markdown_table, read_figures, save_figures, save_table
 
 NAME = "strangers"
-SETS = {NAME: 0, f"{NAME}_next": 2, f"{NAME}_third": 4}  # tables of a package before it
+ENDS = ("_next", "_third", "_fourth")
+SETS = {NAME: 0} | {f"{NAME}{end}": 2 * i for i, end in enumerate(ENDS, 1)}  # skipped
 METHODS = ("corr", "standard")
 N_SEEDS = 4
 ROWS, COLUMNS = (600, 20_000), (6, 45)
@@ -175,8 +177,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--render", action="store_true")
-    for name, flag in zip(list(SETS)[1:], ("--next", "--third"), strict=True):
-        parser.add_argument(flag, dest="run", action="store_const", const=name)
+    for end in ENDS:
+        flag = end.replace("_", "--")
+        parser.add_argument(flag, dest="run", action="store_const", const=NAME + end)
     parser.add_argument("--kinds", nargs="*", default=("logistic", "linear"))
     parser.set_defaults(run=NAME)
     chosen = parser.parse_args()
