@@ -46,20 +46,10 @@ def plan_network(
     calibration: Calibration = Calibration.CERTIFIED,
     fall_back: bool = True,
 ) -> NetworkPlan:
-    """Return groups and noise for a training.
+    """Return groups and noise for a training; arguments are those of `make_private`.
 
-    Parameters
-    ----------
-    facts : NetworkPlanInputs
-        Public numbers and the shape of the module.
-    method : {"corr", "layered", "standard"}
-        Noise by groups of input columns; a norm and a noise scale per layer, or one
-        for the whole gradient, both of which are ordinary differential privacy.
-    calibration : Calibration
-        ``certified`` or ``theorem``.
-    fall_back : bool
-        Let ``corr`` take noise by layer, which is valid for every policy, where the
-        rule predicts less error of it.
+    Where the rule predicts less error of noise by layer, which is valid for every
+    policy, ``corr`` takes it if it may `fall_back`.
 
     Guarantee
     ---------
