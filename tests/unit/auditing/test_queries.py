@@ -77,7 +77,7 @@ def test_places_are_drawn_at_their_rate_and_at_twice_the_rate_are_refuted(
 ):
     """Among rows at the ends alone all places between them gain or lose alike."""
     challenges = query_challenges(plan(text, epsilon=1.0))[:1]
-    assert audit(challenges, n_runs=800, random_state=0).passed
+    assert audit(challenges, n_runs=2400, random_state=0).passed
     rate = _choices.choice_rate
     monkeypatch.setattr(_choices, "choice_rate", lambda scale: 2 * rate(scale))
     assert broken(audit(challenges, n_runs=2400, random_state=0)) == {"sensitive"}

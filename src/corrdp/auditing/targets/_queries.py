@@ -34,12 +34,8 @@ def query_challenges(
 ) -> tuple[Challenge[Any], ...]:
     """Challenge everything that answers to queries are computed from, class by class.
 
-    Parameters
-    ----------
-    plan : QueryPlan
-        From `plan_queries`, `plan_bounds` or the plan of an evaluation.
-    random_state, deadline
-        Seed of the search for records; what ends it early.
+    The plan is one of `plan_queries`, `plan_bounds` or of an evaluation; the deadline
+    ends the search for records early.
 
     Guarantee
     ---------
