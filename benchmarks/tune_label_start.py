@@ -21,7 +21,7 @@ from tune_networks_linear import survey_table
 from corrdp._random import noise_generator
 from corrdp.policy import CategoryDomain, Label, Policy
 from corrdp.training import CONSTANT, Descent, descend_together, prepare_rows
-from corrdp.training._constant import free_constant
+from corrdp.training._totals import free_constant
 
 NAME = "label_start"
 TABLE_SEED = 9

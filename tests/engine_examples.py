@@ -36,7 +36,7 @@ from corrdp.training import (
     descend_sampled_tiled,
 )
 from corrdp.training._hosted import CodeSums
-from corrdp.training._means import add_exact, exact_sums
+from corrdp.training._totals import add_exact, exact_sums
 from descent_examples import example_plan, example_policy, example_rows
 from linear_model_examples import example_policy as people_policy
 from recorded_noise import RecordedGenerator

@@ -27,7 +27,7 @@ def planned_certificate():
     plan, policy = training_plan(), hospital_policy()
     return certify(
         policy,
-        plan.components(plan.spending.means_cost),
+        plan.components(),
         budget=Budget(epsilon=0.5, delta=1e-6),
         leakage=LeakageClaim.declared(policy),
     )
@@ -83,7 +83,7 @@ def wide_summary():
     plan = LogisticRegression(policy, **told).plan(20_000)
     certificate = certify(
         policy,
-        plan.components(plan.spending.means_cost),
+        plan.components(),
         budget=Budget(**budget),
         leakage=LeakageClaim.declared(policy),
     )

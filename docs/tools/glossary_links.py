@@ -11,7 +11,7 @@ from typing import Any
 from docutils import nodes
 
 PAGE = "glossary"
-AMBIGUOUS = frozenset({"class"})  # of neighbors, or of Python
+AMBIGUOUS = frozenset({"class", "release"})  # of Python; of a version
 _ENTRY = re.compile(r"^\(([\w-]+)\)=\n\*\*([^*]+)\*\*", re.MULTILINE)
 _LEFT_ALONE = (
     nodes.reference,

@@ -25,20 +25,9 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
     """Write a file in one move, so that an interrupted run leaves none half-written.
 
-    Parameters
-    ----------
-    path : Path
-        Its directory is created if there is none.
-    text : str
-        The content.
-    private : bool
-        Only the owner may read it, whatever the umask, and whoever could read a file
-        that it replaces. Otherwise a file that is replaced keeps its permissions.
-
-    Raises
-    ------
-    CorrDPError
-        If it cannot be written, or is a device or a pipe.
+    Only the owner may read what is `private`, whatever the umask, and whoever could
+    read a file that it replaces. Otherwise a file that is replaced keeps its
+    permissions. A device or a pipe is refused.
     """
     _refuse_special(path)
     try:
@@ -81,11 +70,6 @@ def require_room(path: Path) -> None:
 
     What was paid for must neither replace what was paid for before, nor be lost
     because its directory turns out not to take it.
-
-    Raises
-    ------
-    CorrDPError
-        If there is such a file already, or none can be written.
     """
     if path.exists():
         raise CorrDPError(

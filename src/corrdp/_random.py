@@ -16,10 +16,7 @@ _REPLAYABLE = "PCG64 under a fixed seed, in whole or in part"
 def noise_source(*, replayable: bool) -> str:
     """Return the name of what draws noise, for certificates.
 
-    Parameters
-    ----------
-    replayable : bool
-        Whether a seed was given for any of the noise.
+    It is replayable if a seed was given for any of the noise.
 
     Guarantee
     ---------

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from corrdp.training._expectations import LABELS_BEND, NUMBERS_BEND
 from corrdp.training._hindsight import BAND
-from corrdp.training._typical_sizes import LABELS_BEND, NUMBERS_BEND
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,6 +69,18 @@ def test_the_table_of_tables_that_nobody_chose_is_that_of_the_saved_run():
     saved = ROOT / "docs" / "results" / f"{tools['NAME']}.inc"
     text = tools["page"](tools["read_figures"](tools["NAME"]))
     assert saved.read_text(encoding="utf-8") == text
+
+
+def test_what_is_lost_by_size_is_that_of_the_saved_runs():
+    tools = runpy.run_path(str(ROOT / "benchmarks" / "bench_strangers.py"))
+    saved = tools["both_runs"]()
+    shown = ROOT / "docs" / "results" / f"{tools['NAME']}_sizes.inc"
+    text = tools["sizes_page"](saved)
+    assert shown.read_text(encoding="utf-8") == text
+    sizes = tools["SIZES"]
+    assert all(sizes[0] <= run["n_rows"] < sizes[-1] for run in saved.values())
+    first, next_ = (tools["read_figures"](f"strangers{end}") for end in ("", "_next"))
+    assert not first.keys() & next_.keys()
 
 
 def test_the_tables_of_packages_are_those_of_the_saved_run():

@@ -269,7 +269,7 @@ def bought(kind, case):
     try:
         model.fit(case.table)
     finally:
-        assert model._family_record().n_fits == 0
+        assert model.family.n_fits == 0
 
 
 LINES = {

@@ -41,7 +41,7 @@ PLANTED = [
     ("estimators/_base.py", "import torch", "torch only"),
     ("queries/_result.py", "import jinja2", "pages are made"),
     ("estimators/_tiled.py", "import dask", "engines are called"),
-    ("queries/_hosted.py", "import pyspark", "engines are called"),
+    ("queries/_release.py", "import pyspark", "engines are called"),
 ]
 
 

@@ -1,5 +1,7 @@
 """Worker processes cannot share the record of what a family of estimators spent."""
 
+import os
+
 import joblib
 import pytest
 from sklearn.base import clone
@@ -71,3 +73,25 @@ def test_a_model_of_another_process_predicts_and_does_not_fit():
     assert set(model.predict(FRAME)) <= {"no", "yes"}
     with pytest.raises(BudgetError, match="another process"):
         model.fit(FRAME)
+
+
+def test_a_forked_process_refuses_what_was_built_before():
+    model, spent = family(), family()
+    spent.fit(FRAME)
+
+    def told(estimator):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writing, outcome(estimator).encode())
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as answer:
+            said = answer.read().decode()
+        os.waitpid(child, 0)
+        return said
+
+    assert "another process" in told(model)
+    assert "another process" in told(spent)
+    assert told(family(research=True)) == "fitted"
+    assert outcome(model) == "fitted"

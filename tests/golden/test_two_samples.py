@@ -12,10 +12,9 @@ import pytest
 from scipy.stats import beta as beta_law
 from scipy.stats import binom, norm
 
+from corrdp.leakage import TableWords, definition_leakage, metric_named, plug_in_leakage
 from corrdp.leakage import _two_samples as two_samples
-from corrdp.leakage import definition_leakage, metric_named, plug_in_leakage
 from corrdp.leakage._bounds import largest_quantile, shared_quantile
-from corrdp.leakage._plug_in import TableWords
 from corrdp.leakage._two_samples import (
     ERROR_IN_MARGINS,
     SEARCH_ERROR,

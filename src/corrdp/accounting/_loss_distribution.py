@@ -23,7 +23,6 @@ from corrdp.accounting._loss_factor import (
     log_delta_factor,
     tilt_for_delta,
     tilt_for_epsilon,
-    total_infinity_mass,
 )
 from corrdp.accounting._loss_window import LossWindow, clean_width
 from corrdp.exceptions import BudgetError, CorrDPError
@@ -115,7 +114,10 @@ class PrivacyLossDistribution:
     @property
     def infinity_mass(self) -> float:
         """Probability of infinite loss, a floor under every delta."""
-        return total_infinity_mass(self.factors)
+        finite = (
+            count * math.log1p(-factor.infinity_mass) for factor, count in self.factors
+        )
+        return -math.expm1(math.fsum(finite))
 
     def delta(self, epsilon: float) -> float:
         """Return an upper bound on delta at `epsilon`, any real number."""

@@ -4,7 +4,7 @@ Theory: ``docs/theory/composition.md``, sections "Connect the dots" and "Tilting
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -14,7 +14,6 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
 
-_UNIT = 2.0**-52
 _VALUE_ERROR = 1e-12  # profiles are trusted to this relative accuracy, and raised by it
 _CONVEXITY_ERROR = 1e-9
 _MOST_CELLS = 2.0**23  # on each side of loss 0
@@ -204,18 +203,3 @@ def _increasing_root(
             step = 0.5 * (lower + upper) - point
         point += step
     return math.exp(max(point, flattest))
-
-
-def chernoff_error(factors: Factors, log_moment: float, exponent: float) -> float:
-    """Bound the round-off of ``log_moment - exponent``, composed over all factors."""
-    count = sum(count for _, count in factors)
-    return _UNIT * (count * 64.0 + 4.0 * (abs(log_moment) + abs(exponent)))
-
-
-def total_infinity_mass(factors: Iterable[tuple[LossFactor, int]]) -> float:
-    """Return the probability that any factor's loss is infinite."""
-    return -math.expm1(
-        math.fsum(
-            count * math.log1p(-factor.infinity_mass) for factor, count in factors
-        )
-    )

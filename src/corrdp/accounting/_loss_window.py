@@ -17,7 +17,6 @@ from corrdp._typing import FloatArray
 from corrdp.accounting._loss_factor import (
     Factors,
     NoGridError,
-    chernoff_error,
     composed_cumulants,
     tilt_for_delta,
 )
@@ -97,7 +96,8 @@ class LossWindow:
         losses = spacing * indices
         exponents = log_moment - tilt * losses
         largest = tilt * float(np.abs(losses).max())
-        exponent_error = chernoff_error(factors, log_moment, largest)
+        n_releases = sum(count for _, count in factors)
+        exponent_error = _UNIT * (n_releases * 64.0 + 4.0 * (abs(log_moment) + largest))
         # No mass exceeds 1, whatever round-off says far below the answer.
         with np.errstate(divide="ignore"):
             log_masses = np.log(np.maximum(masses[indices % size], 0.0))

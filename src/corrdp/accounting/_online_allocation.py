@@ -88,7 +88,7 @@ class OnlineAllocator:
         compiled: bool = True,
     ) -> None:
         self.n_iterations = check_count("n_iterations", n_iterations)
-        self._follow = _compiled_update() if compiled else None
+        self._follow = (_compiled_update() if compiled else None) or _follow_in_arrays
         self._cost = check_cost(sizes, weights)
         self._budget_mu = check_budget_mu(budget_mu)
         self._shape = (self._budget_mu.size, self._cost.size)
@@ -99,21 +99,14 @@ class OnlineAllocator:
         self._in_range = bool(
             budget.size and budget.min() >= 1 / _LARGEST and budget.max() <= _LARGEST
         )
-        n_rows, n_groups = budget.size, self._cost.size
         root_cost = np.sqrt(self._cost / self._cost.max())
         self._root_cost = np.maximum(root_cost, SMALLEST_COST_RATIO)
         self._budget = budget
         self._allowed = largest_price(budget)
-        self._margin = (1.0 + rounding_margin(n_groups)) ** 2
-        # Constants as full arrays: broadcasting a scalar costs twice the arithmetic.
-        self._budget_table = np.repeat(budget[:, None], n_groups, axis=1)
-        self._dual_floor = np.full(n_rows, MULTIPLIER_FLOOR)
-        self._ones = np.ones(n_rows)
-        self._dual = np.ones(n_rows)
-        self._spent = np.empty(n_rows)
-        self._pull = np.empty(n_groups)
-        self._precision = np.empty(n_groups)
-        self._table = np.empty((n_rows, n_groups))
+        self._margin = (1.0 + rounding_margin(self._cost.size)) ** 2
+        self._dual_floor = MULTIPLIER_FLOOR
+        self._ones = np.ones(budget.size)
+        self._dual = np.ones(budget.size)
 
     def update(self, sensitivity: FloatArray) -> FloatArray:
         """Return this step's noise scale per group for this step's sensitivity.
@@ -142,54 +135,22 @@ class OnlineAllocator:
             self._in_range and smallest >= 1 / _LARGEST and max(totals) <= _LARGEST
         ):
             return self._start_over(sensitivity)
-        noise_scale, fits = self._next(moves, some_still)
+        noise_scale, fits = self._follow(
+            moves,
+            self._budget,
+            self._allowed,
+            self._root_cost,
+            self._dual,
+            self.n_iterations,
+            self._dual_floor,
+            _LOAD_FLOOR if some_still else 0.0,
+            self._margin,
+        )
         if not fits:
             return self._start_over(sensitivity)
         if some_still:
             noise_scale[np.equal(totals, 0.0)] = 0.0
         return noise_scale
-
-    def _next(self, moves: FloatArray, some_still: bool) -> tuple[FloatArray, bool]:
-        """Return the noise that follows, and whether it fits this table."""
-        if self._follow is not None:
-            noise_scale, fits = self._follow(
-                moves,
-                self._budget,
-                self._allowed,
-                self._root_cost,
-                self._dual,
-                self.n_iterations,
-                self._dual_floor,
-                _LOAD_FLOOR if some_still else 0.0,
-                self._margin,
-            )
-            return noise_scale, fits
-        self._iterate(moves, some_still)
-        peak = max(self._spent.tolist())
-        noise_scale = np.sqrt(peak * self._margin / self._precision)
-        table = self._table
-        np.divide(moves, noise_scale, table)
-        np.multiply(table, table, table)
-        prices = np.add.reduce(table, axis=1)
-        return noise_scale, False not in (prices <= self._allowed).tolist()
-
-    def _iterate(self, moves: FloatArray, some_still: bool) -> None:
-        """Update the dual variables, leaving the last precision and what it spends."""
-        load, dual, pull = self._table, self._dual, self._pull
-        root_cost, precision, spent = self._root_cost, self._precision, self._spent
-        np.divide(moves, self._budget_table, load)
-        np.multiply(load, load, load)
-        if some_still:
-            np.maximum(load, _LOAD_FLOOR, out=load)
-        np.divide(dual, max(dual.tolist()), dual)
-        np.maximum(dual, self._dual_floor, out=dual)
-        for _ in range(self.n_iterations):
-            np.dot(dual, load, pull)
-            np.sqrt(pull, pull)
-            np.divide(root_cost, pull, precision)
-            np.dot(load, precision, spent)
-            np.multiply(dual, spent, dual)
-            np.multiply(dual, spent, dual)
 
     def _start_over(self, sensitivity: FloatArray) -> FloatArray:
         """Solve from scratch where the updates could overflow or nothing moves."""
@@ -222,26 +183,55 @@ def _compiled_update() -> Callable[..., tuple[FloatArray, bool]] | None:
         return None
     from numba import njit
 
-    update: Callable[..., tuple[FloatArray, bool]] = njit(cache=True)(_follow)
+    update: Callable[..., tuple[FloatArray, bool]] = njit(cache=True)(_follow_in_loops)
     return update
 
 
-def _follow(
+def _follow_in_arrays(
+    moves: FloatArray,
+    budget: FloatArray,
+    allowed: FloatArray,
+    root_cost: FloatArray,
+    dual: FloatArray,
+    n_iterations: int,
+    dual_floor: float,
+    load_floor: float,
+    margin: float,
+) -> tuple[FloatArray, bool]:
+    """Update the dual variables in place; return the noise scale and whether it fits.
+
+    Groups that do not move get the noise of the floor, for the caller to take away.
+    """
+    load = moves / budget[:, None]
+    load *= load
+    if load_floor > 0.0:
+        np.maximum(load, load_floor, out=load)
+    dual /= max(dual.tolist())
+    np.maximum(dual, dual_floor, out=dual)
+    for _ in range(n_iterations):
+        precision = root_cost / np.sqrt(dual @ load)
+        spent = load @ precision
+        dual *= spent
+        dual *= spent
+    noise_scale = np.sqrt(max(spent.tolist()) * margin / precision)
+    price = moves / noise_scale
+    price *= price
+    within = np.add.reduce(price, axis=1) <= allowed
+    return noise_scale, False not in within.tolist()
+
+
+def _follow_in_loops(
     moves: Any,
     budget: Any,
     allowed: Any,
     root_cost: Any,
     dual: Any,
     n_iterations: int,
-    dual_floor: Any,
+    dual_floor: float,
     load_floor: float,
     margin: float,
 ) -> Any:
-    """Update the dual variables in place; return the noise scale and whether it fits.
-
-    The arithmetic of `OnlineAllocator._next` in loops, which is what numba compiles.
-    Groups that do not move get the noise of the floor, for the caller to take away.
-    """
+    """Compute `_follow_in_arrays` in loops, which is what numba compiles."""
     n_rows, n_groups = moves.shape
     load = np.empty((n_rows, n_groups))
     for r in range(n_rows):
@@ -250,7 +240,7 @@ def _follow(
             load[r, g] = max(ratio * ratio, load_floor)
     largest = dual.max()
     for r in range(n_rows):
-        dual[r] = max(dual[r] / largest, dual_floor[r])
+        dual[r] = max(dual[r] / largest, dual_floor)
     precision = np.empty(n_groups)
     peak = 0.0
     for _ in range(n_iterations):

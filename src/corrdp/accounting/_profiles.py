@@ -56,11 +56,6 @@ class Profile:
         return float(self.delta(np.zeros(1))[0])
 
 
-def event_profile(event: PrivacyEvent, count: int) -> Profile:
-    """Return the profile of one release of `event`, to occur `count` times."""
-    return replace(_profile(event), count=count)
-
-
 @singledispatch
 def single_release(event: object) -> tuple[PrivacyEvent, int]:
     """Return one release of an event, in its simplest form, and the number of them."""
@@ -98,15 +93,16 @@ def _(event: SelectedGaussianEvent) -> tuple[PrivacyEvent, int]:
 
 
 @singledispatch
-def _profile(event: object) -> Profile:
+def event_profile(event: object, count: int) -> Profile:
+    """Return the profile of one release of `event`, to occur `count` times."""
     raise UnsupportedEventError(
         f"event must be one that has a privacy profile, got {type(event).__name__}. "
         "Use one of corrdp.accounting's events."
     )
 
 
-@_profile.register
-def _(event: GaussianEvent) -> Profile:
+@event_profile.register
+def _(event: GaussianEvent, count: int) -> Profile:
     def log_delta(epsilons: FloatArray) -> FloatArray:
         return log_sampled_delta(
             epsilons, rate=1.0, contribution=event.mu, change=event.mu
@@ -115,11 +111,11 @@ def _(event: GaussianEvent) -> Profile:
     def loss_bound(tail: float) -> float:
         return gaussian_epsilon(mu=event.mu, delta=tail)
 
-    return Profile(log_delta, loss_bound, 1)
+    return Profile(log_delta, loss_bound, count)
 
 
-@_profile.register
-def _(event: SampledGaussianEvent) -> Profile:
+@event_profile.register
+def _(event: SampledGaussianEvent, count: int) -> Profile:
     def log_delta(epsilons: FloatArray) -> FloatArray:
         return log_sampled_delta(
             epsilons,
@@ -135,13 +131,13 @@ def _(event: SampledGaussianEvent) -> Profile:
         within = log_delta(candidates) <= math.log(tail)
         return float(candidates[np.argmax(within)]) if within.any() else unsampled
 
-    return Profile(log_delta, loss_bound, 1, unsampled_mu=event.change)
+    return Profile(log_delta, loss_bound, count, unsampled_mu=event.change)
 
 
-@_profile.register
-def _(event: SelectedGaussianEvent) -> Profile:
+@event_profile.register
+def _(event: SelectedGaussianEvent, count: int) -> Profile:
     if event.mu > LARGEST_SELECTED_MU:
-        return Profile(np.zeros_like, lambda _: math.inf, 1, reveals=True)
+        return Profile(np.zeros_like, lambda _: math.inf, count, reveals=True)
     knots, log_deltas = selected_profile(event.mu, event.mean_runs)
 
     def log_delta(epsilons: FloatArray) -> FloatArray:
@@ -175,24 +171,24 @@ def _(event: SelectedGaussianEvent) -> Profile:
     return Profile(
         log_delta,
         loss_bound,
-        1,
+        count,
         epsilon=epsilon,
         reveals=bool(log_deltas[-1] > math.log1p(-1e-9)),
     )
 
 
-@_profile.register
-def _(event: LaplaceEvent) -> Profile:
+@event_profile.register
+def _(event: LaplaceEvent, count: int) -> Profile:
     def log_delta(epsilons: FloatArray) -> FloatArray:
         # 1 - exp((epsilon - bound) / 2), and 0 from the bound on
         with np.errstate(divide="ignore"):
             return np.log(-np.expm1(np.minimum(epsilons - event.epsilon, 0.0) / 2.0))
 
-    return Profile(log_delta, lambda _: event.epsilon, 1, event.epsilon)
+    return Profile(log_delta, lambda _: event.epsilon, count, event.epsilon)
 
 
-@_profile.register
-def _(event: ApproximateEvent) -> Profile:
+@event_profile.register
+def _(event: ApproximateEvent, count: int) -> Profile:
     def log_delta(epsilons: FloatArray) -> FloatArray:
         # Randomized response that fails openly with probability delta.
         distinguishing = -np.expm1(np.minimum(epsilons - event.epsilon, 0.0))
@@ -200,4 +196,6 @@ def _(event: ApproximateEvent) -> Profile:
         with np.errstate(divide="ignore"):
             return np.log(event.delta + share * distinguishing)
 
-    return Profile(log_delta, lambda _: event.epsilon, 1, event.epsilon, event.delta)
+    return Profile(
+        log_delta, lambda _: event.epsilon, count, event.epsilon, event.delta
+    )

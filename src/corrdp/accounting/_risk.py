@@ -169,9 +169,7 @@ def _attack_risk(events: tuple[PrivacyEvent, ...]) -> Risk:
     )
 
 
-@lru_cache(maxsize=512)
-def _curve(events: tuple[PrivacyEvent, ...]) -> tuple[FloatArray, FloatArray]:
-    return compose_curve(events)
+_curve = lru_cache(maxsize=512)(compose_curve)  # composing takes seconds
 
 
 def _found(events: tuple[PrivacyEvent, ...], rates: FloatArray) -> FloatArray:

@@ -36,7 +36,7 @@ from corrdp.certificate._text import (
     certificate_text,
     class_risk,
 )
-from corrdp.certificate._verify import verify_certificate
+from corrdp.certificate._verify import policy_terms, verify_certificate
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.policy import Budget, Policy, allowed_epsilons, neighbor_classes
 
@@ -396,11 +396,7 @@ def certify(
         calibration=calibration,
         target_epsilon=budget.epsilon,
         delta=budget.delta,
-        relation=str(policy.relation),
-        conditioning=str(policy.conditioning),
-        distance_floor=policy.distance_floor,
-        epsilon_cap=policy.epsilon_cap,
-        label_protected=policy.label is not None and policy.label.score > 0,
+        **policy_terms(policy),
         classes=MappingProxyType(claims),
         leakage=leakage,
         components=parts,

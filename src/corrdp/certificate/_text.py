@@ -31,7 +31,9 @@ def risk_words(risk: Risk) -> str:
     """Return the numbers of a risk as one phrase; all are rounded up."""
     if risk.advantage >= 1.0:
         return "nothing is bounded: an attacker may be certain"
-    mu = f"mu {rounded_up(risk.mu)}" if risk.mu_is_exact else _about(risk)
+    mu = f"mu {rounded_up(risk.mu)}"
+    if not risk.mu_is_exact:
+        mu = f"at most Gaussian {mu} at rates from 0.01 % up"
     one, tenth = (percent(value) for value in risk.true_positive_rate.values())
     return (
         f"{mu}; advantage of any attack at most {percent(risk.advantage)}; it finds at "
@@ -74,10 +76,6 @@ def rounded_up(value: float) -> str:
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
     # A last unit of round-off is no reason to go up by one in the third digit.
     return f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.3g}"
-
-
-def _about(risk: Risk) -> str:
-    return f"at most Gaussian mu {rounded_up(risk.mu)} at rates from 0.01 % up"
 
 
 def certificate_text(certificate: "Certificate") -> str:

@@ -1,13 +1,13 @@
 """Recompute every number of a certificate from what it contains."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from corrdp._names import BLOCK, WHOLE_RECORD
 from corrdp._random import noise_source
-from corrdp.certificate._claims import Calibration, proved_epsilons
+from corrdp.certificate._claims import Calibration, ClassClaim, proved_epsilons
 from corrdp.exceptions import GuaranteeVoidError
-from corrdp.policy import Policy, allowed_epsilon, neighbor_classes
+from corrdp.policy import NeighborClass, Policy, allowed_epsilon, neighbor_classes
 
 if TYPE_CHECKING:
     from corrdp.certificate._certificate import Certificate
@@ -50,6 +50,17 @@ def verify_certificate(
     )
     checks.append(f"implied CorrDP epsilon {certificate.epsilon:.6g} recomputed")
     return tuple(checks)
+
+
+def policy_terms(policy: Policy) -> dict[str, Any]:
+    """Return what a certificate repeats of its policy, by the names of its fields."""
+    return {
+        "relation": str(policy.relation),
+        "conditioning": str(policy.conditioning),
+        "distance_floor": policy.distance_floor,
+        "epsilon_cap": policy.epsilon_cap,
+        "label_protected": policy.label_is_protected,
+    }
 
 
 def _check_classes(certificate: "Certificate") -> None:
@@ -99,14 +110,7 @@ def _check_policy(certificate: "Certificate", policy: Policy) -> str:
             "Verify it with the policy it names: policy.toml beside the certificate, "
             "where bounds of numbers are those that the release found."
         )
-    terms = {
-        "relation": str(policy.relation),
-        "conditioning": str(policy.conditioning),
-        "distance_floor": policy.distance_floor,
-        "epsilon_cap": policy.epsilon_cap,
-        "label_protected": policy.label_is_protected,
-    }
-    for name, declared in terms.items():
+    for name, declared in policy_terms(policy).items():
         stated = getattr(certificate, name)
         if stated != declared:
             raise GuaranteeVoidError(
@@ -114,13 +118,12 @@ def _check_policy(certificate: "Certificate", policy: Policy) -> str:
                 f"{declared!r}. Do not rely on this certificate; issue it again."
             )
     expected = neighbor_classes(policy, certificate.leakage.distances(policy))
-    claimed = {
-        name: (claim.features, claim.label_changes, claim.distance, claim.promised)
-        for name, claim in certificate.classes.items()
-    }
-    derived = {
-        c.name: (c.features, c.label_changes, c.distance, c.promised) for c in expected
-    }
+
+    def facts(c: ClassClaim | NeighborClass) -> tuple[object, ...]:
+        return c.features, c.label_changes, c.distance, c.promised
+
+    claimed = {name: facts(claim) for name, claim in certificate.classes.items()}
+    derived = {neighbor.name: facts(neighbor) for neighbor in expected}
     if claimed != derived:
         differing = sorted(
             name

@@ -44,7 +44,11 @@ from corrdp.cli._options import read_toml
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 
 DEFAULTS_FILE = Path("corrdp.toml")
-MUST_BE_TYPED = frozenset({"accept-new-data", "all", "help", "research", "seed"})
+MUST_BE_TYPED = frozenset(
+    {"accept-new-data", "all", "help", "research", "seed"}
+    # What a table is declared: left from another run, it would print a private one.
+    | {"public-rows", "public-test", "source"}
+)
 """Whoever takes a responsibility, or gives up the promise, does so in that run."""
 
 DEFECT = 1

@@ -170,7 +170,7 @@ def _subject(
     delta: float | None,
     model: Audited | None,
     rows: int | None,
-    leakage: Path | None = None,
+    leakage: Path | None,
 ) -> Any:
     """Return the model of a run, or what a policy and a budget describe."""
     from corrdp.cli._models import (
@@ -178,10 +178,8 @@ def _subject(
         estimator_class,
         load_estimator,
         model_kind,
-        policy_with,
-        read_leakage,
+        read_policy,
     )
-    from corrdp.policy import Policy
     from corrdp.synthesis import Synthesizer
 
     if path.is_dir():
@@ -203,9 +201,7 @@ def _subject(
             f"--epsilon is {epsilon} and --delta is {delta}: a policy file has no "
             "budget. Pass both."
         )
-    declared = Policy.from_file(path)
-    table = read_leakage(leakage, declared)
-    policy = policy_with(table, declared)
+    policy, table = read_policy(path, leakage)
     if table is not None:
         policy = policy.with_leakage(table.distances(policy=policy))
     if model in (None, Audited.MEANS):

@@ -1,5 +1,6 @@
 """``corrdp check``: whether a table fits the policy, and the policy is ready."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from corrdp._names import BLOCK, INTERCEPT
@@ -14,7 +15,6 @@ TO_CONFIRM = "to confirm: "
 TO_DECLARE = "to declare or estimate: leakage of "
 TO_RENAME = "to rename before models are trained, which have one of their own: "
 NOT_IN_POLICY = "not in the policy: "
-_BEGINNINGS = (TO_CONFIRM, TO_DECLARE, TO_RENAME, NOT_IN_POLICY)
 
 
 def check(
@@ -33,7 +33,8 @@ def check(
     with working("Reading the table"):
         table = read_declared(data, declared, with_others=True)
         problems = table_problems(declared, table)
-    notes = _notes(declared)
+    to_do = _to_do(declared)
+    notes = [what + name for what, names in to_do.items() for name in names]
     mentioned = {declared.unit, *(column.name for column in declared.columns)}
     document: dict[str, Any] = {
         "fits": not problems,
@@ -45,8 +46,8 @@ def check(
         "fingerprint": declared.fingerprint(),
     }
     lines = [f"column {name}: {problem}" for name, problem in problems.items()]
-    lines += _joined(notes)
-    lines += _joined([NOT_IN_POLICY + name for name in document["not_in_policy"]])
+    listed = to_do | {NOT_IN_POLICY: document["not_in_policy"]}
+    lines += [what + ", ".join(names) for what, names in listed.items() if names]
     lines.append(
         "the table fits the policy"
         if not problems
@@ -60,23 +61,16 @@ def check(
         )
 
 
-def _notes(policy: "Policy") -> list[str]:
-    """Return what must still be done before anything can be released."""
+def _to_do(policy: "Policy") -> dict[str, Sequence[str]]:
+    """Return what must still be done before anything can be released, and to what."""
     from corrdp.policy import NeighborRelation
 
-    notes = [TO_CONFIRM + name for name in policy.unconfirmed]
     unknown = policy.unknown_leakages
     if policy.relation is NeighborRelation.ALL_INSENSITIVE:
         unknown = (BLOCK,) if policy.block_leakage is None else ()
-    notes += [TO_DECLARE + name for name in unknown]
     names = [feature.name for feature in policy.features]
-    return notes + [TO_RENAME + name for name in names if name == INTERCEPT]
-
-
-def _joined(notes: list[str]) -> list[str]:
-    """Return one line for all notes that begin alike."""
-    found: dict[str, list[str]] = {}
-    for note in notes:
-        beginning = next(known for known in _BEGINNINGS if note.startswith(known))
-        found.setdefault(beginning, []).append(note.removeprefix(beginning))
-    return [beginning + ", ".join(names) for beginning, names in found.items()]
+    return {
+        TO_CONFIRM: policy.unconfirmed,
+        TO_DECLARE: unknown,
+        TO_RENAME: [name for name in names if name == INTERCEPT],
+    }

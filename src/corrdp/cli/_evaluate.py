@@ -65,9 +65,9 @@ def evaluate(
         )
         if choice is not None and known is None:
             require_paid_leakage(None, plan, None)
-        model.require_readable(rows)  # a cell that is refused costs nothing
+        assert plan.derived is not None  # planned with predictions
         result = paid_answers(
-            rows,
+            plan.derived.extend(rows),  # a cell that is refused costs nothing
             plan,
             choice,
             plan.leakage.distances(plan.policy),

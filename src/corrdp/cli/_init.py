@@ -82,10 +82,11 @@ def init(
         category=tuple(options.names(category)),
         label_protected=label is LabelChoice.PROTECTED,
     )
-    if epsilon is None and (paying.ledger is not None or seed is not None):
+    # Whoever says so believes that what is read is drawn with noise.
+    if epsilon is None and (paying.ledger, seed, delta) != (None, None, 0.0):
         raise BudgetError(
-            "a ledger or a seed was given without --epsilon, so nothing would be drawn "
-            "or charged. Give --epsilon, or leave them out."
+            "a delta, a ledger or a seed was given without --epsilon, so nothing would "
+            "be drawn or charged. Give --epsilon, or leave them out."
         )
     choice = paying.choice(delta=delta)
     certificate = None

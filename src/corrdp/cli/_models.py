@@ -141,6 +141,17 @@ def read_leakage(path: Path | None, *policies: "Policy") -> "LeakageTable | None
     return table
 
 
+def read_policy(
+    path: Path, leakage: Path | None
+) -> "tuple[Policy, LeakageTable | None]":
+    """Return the policy by which rows are read, and the leakage table if there is."""
+    from corrdp.policy import Policy
+
+    declared = Policy.from_file(path)
+    table = read_leakage(leakage, declared)
+    return policy_with(table, declared), table
+
+
 def policy_with(table: "LeakageTable | None", policy: "Policy") -> "Policy":
     """Return the policy by which rows are read: thin levels joined as a table says."""
     return policy if table is None else table.policy_for(policy)

@@ -28,6 +28,19 @@ class LedgerOptions:
     ledger_delta: options.LedgerDeltaOption = None
     accept_new_data: options.AcceptNewDataOption = False
 
+    def refuse_without_ledger(self) -> None:
+        """Raise for a word about a ledger if none is named."""
+        given = {
+            "--ledger-epsilon": self.ledger_epsilon is not None,
+            "--ledger-delta": self.ledger_delta is not None,
+            "--accept-new-data": self.accept_new_data,
+        }
+        for option in (name for name, was_given in given.items() if was_given):
+            raise BudgetError(
+                f"{option} was given without --ledger, so nothing would be "
+                f"charged. Name the ledger, or leave {option} out."
+            )
+
     def choice(
         self,
         *,
@@ -50,16 +63,7 @@ class LedgerOptions:
 
         refuse_unstamped(leakage, research=research)
         if self.ledger is None:
-            given = {
-                "--ledger-epsilon": self.ledger_epsilon is not None,
-                "--ledger-delta": self.ledger_delta is not None,
-                "--accept-new-data": self.accept_new_data,
-            }
-            for option in (name for name, was_given in given.items() if was_given):
-                raise BudgetError(
-                    f"{option} was given without --ledger, so nothing would be "
-                    f"charged. Name the ledger, or leave {option} out."
-                )
+            self.refuse_without_ledger()
             return None
         if self.ledger_epsilon is None and self.ledger_delta is not None:
             raise BudgetError(

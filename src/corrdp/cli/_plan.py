@@ -12,7 +12,6 @@ from corrdp.cli._output import JsonOption, show
 
 if TYPE_CHECKING:
     from corrdp.leakage import LeakageTable
-    from corrdp.mechanisms import MeanPlan
     from corrdp.policy import Budget, Policy
 
 
@@ -33,13 +32,11 @@ def plan(
 
     Example: corrdp plan --policy policy.toml --rows 20000 --epsilon 1 --delta 1e-6
     """
-    from corrdp.cli._models import Model, estimator_class, policy_with, read_leakage
-    from corrdp.policy import Budget, Policy
+    from corrdp.cli._models import Model, estimator_class, read_policy
+    from corrdp.policy import Budget
 
-    declared = Policy.from_file(policy)
+    declared, table = read_policy(policy, leakage)
     budget = Budget(epsilon=epsilon, delta=delta)
-    table = read_leakage(leakage, declared)
-    declared = policy_with(table, declared)
     if model is Planned.MEANS:
         document, text = means_plan(declared, budget, rows, table)
     else:
@@ -64,30 +61,17 @@ def means_plan(
     reasons = noiseless(policy, {group.name: group.features[0] for group in groups})
     document = planned.to_json()
     document["groups"] = [with_reason(group, reasons) for group in document["groups"]]
-    return document, plan_text(planned, reasons)
-
-
-def plan_text(planned: "MeanPlan", reasons: Mapping[str, str]) -> str:
-    """Return noise by column against ordinary DP, and the budget by class."""
-    groups = planned.noise.table.groups
-    ordinary = planned.ordinary.noise_scale / planned.n_rows
-    lines = noise_lines(
-        "noise of mean",
-        {
-            group.name: (float(scale), float(plain))
-            for group, scale, plain in zip(
-                groups, planned.mean_noise_scale, ordinary, strict=True
-            )
-        },
-        reasons,
-    )
-    lines += [
+    ordinary = (planned.ordinary.noise_scale / n_rows).tolist()
+    pairs = zip(planned.mean_noise_scale.tolist(), ordinary, strict=True)
+    noise = dict(zip((group.name for group in groups), pairs, strict=True))
+    lines = [
+        *noise_lines("noise of mean", noise, reasons),
         "",
         f"total variance against ordinary DP: {planned.variance_ratio:.3f}",
         "",
         planned.certificate.to_text(),
     ]
-    return "\n".join(lines)
+    return document, "\n".join(lines)
 
 
 def training_plan(

@@ -74,12 +74,11 @@ def report(
 
         summary = with_ledger(summary, Ledger.open(ledger))
     with working("Writing the report"):
-        if form is Format.HTML:
-            text = render_html(summary)
-        elif form is Format.MARKDOWN:
-            text = render_markdown(summary)
-        else:
-            text = json_text(summary)
+        text = {
+            Format.HTML: render_html,
+            Format.MARKDOWN: render_markdown,
+            Format.JSON: json_text,
+        }[form](summary)
     write_text(path, text)
     show(
         {"report": str(path), "stamps": summary["stamps"]},

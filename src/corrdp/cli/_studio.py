@@ -8,7 +8,8 @@ import typer
 
 from corrdp._files import cannot_write
 from corrdp.cli import _options as options
-from corrdp.exceptions import BudgetError, CorrDPError
+from corrdp.cli._paying import LedgerOptions
+from corrdp.exceptions import CorrDPError
 
 
 def studio(
@@ -40,11 +41,8 @@ def studio(
             "the studio needs starlette, uvicorn and jinja2, which are not installed. "
             "Install them with pip install 'corrdp[studio]'."
         ) from None
-    if ledger is None and ledger_epsilon is not None:
-        raise BudgetError(
-            "--ledger-epsilon was given without --ledger, so nothing would be charged. "
-            "Name the ledger, or leave --ledger-epsilon out."
-        )
+    if ledger is None:
+        LedgerOptions(ledger_epsilon=ledger_epsilon).refuse_without_ledger()
     where = data if "://" in data else str(Path(data).absolute())
     try:
         out.mkdir(parents=True, exist_ok=True)

@@ -53,17 +53,15 @@ def sweep(
     --out sweep
     """
     from corrdp import estimators
-    from corrdp.cli._models import estimator_class, policy_with, read_leakage
-    from corrdp.policy import Policy, read_declared
+    from corrdp.cli._models import estimator_class, read_policy
+    from corrdp.policy import read_declared
 
     if not research:
         raise GuaranteeVoidError(
             "a sweep trains many models on the same rows and shows their exact scores. "
             "Pass --research, on data that may be disclosed."
         )
-    declared = Policy.from_file(policy)
-    known = read_leakage(leakage, declared)
-    declared = policy_with(known, declared)
+    declared, known = read_policy(policy, leakage)
     budgets = _numbers(epsilons)
     classifies = hasattr(estimator_class(Model(model.value), declared), "predict_proba")
     with results(out, private=True) as staging:

@@ -72,13 +72,11 @@ def synthesize(
     --out synthetic
     """
     from corrdp.ledger import open_ledger
-    from corrdp.policy import Policy, read_declared
+    from corrdp.policy import read_declared
     from corrdp.report import summarize, with_ledger
     from corrdp.synthesis import Synthesizer
 
-    declared = Policy.from_file(policy)
-    known = models.read_leakage(leakage, declared)
-    declared = models.policy_with(known, declared)
+    declared, known = models.read_policy(policy, leakage)
     choice = paying.choice(delta=delta, leakage=known)
     models.require_place(out, TABLE_FILE)
     if not spreadsheet_safe:  # before anything is paid for

@@ -59,19 +59,10 @@ def hospital_policy() -> Policy:
 def hospital_columns(
     n_rows: int = N_ROWS, *, random_state: int = 0
 ) -> dict[str, NDArray[Any]]:
-    """Draw the hospital table as plain columns.
+    """Draw the hospital table as plain columns of `n_rows` patients.
 
-    Parameters
-    ----------
-    n_rows : int
-        Number of patients.
-    random_state : int
-        Seed. The patients are invented, so a fixed seed discloses nobody.
-
-    Returns
-    -------
-    columns : dict of str to array, shape (n_rows,)
-        Features in the order of the policy, then ``readmitted``.
+    Features come in the order of the policy, then ``readmitted``. The patients are
+    invented, so a fixed seed discloses nobody.
     """
     check_count("n_rows", n_rows)
     rng = np.random.default_rng(random_state)

@@ -123,14 +123,9 @@ def load_medical_cost(
 ) -> PaperTable:
     """Return Medical Cost: 1,337 rows, a linear model of the charges.
 
-    Parameters
-    ----------
-    directory : path, optional
-        Where the file is.
-    roles : str
-        The paper names two sets of insensitive features (erratum E22):
-        ``appendix``, age, sex and region, to which the printed leakage .36 belongs;
-        ``text``, sex, smoker and region, declared here at the same value.
+    The paper names two sets of insensitive features (erratum E22): in its ``appendix``,
+    age, sex and region, to which the printed leakage .36 belongs; in its ``text``, sex,
+    smoker and region, declared here at the same value.
     """
     insensitive = {
         "appendix": ("age", "sex", "region"),
@@ -181,14 +176,8 @@ def load_adult_wide(
 ) -> PaperTable:
     """Return Adult with all its columns, of which two or three are sensitive.
 
-    Parameters
-    ----------
-    directory : path, optional
-        Where the file is.
-    sensitive : sequence of str
-        Names of the sensitive features.
-    leakage : mapping of str to float, optional
-        Leakage per insensitive feature, for example estimated on public rows.
+    Insensitive ones have the leakage that is given, for example estimated on public
+    rows.
     """
     complete = _complete_adult(directory)
     paper = load_adult(directory).policy

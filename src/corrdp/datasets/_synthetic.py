@@ -29,18 +29,8 @@ def paper_synthetic(
     Gaussian leaks everything (erratum E24), so features and label are declared to lie
     within three standard deviations and are clipped to them.
 
-    Parameters
-    ----------
-    n_rows, n_columns, n_sensitive : int
-        Size of the table; the first `n_sensitive` columns are sensitive.
-    random_state : int
-        Seed of the draw.
-
-    Returns
-    -------
-    table : PaperTable
-        Columns ``x0``, ``x1``, ... and the target ``y``; every insensitive feature
-        has its exact leakage declared.
+    Columns are ``x0``, ``x1``, ..., of which the first `n_sensitive` are sensitive, and
+    the target ``y``; every insensitive feature has its exact leakage declared.
 
     References
     ----------
@@ -88,16 +78,8 @@ def gaussian_column_leakage(
     for all :math:`u`; two such Gaussians at Mahalanobis distance :math:`\Delta` have
     total variation :math:`2 \Phi(\Delta / 2) - 1`.
 
-    Parameters
-    ----------
-    covariance : array of float, shape (n_columns, n_columns)
-        Covariance of all features, sensitive ones first.
-    n_sensitive : int
-        Number of sensitive features.
-    column : int
-        Index of the insensitive feature.
-    half_width : float
-        The column is bounded to its mean plus or minus this.
+    The covariance is that of all features, shape (n_columns, n_columns), sensitive ones
+    first; the column is bounded to its mean plus or minus `half_width`.
     """
     across = covariance[:n_sensitive, column]
     variance = covariance[column, column]

@@ -11,6 +11,7 @@ from corrdp.engines._file_parts import EngineFiles, engine_files
 from corrdp.engines._kinds import (
     engine_session,
     hosted_parts,
+    hosted_sums,
     is_elsewhere,
     is_hosted,
     refuse_hosted,
@@ -47,6 +48,7 @@ __all__ = [
     "engine_files",
     "engine_session",
     "hosted_parts",
+    "hosted_sums",
     "is_elsewhere",
     "is_hosted",
     "made",

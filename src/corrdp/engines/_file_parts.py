@@ -22,14 +22,8 @@ PIECE = "piece"
 class EngineFiles:
     """A table in files, in the place of a frame of the engine whose workers read it.
 
-    Parameters
-    ----------
-    engine : {"dask", "ray", "spark"}
-        Who hosts the partitions; a session of it runs, see `engine_session`.
-    pieces : sequence of str
-        Files, or row groups of large ones, as texts; all workers can read them.
-    number_columns : sequence of str
-        Columns declared numbers; all others are texts.
+    A session of the engine runs, see `engine_session`, and all workers can read the
+    pieces: files, or row groups of large ones, as texts.
 
     Guarantee
     ---------

@@ -4,13 +4,24 @@ All that differs between engines stands in the module of each; none is imported 
 a table or a command asks for it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from corrdp._typing import IntArray
 from corrdp.engines import _dask, _ray, _spark
 from corrdp.engines._file_parts import EngineFiles, FileMaker
-from corrdp.engines._parts import Engine, HostedParts, Maker, told_by_kind
+from corrdp.engines._parts import (
+    Answer,
+    Engine,
+    HostedParts,
+    Maker,
+    mark_of,
+    told_by_kind,
+)
 from corrdp.exceptions import CorrDPError
 from corrdp.tables import is_source, require_columns
 
@@ -52,6 +63,54 @@ def hosted_parts(data: Any, make: Maker, *, n_hosts: int | None = None) -> Hoste
     return HostedParts(_ENGINES[kind](data, n_hosts), make)
 
 
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What the rows of a partition add up to; they are not kept."""
+
+    sums: Answer
+
+    @property
+    def mark(self) -> int:
+        return mark_of(self.sums)
+
+
+@dataclass(frozen=True)
+class _AllSums:
+    """Asks for all that was added up."""
+
+    def answer(self, part: _Sums) -> Answer:
+        return part.sums
+
+
+@dataclass(frozen=True, eq=False)
+class _Summer:
+    """Adds up the rows of a partition on its worker."""
+
+    columns: Sequence[str]
+    add: Callable[[Any], Answer]
+
+    def __call__(self, table: Any) -> _Sums:
+        return _Sums(self.add(table))
+
+
+def hosted_sums(
+    data: Any, columns: Sequence[str], add: Callable[[Any], Answer]
+) -> list[IntArray]:
+    """Return what all rows of a table that an engine holds add up to.
+
+    `add` sums the rows of one partition, of which it reads the `columns`. It is sent to
+    workers, and so a function of a module or a `partial` of one.
+
+    Guarantee
+    ---------
+    The sums of all rows, in any order: whole numbers add up exactly
+    (`docs/theory/scale.md`, Proposition 4). Noise is the caller's.
+    """
+    with hosted_parts(data, _Summer(columns, add)) as parts:
+        answers = parts.ask(_AllSums())
+    return [np.sum(sums, axis=0, dtype=np.int64) for sums in zip(*answers, strict=True)]
+
+
 def _kind(data: Any) -> str | None:
     for base in type(data).__mro__:
         package, _, inside = base.__module__.partition(".")
@@ -72,17 +131,10 @@ def _names(data: Any) -> list[str]:
 def engine_session(engine: str, address: str | None = None) -> Iterator[None]:
     """Join an engine for as long as a command takes.
 
-    Parameters
-    ----------
-    engine : {"dask", "ray", "spark"}
-        Which one.
-    address : str, optional
-        Of a cluster: a Dask scheduler, ``auto`` or an address for Ray, a master or
-        ``sc://...`` for Spark. By default the session of this process, or a new one on
-        this machine.
+    The address is that of a Dask scheduler, ``auto`` or an address for Ray, a master or
+    ``sc://...`` for Spark. By default it is the session of this process, or a new one
+    on this machine.
 
-    Notes
-    -----
     Engines print on the driver what workers say. In sessions that are started here
     Ray forwards nothing, and workers of Dask on this machine are silent.
     """

@@ -36,17 +36,15 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class Part(Protocol):
-    """What a partition was made into.
-
-    Parameters
-    ----------
-    mark : int
-        Tells rows from other rows, or sums from other sums where rows are not kept: a
-        partition that is made again after its worker was lost must have the same.
-    """
+    """What a partition was made into."""
 
     @property
-    def mark(self) -> int: ...
+    def mark(self) -> int:
+        """What tells rows from other rows, or sums from other sums if those are kept.
+
+        A partition that is made again after its worker was lost must have the same.
+        """
+        ...
 
 
 class Maker(Protocol):
@@ -89,21 +87,11 @@ def asked_at(place: int, question: Asked) -> Question:
 
 @dataclass(frozen=True)
 class Failed:
-    """All that is told of an error on a worker.
+    """All that is told of an error on a worker."""
 
-    Parameters
-    ----------
-    kind : str
-        Name of the error's class.
-    column : str, optional
-        Declared column that the message named, if it was one of ours.
-    mark : int
-        As of a part.
-    """
-
-    kind: str
-    column: str | None = None
-    mark: int = 0
+    kind: str  # name of the error's class
+    column: str | None = None  # declared, that the message named if it was one of ours
+    mark: int = 0  # as of a part
 
 
 class Reply(NamedTuple):
@@ -182,13 +170,6 @@ class Engine(Protocol):
 
 class HostedParts:
     """Partitions of one table, asked as a whole.
-
-    Parameters
-    ----------
-    engine : Engine
-        Who hosts them.
-    make : Maker
-        What becomes of a partition.
 
     Guarantee
     ---------

@@ -12,6 +12,7 @@ from corrdp._validate import check_count
 from corrdp.certificate import Calibration
 from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._base import PrivateLinearModel
+from corrdp.estimators._fitting import Promise
 from corrdp.estimators._linear import LinearRegression
 from corrdp.estimators._logistic import LogisticRegression
 from corrdp.estimators._public_rows import PublicRows
@@ -156,7 +157,8 @@ class AdditiveModel(PrivateLinearModel):
             curved = _curved(policy, count, self._public)
             if curved == tried:
                 break  # every number declares its knots
-            facts = self._plan_inputs(curved, n_rows, leakage)
+            promise = Promise.of(curved, leakage)
+            facts = self._plan_inputs(promise, n_rows)
             if curves_pay(self._planned(facts, method)):
                 return curved
             tried = curved

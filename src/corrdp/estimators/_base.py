@@ -231,7 +231,7 @@ class PrivateLinearModel(TrainsLinearModel):
         (``docs/theory/composition.md``, section 9).
         """
         whole = Spending.of(budget, ceiling=self._cap())
-        return self._family_record().spending(
+        return self.family.spending(
             whole, None if elsewhere or self.research else whole
         )
 

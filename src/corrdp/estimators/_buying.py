@@ -54,32 +54,21 @@ PredictedLoss: TypeAlias = Callable[[LeakageInput], float]
 class LeakagePurchase:
     """What to spend on the leakage, and why.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        What the release may spend; epsilon 0 if it is not worth it.
-    share : float
-        Part of the budget's epsilon.
-    loss, loss_without : float
-        Predicted excess risk with the purchase, and with all distances at 1.
-    distances : mapping of str to float
-        Predicted bounds; no promise rests on them.
-    reason : str
-        The decision in words.
-
     Guarantee
     ---------
     A function of the policy, the budget and the public number of rows
     (`docs/theory/default_rule.md`, 6).
     """
 
+    # What the release may spend; epsilon 0 if it is not worth it.
     epsilon: float
     delta: float
-    share: float
+    share: float  # part of the budget's epsilon
+    # Predicted excess risk with the purchase, and with all distances at 1.
     loss: float
     loss_without: float
-    distances: Mapping[str, float]
-    reason: str
+    distances: Mapping[str, float]  # predicted bounds; no promise rests on them
+    reason: str  # the decision in words
 
     @property
     def buys(self) -> bool:

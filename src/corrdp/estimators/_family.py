@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from corrdp.exceptions import BudgetError
 from corrdp.policy import Budget
@@ -67,10 +68,15 @@ class Family:
     """
 
     def __init__(
-        self, key: str | None = None, spent: tuple[Spending, ...] = ()
+        self,
+        key: str | None = None,
+        spent: tuple[Spending, ...] = (),
+        *,
+        process: int | None = None,
     ) -> None:
         self._key = uuid.uuid4().hex if key is None else key
-        self._process = os.getpid() if key is None else None
+        home = os.getpid() if process is None else process
+        self._process = home if key is None else None
         self._spent = list(spent)
         self._lock = threading.RLock()
         _FAMILIES[self._key] = self
@@ -150,6 +156,21 @@ class Family:
 
 
 _FAMILIES: dict[str, Family] = {}
+_BIRTHPLACES: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+
+
+def note_birthplace(estimator: object) -> None:
+    """Remember in which process an estimator was built."""
+    _BIRTHPLACES[estimator] = os.getpid()
+
+
+def new_family(estimator: object) -> Family:
+    """Return the first record of an estimator, of the process that built it.
+
+    A forked process holds the estimator as well. It must not begin a record of its
+    own there: each of its siblings would do the same and spend the whole budget.
+    """
+    return Family(process=_BIRTHPLACES.get(estimator, os.getpid()))
 
 
 def _known_family(key: str, spent: tuple[Spending, ...]) -> Family:
@@ -161,6 +182,8 @@ def _known_family(key: str, spent: tuple[Spending, ...]) -> Family:
 def share_of(total: float, fits: int) -> float:
     """Return the largest number of which `fits` do not exceed the total."""
     share = total / fits
+    # In exact numbers: a quotient that is rounded up, taken `fits` times, would be more
+    # than the whole, and the last fit would be refused.
     if Fraction(share) * fits > Fraction(total):
         share = math.nextafter(share, 0.0)
     return share

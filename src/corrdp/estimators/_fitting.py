@@ -1,10 +1,13 @@
-"""Three ways to fit privately, each with the certificate of what it released."""
+"""Three ways to fit privately, each with the certificate of what it released.
+
+All three certify and charge first and ask rows for sums afterwards: what a fit costs is
+decided by its plan, which no row has a say in.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from corrdp._random import noise_generator
@@ -12,24 +15,26 @@ from corrdp._typing import FloatArray
 from corrdp.certificate import Calibration, Certificate, Component, certify
 from corrdp.exceptions import UnsupportedEventError
 from corrdp.leakage import LeakageInput
-from corrdp.policy import Budget, Policy, allowed_epsilons
+from corrdp.policy import (
+    Budget,
+    NeighborClass,
+    Policy,
+    allowed_epsilons,
+    neighbor_classes,
+)
 from corrdp.training import (
     CONSTANT,
     GradientSensitivity,
     HostedTable,
-    LabelTotals,
-    Loss,
     SampledBudget,
     SegmentHost,
     TheoremPlan,
     TiledTable,
     TrainedModel,
     TrainingPlan,
-    descend,
     descend_by_theorem,
     descend_sampled_tiled,
     descend_tiled,
-    means_noise,
     nominal_coef,
     plan_sampling,
 )
@@ -42,43 +47,45 @@ _SAMPLED_STEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Encoded rows and labels, and the promise under which they are used.
+class Promise:
+    """The policy that a fit keeps, and the distances that it goes by.
+
+    Classes of neighbors follow from both, and are found once for all plans of a fit.
+    A certificate finds them again: it believes no plan.
+    """
+
+    policy: Policy
+    leakage: LeakageInput
+    classes: tuple[NeighborClass, ...]
+
+    @classmethod
+    def of(cls, policy: Policy, leakage: LeakageInput) -> "Promise":
+        return cls(policy, leakage, neighbor_classes(policy, leakage.distances))
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What is promised of a fit, who pays, and the rows in tiles, once there are any.
 
     `charge` is told the certificate before anything that a class changes is computed
     from the rows; what it raises stops the fit.
     """
 
-    codes: FloatArray | None  # of the encoder; None if there are tiles
-    labels: NDArray[Any] | None
-    policy: Policy  # that is kept
+    promise: Promise
     budget: Budget
-    leakage: LeakageInput
     random_state: int | None
-    charge: Charge | None = None
+    charge: Charge
     assumptions: tuple[str, ...] = ()
     tiles: TiledTable | HostedTable | None = None  # in order, if there are samples
     host: SegmentHost | None = None  # who asks the segments; else this process
-    plan: TrainingPlan | None = None  # where it was chosen before
+    plan: TrainingPlan | None = None
     certificate: Certificate | None = None  # where the plan was paid for before
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.encoded[1]) if self.tiles is None else self.tiles.n_rows
-
-    def label_totals(self, loss: Loss) -> LabelTotals:
-        """Return the sums of the labels, wherever the rows are."""
-        if self.tiles is None:
-            return LabelTotals.of(self.encoded[1], loss)
-        return self.tiles.label_totals(loss)
-
-    @property
-    def encoded(self) -> tuple[FloatArray, NDArray[Any]]:
-        """Codes and labels, of rows that are in memory."""
-        assert self.codes is not None  # tiles are for full batches
-        assert self.labels is not None
-        return self.codes, self.labels
+    def rows(self) -> TiledTable | HostedTable:
+        """The tiles, which all have but fits by the paper's formulas."""
+        assert self.tiles is not None
+        return self.tiles
 
     def certified(
         self,
@@ -93,50 +100,41 @@ class Rows:
         are those of the plan, so they are paid before the rows are used
         (`docs/theory/ledger.md`).
         """
+        leakage = self.promise.leakage
         certificate = certify(
-            self.policy,
-            (*self.leakage.spent, *components),
+            self.promise.policy,
+            (*leakage.spent, *components),
             budget=self.budget,
-            leakage=self.leakage.claim,
+            leakage=leakage.claim,
             calibration=calibration,
-            assumptions=(*self.leakage.assumptions, *self.assumptions),
+            assumptions=(*leakage.assumptions, *self.assumptions),
             replayable_noise=(
-                self.random_state is not None or self.leakage.replayable_noise
+                self.random_state is not None or leakage.replayable_noise
             ),
         )
-        if self.charge is not None:
-            self.charge(certificate)
+        self.charge(certificate)
         return certificate
 
 
-def promised(rows: Rows, plan: TrainingPlan) -> Certificate:
+def promised(fit: Fit, plan: TrainingPlan) -> Certificate:
     """Issue the certificate of training on all rows at every step, and charge it.
 
     Guarantee
     ---------
-    That of `Rows.certified`; a function of the plan, so that it is known before a row
+    That of `Fit.certified`; a function of the plan, so that it is known before a row
     is read (`docs/theory/solvers.md`).
     """
-    cost = means_noise(plan.layout.blocks, plan.spending)[1]
     told = plan.spending.known_text
     if told and plan.noise != CONSTANT:
-        rows = replace(rows, assumptions=(*rows.assumptions, told))
-    return rows.certified(plan.components(cost))
+        fit = replace(fit, assumptions=(*fit.assumptions, told))
+    return fit.certified(plan.components())
 
 
-def fit_full_batch(rows: Rows, plan: TrainingPlan) -> PrivateFit:
+def fit_full_batch(fit: Fit, plan: TrainingPlan) -> PrivateFit:
     """Fit on all rows at every step (`corrdp.training.Descent`)."""
-    certificate = rows.certificate or promised(rows, plan)
-    model = _descended(rows, plan, noise_generator(rows.random_state))
-    return model, certificate
-
-
-def _descended(
-    rows: Rows, plan: TrainingPlan, rng: np.random.Generator
-) -> TrainedModel:
-    if rows.tiles is None:  # a constant, which needs labels alone
-        return descend(*rows.encoded, plan, rng)
-    return descend_tiled(rows.tiles, plan, rng, host=rows.host)
+    certificate = fit.certificate or promised(fit, plan)
+    rng = noise_generator(fit.random_state)
+    return descend_tiled(fit.rows, plan, rng, host=fit.host), certificate
 
 
 def sampled_budget(
@@ -149,18 +147,8 @@ def sampled_budget(
 ) -> SampledBudget:
     """Return what every step on samples may cost, for a plan and a budget.
 
-    Parameters
-    ----------
-    plan : TrainingPlan
-        Groups, norms and classes.
-    policy : Policy
-        Its cap on epsilons.
-    budget : Budget
-        Of all steps together.
-    rate : float
-        Sampling rate.
-    n_steps : int, optional
-        Number of steps; by default that of a sampled fit.
+    Of the policy the cap on epsilons is read. The number of steps is that of a sampled
+    fit by default, whatever the plan says: a plan counts steps over all rows.
     """
     classes = plan.spending.classes
     sensitivity = GradientSensitivity(plan.loss, plan.layout, classes)
@@ -178,33 +166,34 @@ def sampled_budget(
 
 
 def fit_on_samples(
-    rows: Rows, plan: TrainingPlan, *, rate: float, n_steps: int | None
+    fit: Fit, plan: TrainingPlan, *, rate: float, n_steps: int | None
 ) -> PrivateFit:
     """Fit on Poisson samples (`corrdp.training.descend_sampled_tiled`)."""
-    if rows.leakage.spent:
+    if fit.promise.leakage.spent:
         raise UnsupportedEventError(
             f"sampling_rate={rate!r} after a leakage table that was paid from the same "
             "budget is not covered by the proof of sampled steps. Train on full "
             "batches (sampling_rate=None), or declare the leakage."
         )
     sampled = sampled_budget(
-        plan, rows.policy, budget=rows.budget, rate=rate, n_steps=n_steps
+        plan, fit.promise.policy, budget=fit.budget, rate=rate, n_steps=n_steps
     )
-    certificate = rows.certified(sampled.components())
-    rng = noise_generator(rows.random_state)
-    assert rows.tiles is not None  # the paper's calibration alone has none
-    found = descend_sampled_tiled(rows.tiles, plan, sampled, rng, host=rows.host)
+    certificate = fit.certified(sampled.components())
+    rng = noise_generator(fit.random_state)
+    found = descend_sampled_tiled(fit.rows, plan, sampled, rng, host=fit.host)
     return TrainedModel(*found), certificate
 
 
-def fit_by_theorem(rows: Rows, plan: TheoremPlan) -> PrivateFit:
-    """Fit with the paper's noise.
+def fit_by_theorem(
+    codes: FloatArray, labels: NDArray[Any], fit: Fit, plan: TheoremPlan
+) -> PrivateFit:
+    """Fit with the paper's noise, on rows in memory.
 
     Guarantee
     ---------
     What ``plan.noise`` proves, which may be nothing (`docs/theory/paper_noise.md`).
     """
     components = (Component("gradients", plan=plan.noise),)
-    certificate = rows.certified(components, Calibration.THEOREM)
-    rng = noise_generator(rows.random_state)
-    return TrainedModel(*descend_by_theorem(*rows.encoded, plan, rng)), certificate
+    certificate = fit.certified(components, Calibration.THEOREM)
+    rng = noise_generator(fit.random_state)
+    return TrainedModel(*descend_by_theorem(codes, labels, plan, rng)), certificate

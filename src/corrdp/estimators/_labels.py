@@ -82,7 +82,7 @@ class DeclaredNumbers(RegressorMixin):  # type: ignore[misc]
         domain = self._label_bounds(self.policy_)
         return domain.lower / 2 + domain.upper / 2
 
-    def _number_codes(self, encoder: PolicyEncoder, y: Any) -> FloatArray:
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> FloatArray:
         self._label_bounds(encoder.policy)
         return np.asarray(encoder.encode_label(y), dtype=np.float64)
 

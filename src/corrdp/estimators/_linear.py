@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_real
 from corrdp.estimators._all_sensitive import AllSensitive
@@ -13,7 +11,7 @@ from corrdp.estimators._labels import DeclaredNumbers
 from corrdp.estimators._narrowing import AUTO
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger import Ledger
-from corrdp.policy import Policy, PolicyEncoder
+from corrdp.policy import Policy
 from corrdp.training import SQUARED_LOSS, HuberLoss, Loss, Solver
 
 
@@ -124,6 +122,3 @@ class LinearRegression(DeclaredNumbers, PrivateLinearModel):
             return SQUARED_LOSS
         check_real("huber_threshold", threshold, lower=0.0, open_lower=True)
         return HuberLoss(threshold / (domain.upper - domain.lower))
-
-    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
-        return self._number_codes(encoder, y)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from corrdp._typing import FloatArray, IntArray
@@ -96,10 +95,9 @@ class MLPClassifier(DeclaredLabels, PrivateNetwork):
     def predicted_codes(self, X: Any) -> IntArray:
         return np.asarray(self._outputs(X).argmax(axis=1), dtype=np.int64)
 
-    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> IntArray:
         self.classes_ = declared_labels(encoder.policy)
-        codes = np.asarray(encoder.encode_label(y), dtype=np.int64)
-        return codes, len(self.classes_)
+        return np.asarray(encoder.encode_label(y), dtype=np.int64)
 
     def _n_outputs(self, policy: Policy) -> int:
         return len(declared_labels(policy))
@@ -142,9 +140,6 @@ class MLPRegressor(DeclaredNumbers, PrivateNetwork):
         """Return the predicted label of every row, in the units of the label."""
         outputs = self._outputs(X)[:, 0]
         return self._middle + self._width * outputs
-
-    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
-        return self._number_codes(encoder, y), 1
 
     def _n_outputs(self, policy: Policy) -> int:
         self._label_bounds(policy)

@@ -105,7 +105,7 @@ class PrivateNetwork(PrivateEstimator):
         budget = self._budget() if method.is_private else None
         encoder = PolicyEncoder(policy).fit(X)
         features = scaled_codes(encoder, X)
-        labels, n_outputs = self._encode_label(encoder, y)
+        labels = self._encode_label(encoder, y)
         check_one_label_per_row(features, labels)
         if not isinstance(self.policy, AllSensitive):
             self.n_features_in_ = encoder.n_features_in_
@@ -116,7 +116,7 @@ class PrivateNetwork(PrivateEstimator):
         self.linear_: PrivateLinearModel | None = None
         shape = {
             "hidden_units": widths,
-            "n_outputs": n_outputs,
+            "n_outputs": self._n_outputs(policy),
             "random_state": self.random_state,
         }
         if budget is None:
@@ -140,7 +140,7 @@ class PrivateNetwork(PrivateEstimator):
         pay(certificate)
         self._weights = train.train_network(
             training,
-            n_outputs=n_outputs,
+            n_outputs=shape["n_outputs"],
             learning_rate=self.learning_rate,
             checkpoint=self.checkpoint,
             checkpoint_every=checkpoint_every,
@@ -195,7 +195,7 @@ class PrivateNetwork(PrivateEstimator):
         # A layer reads codes of the network, whose numbers lie between declared bounds.
         taken = {name: given[name] for name in names} | {"bounds": DECLARED}
         linear.set_params(**taken)
-        linear.spend_with(self._family_record())
+        linear.spend_with(self.family)
         return linear
 
     def _train_line(self, X: Any, y: Any, pay: Charge, plan: Any) -> None:
@@ -307,7 +307,7 @@ class PrivateNetwork(PrivateEstimator):
             return n_steps
         return math.nextafter(n_steps * self.batch_size / n_rows, 0.0)
 
-    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> tuple[NDArray[Any], int]:
+    def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         raise NotImplementedError
 
     def _n_outputs(self, policy: Policy) -> int:

@@ -19,8 +19,8 @@ from corrdp._names import NUMBER_COUNTS
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.accounting import GaussianEvent, allocate_noise, step_mu
 from corrdp.certificate import Component
-from corrdp.estimators._fitting import Rows, promised
-from corrdp.leakage import LeakageInput, number_count_sensitivity, release_number_counts
+from corrdp.estimators._fitting import Fit, Promise, promised
+from corrdp.leakage import number_count_sensitivity, release_number_counts
 from corrdp.mechanisms.noise import LARGEST_MU
 from corrdp.policy import (
     Budget,
@@ -30,7 +30,6 @@ from corrdp.policy import (
     Policy,
     Replace,
     Slot,
-    neighbor_classes,
 )
 from corrdp.training import plan_spending
 
@@ -57,20 +56,12 @@ _FEWEST_BINS = 16
 
 @dataclass(frozen=True, eq=False)
 class NarrowingPlan:
-    """Noise on the counts of bins, decided before a row is read.
+    """Noise on the counts of bins, decided before a row is read."""
 
-    Parameters
-    ----------
-    noise_scale : mapping of str to float
-        Of every number that is counted; 0 for public ones, which no class moves.
-    n_bins : mapping of str to int
-        Bins of every number.
-    cost : mapping of str to float
-        Gaussian-DP parameter per class, ``whole_record`` included.
-    """
-
+    # Of every number that is counted; 0 for public ones, which no class moves.
     noise_scale: Mapping[str, float]
-    n_bins: Mapping[str, int]
+    n_bins: Mapping[str, int]  # bins of every number
+    # Gaussian-DP parameter per class, ``whole_record`` included.
     cost: Mapping[str, float]
 
     @property
@@ -81,23 +72,24 @@ class NarrowingPlan:
             events={name: (GaussianEvent(mu=mu),) for name, mu in self.cost.items()},
         )
 
-    def after(self, leakage: LeakageInput) -> LeakageInput:
-        """Return the leakage with this release among what was spent on the rows.
+    def after(self, promise: Promise) -> Promise:
+        """Return the promise with this release among what was spent on the rows.
 
         Rows per level that a leakage table told are those of levels between declared
         bounds, so they say nothing of means between others.
         """
+        leakage = promise.leakage
         margins = {
             name: sizes
             for name, sizes in leakage.margins.items()
             if name not in self.noise_scale
         }
-        return replace(leakage, spent=(*leakage.spent, self.component), margins=margins)
+        spent = (*leakage.spent, self.component)
+        return replace(promise, leakage=replace(leakage, spent=spent, margins=margins))
 
 
 def plan_narrowing(
-    policy: Policy,
-    leakage: LeakageInput,
+    promise: Promise,
     *,
     budget: Budget,
     n_rows: int,
@@ -115,6 +107,7 @@ def plan_narrowing(
     of the noise (``docs/theory/discrete_noise.md``, Claim 5). Public numbers are
     counted without noise: no class moves them.
     """
+    policy, classes = promise.policy, promise.classes
     counted = [
         feature
         for feature in policy.features
@@ -122,8 +115,7 @@ def plan_narrowing(
     ]
     if not counted:
         return None
-    classes = neighbor_classes(policy, leakage.distances)
-    split = plan_spending(policy, classes, budget=budget, spent=leakage.spent)
+    split = plan_spending(policy, classes, budget=budget, spent=promise.leakage.spent)
     allowed = np.array([math.sqrt(SHARE) * split.total_mu[c.name] for c in classes])
 
     def noise_on(names: Sequence[str]) -> tuple[FloatArray, FloatArray]:
@@ -134,9 +126,10 @@ def plan_narrowing(
         return noise.noise_scale, step_mu(table.bounds, noise.noise_scale)
 
     names = [f.name for f in counted if f.role is not ColumnRole.PUBLIC]
-    scales, _ = noise_on(names)  # those whose counts would be mere noise are left out
-    names = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
     scales, cost = noise_on(names)
+    legible = [n for n, s in zip(names, scales, strict=True) if s <= LEGIBLE * n_rows]
+    if legible != names:  # counts that would be mere noise leave more for the others
+        names, (scales, cost) = legible, noise_on(legible)
     if not cost.max() <= LARGEST_MU:  # nothing is proved of so little noise
         names, (scales, cost) = [], noise_on([])
     noise = dict(zip(names, scales.tolist(), strict=True))
@@ -228,8 +221,8 @@ def interval(counts: FloatArray, n_rows: float, noise_scale: float) -> tuple[int
     return 0, counts.size
 
 
-def narrowed_rows(X: Any, rows: Rows, counted: NarrowingPlan) -> Rows:
-    """Pay, release where numbers lie, and return rows to be read anew.
+def narrowed_fit(X: Any, fit: Fit, counted: NarrowingPlan) -> Fit:
+    """Pay, release where numbers lie, and return the fit of rows to be read anew.
 
     The plan and the certificate, which are paid for, go with them.
 
@@ -240,17 +233,17 @@ def narrowed_rows(X: Any, rows: Rows, counted: NarrowingPlan) -> Rows:
     How wide bounds are has no say in what training costs, which follows the plan that
     was paid for (`docs/theory/default_rule.md`, Proposition 5).
     """
-    policy, plan = rows.policy, rows.plan
+    policy, plan = fit.promise.policy, fit.plan
     assert plan is not None  # chosen before
-    rows = replace(rows, leakage=counted.after(rows.leakage))
-    paid = promised(rows, plan)
+    promise = counted.after(fit.promise)
+    paid = promised(replace(fit, promise=promise), plan)
     read = narrowed_policy(
-        X, policy, counted, n_rows=rows.n_rows, seed=rows.random_state
+        X, policy, counted, n_rows=fit.rows.n_rows, seed=fit.random_state
     )
     told = (*paid.assumptions, *_narrowed_text(policy, read))
     # Narrower bounds are no other classes and no other noise: what was charged.
     certificate = replace(paid, policy_fingerprint=read.fingerprint(), assumptions=told)
-    return replace(rows, policy=read, certificate=certificate)
+    return replace(fit, promise=replace(promise, policy=read), certificate=certificate)
 
 
 def _narrowed_text(declared: Policy, read: Policy) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from corrdp._validate import check_count, check_real
 from corrdp.certificate import Calibration
 from corrdp.estimators._buying import LeakagePurchase, plan_purchase
+from corrdp.estimators._fitting import Promise
 from corrdp.estimators._narrowing import (
     AUTO,
     DECLARED,
@@ -32,7 +33,6 @@ from corrdp.policy import (
     NeighborRelation,
     Policy,
     PolicyEncoder,
-    neighbor_classes,
     protected_policy,
     without_knots,
 )
@@ -108,24 +108,18 @@ class PlansTraining(PrivateEstimator):
         deviation = checked_deviation(label_deviation)
 
         def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, NarrowingPlan | None]:
-            return at._planned_for(n_rows, deviation)
+            policy, leakage = at._known(n_rows)
+            if leakage is None:
+                raise CorrDPError(
+                    f"method={self.method!r} protects nothing, so no noise can be "
+                    "planned. Choose method='corr', or fit without a plan."
+                )
+            promise = Promise.of(policy, leakage)
+            return at._plan_fit(promise, n_rows, deviation, counts=at._narrows())
 
         plan, counted = planned(self, n_rows)
         self._budget().warn_if_large_delta(n_rows)
         return self._advised(plan, planned), counted
-
-    def _planned_for(
-        self, n_rows: int, deviation: float
-    ) -> tuple[TrainingPlan, NarrowingPlan | None]:
-        policy, leakage = self._known(n_rows)
-        if leakage is None:
-            raise CorrDPError(
-                f"method={self.method!r} protects nothing, so no noise can be planned. "
-                "Choose method='corr', or fit without a plan."
-            )
-        if self._narrows():
-            return self._plan_with_counts(policy, n_rows, leakage, deviation)
-        return self._plan(policy, n_rows, leakage, deviation), None
 
     def _advised(
         self,
@@ -134,13 +128,8 @@ class PlansTraining(PrivateEstimator):
     ) -> TrainingPlan:
         """Return the plan; where it learns little, with what would do.
 
-        Parameters
-        ----------
-        plan : TrainingPlan
-            As chosen.
-        planned : callable
-            How it was chosen, by this estimator or one of another epsilon, for a
-            number of rows.
+        `planned` says how it was chosen, by this estimator or one of another epsilon,
+        for a number of rows.
         """
 
         def at_epsilon(epsilon: float) -> TrainingPlan:
@@ -159,27 +148,19 @@ class PlansTraining(PrivateEstimator):
     ) -> TrainingPlan:
         """Return the plan of the same model and budget under ordinary privacy.
 
-        Parameters
-        ----------
-        policy : Policy
-            By which rows are read; its roles do not matter.
-        n_rows : int
-            Public number of rows.
-        label_deviation : float, optional
-            As for `plan`.
+        Rows are read by the policy, whose roles do not matter; the rest as for `plan`.
         """
         method = Method.STANDARD
         kept = protected_policy(policy, method)
         leakage = resolve_leakage(
             kept, None, declared=kept, calibration=Calibration.CERTIFIED
         )
-        coded = self._coded(kept, n_rows, leakage, method)
+        promise = Promise.of(self._coded(kept, n_rows, leakage, method), leakage)
         if self._narrows():
-            counted = self._planned_narrowing(coded, leakage, n_rows)
-            leakage = leakage if counted is None else counted.after(leakage)
+            counted = self._planned_narrowing(promise, n_rows)
+            promise = promise if counted is None else counted.after(promise)
         deviation = checked_deviation(label_deviation)
-        facts = self._plan_inputs(coded, n_rows, leakage, deviation)
-        return self._planned(facts, method)
+        return self._planned(self._plan_inputs(promise, n_rows, deviation), method)
 
     def plan_leakage(self, n_rows: int) -> LeakagePurchase:
         """Return what ``leakage="auto"`` would buy for `n_rows` rows, reading no data.
@@ -196,7 +177,7 @@ class PlansTraining(PrivateEstimator):
             budget=self._budget(),
             n_rows=rows,
             predicted_loss=lambda leakage: (
-                self._plan(policy, rows, leakage).prediction.compared
+                self._plan(Promise.of(policy, leakage), rows).prediction.compared
             ),
         )
 
@@ -211,19 +192,18 @@ class PlansTraining(PrivateEstimator):
         policy, leakage = self._known(len(labels))
         if leakage is None:
             return LABEL_DEVIATION
-        return self._deviation_of(partial(LabelTotals.of, labels), policy, leakage)
+        promise = Promise.of(policy, leakage)
+        return self._deviation_of(partial(LabelTotals.of, labels), promise)
 
     def _deviation_of(
-        self,
-        totals: Callable[[Loss], LabelTotals],
-        policy: Policy,
-        leakage: LeakageInput,
+        self, totals: Callable[[Loss], LabelTotals], promise: Promise
     ) -> float:
-        loss = self.loss_of(policy)
-        classes = neighbor_classes(policy, leakage.distances)
-        if loss.is_likelihood or not labels_are_free(classes):
+        # Sums of labels are asked for only where they are free: on partitions of an
+        # engine asking reads rows, and nothing else may be read before it is paid.
+        loss = self.loss_of(promise.policy)
+        if loss.is_likelihood or not labels_are_free(promise.classes):
             return LABEL_DEVIATION
-        return free_deviation(totals(loss), loss, classes)
+        return free_deviation(totals(loss), loss, promise.classes)
 
     def coded_policy(self, n_rows: int) -> Policy:
         """Return the policy that a fit on `n_rows` rows keeps and codes rows by."""
@@ -251,8 +231,8 @@ class PlansTraining(PrivateEstimator):
         given = self._policy_for("theorem_plan")
         declared = policy_read(given, self._leakage_given())
         policy = self._shared(declared)
-        leakage = self._leakage(policy, declared)
-        return self._theorem_plan(policy, check_count("n_rows", n_rows), leakage)
+        promise = Promise.of(policy, self._leakage(policy, declared))
+        return self._theorem_plan(promise, check_count("n_rows", n_rows))
 
     def _is_to_buy(self) -> bool:
         return isinstance(self.leakage, str) and self.leakage == AUTO
@@ -297,36 +277,32 @@ class PlansTraining(PrivateEstimator):
             )
         return not what and (self.bounds == RELEASED or not self._numeric_label)
 
-    def _plan_with_counts(
-        self, policy: Policy, n_rows: int, leakage: LeakageInput, deviation: float
+    def _plan_fit(
+        self, promise: Promise, n_rows: int, deviation: float, *, counts: bool
     ) -> tuple[TrainingPlan, NarrowingPlan | None]:
-        """Return the plan after numbers are counted, and how; None if they are not.
+        """Return the plan, and how numbers are counted before; None if they are not.
 
-        A model that would learn labels alone is planned without: counts are no use to
-        it, and what they would cost may be what it lacks.
+        A model that would learn labels alone is planned without `counts`, which are no
+        use to it: what they would cost may be what it lacks.
         """
-        counted = self._planned_narrowing(policy, leakage, n_rows)
+        counted = self._planned_narrowing(promise, n_rows) if counts else None
         if counted is not None:
-            after = counted.after(leakage)
-            plan = self._plan(policy, n_rows, after, deviation)
+            plan = self._plan(counted.after(promise), n_rows, deviation)
             if plan.noise != CONSTANT:
                 return plan, counted
-        return self._plan(policy, n_rows, leakage, deviation), None
+        return self._plan(promise, n_rows, deviation), None
 
-    def _planned_narrowing(
-        self, policy: Policy, leakage: LeakageInput, n_rows: int
-    ) -> NarrowingPlan | None:
+    def _planned_narrowing(self, promise: Promise, n_rows: int) -> NarrowingPlan | None:
         """Return how numbers are counted.
 
         By default not those whose rows per level a leakage table has told: it gives
         their means, which would be lost between other bounds.
         """
         return plan_narrowing(
-            policy,
-            leakage,
+            promise,
             budget=self._budget(),
             n_rows=n_rows,
-            known=leakage.margins if self.bounds == AUTO else (),
+            known=promise.leakage.margins if self.bounds == AUTO else (),
         )
 
     def _coded(
@@ -336,21 +312,20 @@ class PlansTraining(PrivateEstimator):
         del n_rows, leakage, method  # additive models need them
         return without_knots(policy)
 
-    def _theorem_plan(
-        self, policy: Policy, n_rows: int, leakage: LeakageInput
-    ) -> TheoremPlan:
+    def _theorem_plan(self, promise: Promise, n_rows: int) -> TheoremPlan:
+        policy = promise.policy
         loss = self.loss_of(policy)
         if loss.n_outputs > 1:
             raise CorrDPError(
                 f"calibration='theorem' is for two labels, got {loss.n_outputs}: the "
                 "paper's formulas are for one score. Choose calibration='certified'."
             )
-        known = leakage.claim.values
+        known = promise.leakage.claim.values
         if policy.relation is NeighborRelation.ALL_INSENSITIVE and BLOCK in known:
             known = dict.fromkeys(policy.insensitive, known[BLOCK])
         return theorem_plan(
             layout_by_feature(PolicyEncoder(policy).blocks_),
-            neighbor_classes(policy, leakage.distances),
+            promise.classes,
             known,
             budget=self._budget(),
             epsilon_cap=policy.epsilon_cap,
@@ -363,30 +338,22 @@ class PlansTraining(PrivateEstimator):
         )
 
     def _plan(
-        self,
-        policy: Policy,
-        n_rows: int,
-        leakage: LeakageInput,
-        label_deviation: float = LABEL_DEVIATION,
+        self, promise: Promise, n_rows: int, label_deviation: float = LABEL_DEVIATION
     ) -> TrainingPlan:
-        facts = self._plan_inputs(policy, n_rows, leakage, label_deviation)
-        plan = self._planned(facts, self._method())
-        plan = or_constant(plan).with_solver(self._solver())
-        return plan.with_steps(self.n_steps)
+        facts = self._plan_inputs(promise, n_rows, label_deviation)
+        plan = or_constant(self._planned(facts, self._method()))
+        return plan.with_solver(self._solver()).with_steps(self.n_steps)
 
     def _plan_inputs(
-        self,
-        policy: Policy,
-        n_rows: int,
-        leakage: LeakageInput,
-        label_deviation: float = LABEL_DEVIATION,
+        self, promise: Promise, n_rows: int, label_deviation: float = LABEL_DEVIATION
     ) -> PlanInputs:
         """Return what the rule may know."""
+        policy, leakage = promise.policy, promise.leakage
         policy.require_single_rows("an encoded table")
         loss = self.loss_of(policy)
         spending = plan_spending(
             policy,
-            neighbor_classes(policy, leakage.distances),
+            promise.classes,
             budget=self._budget(),
             spent=leakage.spent,
             adapts_residual_bound=loss.adapts_residual_bound,

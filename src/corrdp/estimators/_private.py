@@ -17,12 +17,18 @@ from corrdp._validate import check_choice, check_count, check_flag
 from corrdp.certificate import Calibration, Certificate
 from corrdp.engines import is_elsewhere, refuse_hosted
 from corrdp.estimators._all_sensitive import AllSensitive, checked_numbers
-from corrdp.estimators._family import Family, Spending, share_of
+from corrdp.estimators._family import (
+    Family,
+    Spending,
+    new_family,
+    note_birthplace,
+    share_of,
+)
 from corrdp.estimators._fitting import Charge
 from corrdp.estimators._labels import NO_LABELS, label_column
 from corrdp.estimators._narrowing import DECLARED
 from corrdp.estimators._saving import check_outputs, read_model, write_model
-from corrdp.estimators._tiled import opened_source, require_readable
+from corrdp.estimators._tiled import opened_source
 from corrdp.exceptions import (
     BudgetError,
     CorrDPError,
@@ -64,12 +70,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     _numeric_label: bool
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
-        """Keep what a constructor was given, as it is: all that scikit-learn allows."""
-        for name in self._get_param_names():
+        """Keep what a constructor was given, as it is: all that scikit-learn allows.
+
+        These are the names of that constructor: one of a subclass may have others.
+        """
+        for name in arguments.keys() - {"self", "__class__"}:
             setattr(self, name, arguments[name])
+        note_birthplace(self)
 
     def _fit(self, X: Any, y: Any, charge: Charge | None) -> None:
         """Train, once paid for; a fit that raises leaves the whole earlier fit."""
+        # What can be refused without rows is refused first: once a fit is recorded, a
+        # refusal would have cost its budget.
         check_seed(self.random_state)
         if charge is not None and isinstance(self.leakage, str):
             raise BudgetError(
@@ -150,17 +162,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             accept_new_data=accept_new_data,
             random_state=random_state,
         )
-
-    def require_readable(self, X: Any, y: Any = None) -> None:
-        """Raise unless the model can read every cell and label of a table.
-
-        Guarantee
-        ---------
-        Releases nothing but a refusal, which depends on rows
-        (`docs/theory/encoder.md`).
-        """
-        labels = label_column(X, self.policy_, NO_LABELS) if y is None else y
-        require_readable(X, labels, self.policy_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -278,22 +279,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     @property
     def family(self) -> Family:
         """The record of spending that this estimator shares with its copies."""
-        return self._family_record()
-
-    def _family_record(self) -> Family:
-        """Return the record that this estimator shares with its copies."""
         if "_family" not in vars(self):  # threads that ask at once get the same one
-            self.__dict__.setdefault("_family", Family())
+            self.__dict__.setdefault("_family", new_family(self))
         return self._family
 
     def __sklearn_clone__(self) -> Self:
-        family = self._family_record()
+        family = self.family
         copy: Self = super().__sklearn_clone__()
         copy._family = family
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        self._family_record()  # a copy of an estimator that was never fitted shares it
+        _ = self.family  # a copy of an estimator that was never fitted shares it
         state: dict[str, Any] = super().__getstate__()
         return state
 
@@ -307,7 +304,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """Raise before a row is read, if the family cannot pay for another fit."""
         whole = self._unpaid_budget(charge)
         if whole is not None:
-            self._family_record().require(self._spending(0.0), whole)
+            self.family.require(self._spending(0.0), whole)
 
     def _cap(self) -> float:
         """Return the policy's cap on the epsilon of any class."""
@@ -327,7 +324,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         raises stops the fit (`docs/theory/composition.md`).
         """
         stamped = self._stamped(certificate)
-        with self._family_record().spending(
+        with self.family.spending(
             self._spending(highest_epsilon(stamped)), self._unpaid_budget(charge)
         ):
             if charge is not None:
@@ -348,7 +345,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _mark_as_spent(self, certificate: Certificate) -> None:
         """Record the fit of a model that was loaded."""
         spent = self._spending(highest_epsilon(certificate))
-        with self._family_record().spending(spent, None):
+        with self.family.spending(spent, None):
             pass
 
     def _chosen_method(self, allowed: Sequence[Method]) -> Method:

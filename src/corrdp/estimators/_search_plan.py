@@ -27,7 +27,7 @@ from corrdp.policy import (
     allowed_epsilon,
     neighbor_classes,
 )
-from corrdp.training import TrainingPlan, means_noise
+from corrdp.training import TrainingPlan
 
 COMPONENT = "selection"
 WORTH_ALL = 0.75
@@ -359,11 +359,10 @@ def gaussian_costs(
 
 
 def _costs(plan: TrainingPlan, classes: Sequence[NeighborClass]) -> dict[str, float]:
-    means = means_noise(plan.layout.blocks, plan.spending)[1]
     names = [neighbor.name for neighbor in classes]
     return {
         name: mu * _ROUND_OFF
-        for name, mu in gaussian_costs(plan.components(means), names).items()
+        for name, mu in gaussian_costs(plan.components(), names).items()
     }
 
 

@@ -1,7 +1,7 @@
 """The fit of a linear model, from the table to what it releases: one walk."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,8 +19,8 @@ from corrdp.estimators._all_sensitive import AllSensitive
 from corrdp.estimators._family import share_of
 from corrdp.estimators._fitting import (
     Charge,
-    PrivateFit,
-    Rows,
+    Fit,
+    Promise,
     fit_by_theorem,
     fit_full_batch,
     fit_on_samples,
@@ -31,7 +31,7 @@ from corrdp.estimators._labels import (
     count_labels,
     label_column,
 )
-from corrdp.estimators._narrowing import AUTO, RELEASED, narrowed_rows
+from corrdp.estimators._narrowing import AUTO, RELEASED, narrowed_fit
 from corrdp.estimators._planning import PlansTraining
 from corrdp.estimators._public_rows import PublicRows, is_declared, mixed_fit
 from corrdp.estimators._tiled import (
@@ -69,6 +69,7 @@ from corrdp.training import (
     LABEL_DEVIATION,
     Hindsight,
     TheoremPlan,
+    TrainedModel,
     TrainingPlan,
     is_plain,
     minimize_risk,
@@ -182,12 +183,15 @@ class TrainsLinearModel(PlansTraining):
             )
             return
         told = () if self._public is None else (self._public.assumption,)
-        rows = Rows(None, None, policy, budget, leakage, self.random_state, pay, told)
+        promise = Promise.of(policy, leakage)
+        fit = Fit(promise, budget, self.random_state, pay, told)
         if tiles:
-            self._train_on_tiles(X, y, rows)
+            self._train_on_tiles(X, y, fit)
         else:
             codes, labels = self._encoded(X, y)
-            self._finish(replace(rows, codes=codes, labels=labels))
+            self.plan_ = self._theorem_plan(promise, n_rows)
+            self.planned_ = {"n_rows": n_rows}
+            self._take_on(policy, *fit_by_theorem(codes, labels, fit, self.plan_))
 
     def _leakage(self, policy: Policy, declared: Policy) -> LeakageInput:
         """Return the leakage; of public rows, where nothing else says what it is."""
@@ -239,7 +243,7 @@ class TrainsLinearModel(PlansTraining):
 
         def record(plan: NoisePlan) -> None:
             spent = self._spending(share_of(self._cap(), self.fits))
-            with self._family_record().spending(spent, self._unpaid_budget(None)):
+            with self.family.spending(spent, self._unpaid_budget(None)):
                 paid.append(plan)
 
         self.leakage_ = estimate_leakage(
@@ -278,37 +282,37 @@ class TrainsLinearModel(PlansTraining):
             self.n_clipped_rows_ = count_clipped_rows(self.policy_, X)
         return codes, labels
 
-    def _train_on_tiles(self, X: Any, y: Any, rows: Rows) -> None:
+    def _train_on_tiles(self, X: Any, y: Any, fit: Fit) -> None:
         """Encode rows and train; anew, if numbers are found between narrower bounds.
 
         All cells have been read by then, so that one which is refused costs nothing.
         """
-        with self._tiled(X, y, rows, self.cache_dir) as tiled:
-            if self._narrows(X):
-                tiled = self._narrowed(X, tiled)
-            if tiled.policy == rows.policy:
-                self._finish(tiled)
+        policy = fit.promise.policy
+        with self._tiled(X, y, fit, self.cache_dir) as tiled:
+            planned = self._planned_fit(X, tiled)
+            if planned.promise.policy == policy:
+                self._descend(planned)
                 return
-            n_rows = tiled.n_rows
-        self._read_by(tiled.policy, X)
+            n_rows = tiled.rows.n_rows
+        self._read_by(planned.promise.policy, X)
         # Nobody finds them again: the next fit will find other bounds.
-        with self._tiled(X, y, tiled, None) as again:
-            if again.n_rows != n_rows:
+        with self._tiled(X, y, planned, None) as again:
+            if again.rows.n_rows != n_rows:
                 raise CorrDPError(
                     "the table has another number of rows than when it was read first. "
                     "Train on rows that nobody changes meanwhile; this fit is paid for."
                 )
-            self._finish(again)
+            self._descend(again)
 
     @contextmanager
     def _tiled(
-        self, X: Any, y: Any, rows: Rows, cache_dir: str | Path | None
-    ) -> Iterator[Rows]:
+        self, X: Any, y: Any, fit: Fit, cache_dir: str | Path | None
+    ) -> Iterator[Fit]:
         """Encode rows for as long as they are asked for sums."""
         encoded = partial(self._encode_label, self._encoder)
         batches = RowsInBatches(X, y, self._encoder, encoded, self.research)
         sampled = self.sampling_rate is not None
-        plain = is_plain(self.loss_of(rows.policy), self._solver())
+        plain = is_plain(self.loss_of(fit.promise.policy), self._solver())
         with table_and_host(
             batches,
             compiled=plain and not sampled,
@@ -318,20 +322,30 @@ class TrainsLinearModel(PlansTraining):
         ) as (table, host):
             if self.research:
                 self.n_clipped_rows_ = batches.n_clipped
-            yield replace(rows, tiles=table, host=host)
+            yield replace(fit, tiles=table, host=host)
 
-    def _narrowed(self, X: Any, rows: Rows) -> Rows:
-        """Plan; return rows to be read between released bounds, or as they were."""
-        deviation = self._deviation_for(rows)
+    def _planned_fit(self, X: Any, fit: Fit) -> Fit:
+        """Choose the plan; if it counts numbers first, return rows to be read anew."""
+        promise, n_rows = fit.promise, fit.rows.n_rows
+        deviation = LABEL_DEVIATION
+        if not self._planned_blind:
+            deviation = self._deviation_of(fit.rows.label_totals, promise)
+        counts = self._narrows(X)
 
         def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, Any]:
-            return at._plan_with_counts(rows.policy, n_rows, rows.leakage, deviation)
+            return at._plan_fit(promise, n_rows, deviation, counts=counts)
 
-        plan, counted = planned(self, rows.n_rows)
-        if counted is not None and not self._is_read_again(X, rows.policy):
-            return rows
-        rows = replace(rows, plan=self._chosen(plan, rows, planned))
-        return rows if counted is None else narrowed_rows(X, rows, counted)
+        plan, counted = planned(self, n_rows)
+        if counted is not None and not self._is_read_again(X, promise.policy):
+            counts = False
+            plan, counted = planned(self, n_rows)
+        fit.budget.warn_if_large_delta(n_rows)
+        is_silent = self._public is not None or self._planned_blind
+        if plan.prediction.learns_little and not is_silent:
+            plan = self._advised(plan, planned)
+            warnings.warn(self._learns_little(plan), UtilityWarning, stacklevel=6)
+        fit = replace(fit, plan=plan)
+        return fit if counted is None else narrowed_fit(X, fit, counted)
 
     def _is_read_again(self, X: Any, policy: Policy) -> bool:
         """Return whether rows are there for counting, before anything is paid."""
@@ -344,10 +358,39 @@ class TrainsLinearModel(PlansTraining):
             f"{type(X).__name__} has none left. Pass the file, or a table."
         )
 
-    def _finish(self, rows: Rows) -> None:
-        """Fit on rows that are ready, and keep what was released."""
-        policy = rows.policy
-        fitted, certificate = self._fit_privately(rows)
+    def _learns_little(self, plan: TrainingPlan) -> str:
+        """Return what somebody should hear before a fit that will learn little."""
+        assert plan.needed is not None  # the plan was advised
+        constant = plan.noise == CONSTANT
+        return (
+            f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
+            f"risk that a model can save at all (n_rows={plan.n_rows}, epsilon="
+            f"{self.epsilon:g}). "
+            + ("Labels alone are learned. " if constant else "Expect little. ")
+            + plan.needed.text
+        )
+
+    def _descend(self, fit: Fit) -> None:
+        """Pay and train as planned, on rows that are ready."""
+        policy, plan = fit.promise.policy, fit.plan
+        assert plan is not None
+        self.plan_ = plan
+        self.planned_ = {
+            "n_rows": plan.n_rows,
+            "label_deviation": plan.label_deviation,
+        }
+        if self.sampling_rate is None or plan.noise == CONSTANT:
+            found = fit_full_batch(fit, plan)
+        else:
+            found = fit_on_samples(
+                fit, plan, rate=self.sampling_rate, n_steps=self.n_steps
+            )
+        self._take_on(policy, *found)
+
+    def _take_on(
+        self, policy: Policy, fitted: TrainedModel, certificate: Certificate
+    ) -> None:
+        """Keep what was released."""
         if self._public is not None:
             public = self._public.model(policy, self.loss_of(policy))
             self.n_public_rows_, self.public_score_ = public.n_rows, public.score
@@ -360,60 +403,6 @@ class TrainsLinearModel(PlansTraining):
         self._deviation = fitted.deviation
         self.certificate_ = self._stamped(certificate)
         self._path = fitted.path
-
-    def _fit_privately(self, rows: Rows) -> PrivateFit:
-        if Calibration(self.calibration) is Calibration.THEOREM:
-            self.plan_ = self._theorem_plan(rows.policy, rows.n_rows, rows.leakage)
-            self.planned_ = {"n_rows": rows.n_rows}
-            return fit_by_theorem(rows, self.plan_)
-        self.plan_ = plan = rows.plan or self._chosen_plan(rows)
-        self.planned_ = {
-            "n_rows": plan.n_rows,
-            "label_deviation": plan.label_deviation,
-        }
-        if self.sampling_rate is None or plan.noise == CONSTANT:
-            return fit_full_batch(rows, plan)
-        return fit_on_samples(rows, plan, rate=self.sampling_rate, n_steps=self.n_steps)
-
-    def _chosen_plan(self, rows: Rows) -> TrainingPlan:
-        """Return the plan of a fit between the bounds that rows are read by."""
-        deviation = self._deviation_for(rows)
-
-        def planned(at: Self, n_rows: int) -> tuple[TrainingPlan, None]:
-            return at._plan(rows.policy, n_rows, rows.leakage, deviation), None
-
-        return self._chosen(planned(self, rows.n_rows)[0], rows, planned)
-
-    def _deviation_for(self, rows: Rows) -> float:
-        """Return the deviation of labels that a fit on these rows is planned with."""
-        if self._planned_blind:
-            return LABEL_DEVIATION
-        return self._deviation_of(rows.label_totals, rows.policy, rows.leakage)
-
-    def _chosen(
-        self,
-        plan: TrainingPlan,
-        rows: Rows,
-        planned: Callable[[Self, int], tuple[TrainingPlan, Any]],
-    ) -> TrainingPlan:
-        """Return the plan; somebody hears of it if it will learn little."""
-        rows.budget.warn_if_large_delta(rows.n_rows)
-        is_silent = self._public is not None or self._planned_blind
-        if is_silent or not plan.prediction.learns_little:
-            return plan
-        plan = self._advised(plan, planned)
-        assert plan.needed is not None  # it learns little
-        constant = plan.noise == CONSTANT
-        warnings.warn(
-            f"the plan expects noise to cost {plan.noise_to_signal:.2g} of the "
-            f"risk that a model can save at all (n_rows={rows.n_rows}, epsilon="
-            f"{self.epsilon:g}). "
-            + ("Labels alone are learned. " if constant else "Expect little. ")
-            + plan.needed.text,
-            UtilityWarning,
-            stacklevel=7,
-        )
-        return plan
 
     def _encode_label(self, encoder: PolicyEncoder, y: Any) -> NDArray[Any]:
         raise NotImplementedError

@@ -35,7 +35,7 @@ from corrdp.leakage._joining import (
     joined_policy,
     joined_words,
 )
-from corrdp.leakage._levels import ground_distances, level_texts
+from corrdp.leakage._levels import TableWords, ground_distances, level_texts
 from corrdp.leakage._margins import LevelSizes, known_means
 from corrdp.leakage._metrics import (
     METRICS,
@@ -47,7 +47,7 @@ from corrdp.leakage._metrics import (
     metric_named,
 )
 from corrdp.leakage._noisy import NoisyBounds, noisy_total_variation_upper
-from corrdp.leakage._plug_in import TableWords, noisy_leakage, plug_in_leakage
+from corrdp.leakage._plug_in import noisy_leakage, plug_in_leakage
 from corrdp.leakage._result import (
     FeatureLeakage,
     PaperConstants,

@@ -91,7 +91,12 @@ def resolve_leakage(
             f"the block, or a leakage table, got {type(leakage).__name__}. "
             "Estimate it, or declare it in the policy."
         )
-    _refuse_other_relation(declared, leakage)
+    if NeighborRelation(leakage.relation) is not declared.relation:
+        raise PolicyError(
+            f"the leakage table was computed for relation={str(leakage.relation)!r}, "
+            f"the policy has relation={declared.relation.value!r}. Estimate it again "
+            "under the policy's relation."
+        )
     leakage.require_policy(declared)
     kept = bool(policy.insensitive)
     return LeakageInput(
@@ -106,12 +111,3 @@ def resolve_leakage(
         if hasattr(leakage, "margins_as_read")
         else {},
     )
-
-
-def _refuse_other_relation(policy: Policy, leakage: Any) -> None:
-    if NeighborRelation(leakage.relation) is not policy.relation:
-        raise PolicyError(
-            f"the leakage table was computed for relation={str(leakage.relation)!r}, "
-            f"the policy has relation={policy.relation.value!r}. Estimate it again "
-            "under the policy's relation."
-        )

@@ -4,13 +4,13 @@ A table that an engine holds is coded and counted where its rows are.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from corrdp.engines import Answer, hosted_parts, is_hosted
+from corrdp.engines import Answer, hosted_sums, is_hosted
 from corrdp.exceptions import PolicyError
 from corrdp.leakage._counts import (
     CodeColumns,
@@ -105,33 +105,6 @@ def _chunks(data: Any, policy: Policy, features: Sequence[str]) -> Iterator[Any]
         yield frame[start : start + BATCH_ROWS].to_native()
 
 
-@dataclass(frozen=True, eq=False)
-class PartCounter:
-    """Codes and counts the rows of a partition on its worker; they are not kept."""
-
-    policy: Policy
-    layout: CountLayout
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Columns that are read."""
-        return self.layout.features
-
-    def __call__(self, table: Any) -> ContingencyCounts:
-        """Return the counts of a partition."""
-        chunks = iter_codes(table, self.policy, self.columns)
-        return count_codes(chunks, self.layout, n_threads=1)
-
-
-@dataclass(frozen=True)
-class CountsOfPart:
-    """Asks for all tables of counts."""
-
-    def answer(self, part: ContingencyCounts) -> Answer:
-        """Return what one partition adds."""
-        return part.tables
-
-
 def counts_of(
     data: Any, policy: Policy, layout: CountLayout, *, n_threads: int = 2
 ) -> ContingencyCounts:
@@ -151,9 +124,10 @@ def hosted_counts(data: Any, policy: Policy, layout: CountLayout) -> Contingency
     is private (docs/theory/scale.md, Proposition 4).
     """
     check_resolution(policy, layout.features)
-    with hosted_parts(data, PartCounter(policy, layout)) as parts:
-        answers = parts.ask(CountsOfPart())
-    counts = ContingencyCounts.empty(layout)
-    for tables in answers:
-        counts = counts + ContingencyCounts(layout, tables)
-    return counts
+    count = partial(_tables_of, policy=policy, layout=layout)
+    return ContingencyCounts(layout, tuple(hosted_sums(data, layout.features, count)))
+
+
+def _tables_of(table: Any, policy: Policy, layout: CountLayout) -> Answer:
+    chunks = iter_codes(table, policy, layout.features)
+    return count_codes(chunks, layout, n_threads=1).tables

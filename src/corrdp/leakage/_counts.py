@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from corrdp._typing import IntArray
 from corrdp._validate import check_count
-from corrdp.engines import mark_of
 from corrdp.exceptions import CorrDPError, PolicyError
 
 CodeColumns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -136,11 +135,6 @@ class ContingencyCounts:
     def n_rows(self) -> int:
         """Number of rows counted."""
         return int(self.tables[0].sum()) if self.tables else 0
-
-    @property
-    def mark(self) -> int:
-        """What engines tell these counts from others by."""
-        return mark_of(self.tables)
 
     def __add__(self, other: "ContingencyCounts") -> "ContingencyCounts":
         if self.layout != other.layout:

@@ -1,7 +1,9 @@
-"""Words and distances for the codes of a feature."""
+"""What codes mean, alone and as the rows and columns of a table: words, distances."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
@@ -57,3 +59,49 @@ def ground_distances(feature: Feature, n_codes: int) -> FloatArray:
         place = np.arange(n_bins) / max(1, n_bins - 1)
         distances[:n_bins, :n_bins] = np.abs(place[:, None] - place)
     return distances
+
+
+def resolution_assumptions(changed: Sequence[Feature]) -> tuple[str, ...]:
+    """Return what counting binned numbers assumes of the changed features."""
+    return tuple(
+        f"{feature.name} enters the model binned, or values inside one of its bins "
+        "tell the same about the sensitive features"
+        for feature in changed
+        if isinstance(feature.domain, NumberDomain)
+    )
+
+
+@dataclass(frozen=True)
+class TableWords:
+    """What the rows and columns of a table mean.
+
+    Parameters
+    ----------
+    value_texts : sequence of sequence of str
+        Per feature of the rows, one text per code.
+    ground : sequence of arrays
+        Per sensitive feature, distances of its codes.
+    assumptions : tuple of str
+        What counting at this resolution assumes.
+    """
+
+    value_texts: Sequence[Sequence[str]]
+    ground: Sequence[FloatArray]
+    assumptions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        changed: Sequence[tuple[Feature, int]],
+        sensitive: Sequence[tuple[Feature, int]],
+    ) -> Self:
+        """Return the words of a table, from features and their numbers of codes."""
+        return cls(
+            [level_texts(*feature) for feature in changed],
+            [ground_distances(*feature) for feature in sensitive],
+            resolution_assumptions([feature for feature, _ in changed]),
+        )
+
+    def value(self, code: int) -> str:
+        """Return the text of a row of the table."""
+        return joint_text(self.value_texts, code)

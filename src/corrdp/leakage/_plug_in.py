@@ -1,42 +1,16 @@
 """Leakage from contingency counts, exact or noisy, with its reason in words."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
 from corrdp._validate import check_failure_probability
 from corrdp.leakage._bounds import independence_p_value, sampling_margin
-from corrdp.leakage._levels import joint_text
+from corrdp.leakage._levels import TableWords
 from corrdp.leakage._metrics import Metric, is_total_variation
 from corrdp.leakage._noisy import noisy_total_variation_upper
 from corrdp.leakage._result import FeatureLeakage, PaperInputs
 from corrdp.leakage._two_samples import pair_uppers
 from corrdp.leakage._words import Circumstances, bound_in_words
-
-
-@dataclass(frozen=True)
-class TableWords:
-    """What the rows and columns of a table mean.
-
-    Parameters
-    ----------
-    value_texts : sequence of sequence of str
-        Per feature of the rows, one text per code.
-    ground : sequence of arrays
-        Per sensitive feature, distances of its codes.
-    assumptions : tuple of str
-        What counting at this resolution assumes.
-    """
-
-    value_texts: Sequence[Sequence[str]]
-    ground: Sequence[FloatArray]
-    assumptions: tuple[str, ...] = ()
-
-    def value(self, code: int) -> str:
-        """Return the text of a row of the table."""
-        return joint_text(self.value_texts, code)
 
 
 def plug_in_leakage(

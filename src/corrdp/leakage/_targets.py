@@ -7,9 +7,7 @@ from corrdp.exceptions import PolicyError
 from corrdp.leakage._coding import check_resolution
 from corrdp.leakage._counts import MAX_CELLS, CountLayout, TableShape
 from corrdp.leakage._definition import check_definition_size
-from corrdp.leakage._levels import ground_distances, level_texts
-from corrdp.leakage._plug_in import TableWords
-from corrdp.leakage.estimators import resolution_assumptions
+from corrdp.leakage._levels import TableWords
 from corrdp.policy import Conditioning, NeighborRelation, Policy, PolicyEncoder
 
 
@@ -80,12 +78,9 @@ def joint_layout(policy: Policy) -> CountLayout:
 def table_words(policy: Policy, changed: tuple[str, ...]) -> TableWords:
     """Return what the rows and columns of a target's table mean."""
     n_codes = PolicyEncoder(policy).n_codes
-    features = [policy.feature(name) for name in changed]
-    return TableWords(
-        value_texts=[level_texts(f, n_codes[f.name]) for f in features],
-        ground=[
-            ground_distances(policy.feature(name), n_codes[name])
-            for name in policy.sensitive
-        ],
-        assumptions=resolution_assumptions(features),
+    return TableWords.of(
+        *(
+            [(policy.feature(name), n_codes[name]) for name in names]
+            for names in (changed, policy.sensitive)
+        )
     )

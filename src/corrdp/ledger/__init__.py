@@ -2,20 +2,18 @@
 
 from corrdp.ledger._accounts import Account
 from corrdp.ledger._balance import Balance, Remaining
-from corrdp.ledger._certificates import (
-    charge_certificate,
-    require_recorded,
-    unpaid_events,
-)
 from corrdp.ledger._ledger import Ledger, Receipt
 from corrdp.ledger._payment import (
     LeakagePayment,
     LedgerChoice,
     Payment,
+    charge_certificate,
     check_ledger,
     open_ledger,
     pay_for_leakage,
     refuse_unrecorded,
+    require_recorded,
+    unpaid_events,
 )
 from corrdp.ledger._rules import ConcentratedEvent, Rule
 

@@ -20,7 +20,6 @@ from corrdp.ledger._rules import (
 )
 from corrdp.policy import (
     Budget,
-    NeighborClass,
     Policy,
     allowed_epsilon,
     class_columns,
@@ -103,21 +102,12 @@ def price_release(
             f"events do not price {WHOLE_RECORD!r}, got {sorted(events)}. Add its "
             "cost: classes that a later policy names are charged it."
         )
-    unprotected = set(policy.public)
-    if policy.label is not None and not policy.label_is_protected:
-        unprotected.add(policy.label.name)
-    return Price(
-        tuple(
-            PricedClass(
-                name,
-                tuple(sorted(columns)),
-                tuple(events.get(name, events[WHOLE_RECORD])),
-            )
-            for name, columns in known.items()
-        ),
-        tuple(sorted(unprotected)),
-        policy.unit,
+    whole = events[WHOLE_RECORD]
+    classes = tuple(
+        PricedClass(name, tuple(sorted(columns)), tuple(events.get(name, whole)))
+        for name, columns in known.items()
     )
+    return Price(classes, tuple(sorted(policy.unprotected)), policy.unit)
 
 
 @dataclass(frozen=True)
@@ -249,8 +239,19 @@ def open_accounts(
         allowed = allowed_epsilon(
             neighbor, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
         )
-        account = _account(
-            neighbor, columns[neighbor.name], policy.unit, allowed, budget, rule
+        # A class that is only tracked pays at the order of the sensitive budget.
+        epsilon = min(budget.epsilon if math.isinf(allowed) else allowed, LARGEST_COST)
+        own = {"epsilon": epsilon, "delta": budget.delta}
+        order = fixed_order(rule, **own)
+        account = Account(
+            name=neighbor.name,
+            columns=tuple(sorted(columns[neighbor.name])),
+            epsilon=allowed,
+            delta=budget.delta,
+            rule=rule,
+            order=order,
+            limit=limit_units(rule, order, **own) if neighbor.promised else None,
+            unit=policy.unit,
         )
         present = known.get(account.identity)
         if present is None:
@@ -262,34 +263,6 @@ def open_accounts(
                 "ledger was opened with, or open a new ledger."
             )
     return opened
-
-
-def _account(
-    neighbor: NeighborClass,
-    columns: frozenset[str],
-    unit: str | None,
-    allowed: float,
-    budget: Budget,
-    rule: Rule,
-) -> Account:
-    # A class that is only tracked pays at the order of the sensitive budget.
-    epsilon = min(budget.epsilon if math.isinf(allowed) else allowed, LARGEST_COST)
-    order = fixed_order(rule, epsilon=epsilon, delta=budget.delta)
-    limit = (
-        limit_units(rule, order, epsilon=epsilon, delta=budget.delta)
-        if neighbor.promised
-        else None
-    )
-    return Account(
-        name=neighbor.name,
-        columns=tuple(sorted(columns)),
-        epsilon=allowed,
-        delta=budget.delta,
-        rule=rule,
-        order=order,
-        limit=limit,
-        unit=unit,
-    )
 
 
 def _what_changes(policy: Policy) -> dict[str, frozenset[str]]:

@@ -243,12 +243,15 @@ class Ledger:
 
         Parameters as in `charge`; `columns` are those of which the release reads cells
         that nobody has read yet. What the accounts refuse is refused before a row is
-        read, and what the cells would refuse before anything is paid.
+        read, and what the cells would refuse before anything is paid. Of no `rows`
+        nothing is read: estimators fit folds, and each is a table of its own.
         """
-        self.require(events, policy=policy)
-        fingerprint = self.fingerprint(rows, policy=policy)
-        if columns:
-            require_fit(policy, rows, columns)
+        fingerprint = None
+        if rows is not None:
+            self.require(events, policy=policy)
+            fingerprint = self.fingerprint(rows, policy=policy)
+            if columns:
+                require_fit(policy, rows, columns)
         return self.charge(
             events,
             policy=policy,
@@ -347,11 +350,14 @@ class Ledger:
     def entries(self) -> list[JSONObject]:
         """Return all entries, oldest first; the key is not among them."""
         with self._opened() as connection:
+            rows = connection.execute(
+                "SELECT id, kind, document, costs FROM entries ORDER BY id"
+            )
             return [
-                {"number": entry.number, "kind": entry.kind}
-                | json.loads(entry.document)
-                | ({"costs": entry.costs} if entry.kind == "charge" else {})
-                for entry in _store.read_entries(connection)
+                {"number": number, "kind": kind}
+                | json.loads(document)
+                | ({"costs": json.loads(costs)} if kind == "charge" else {})
+                for number, kind, document, costs in rows
             ]
 
     def to_json(self) -> JSONObject:

@@ -1,14 +1,14 @@
-"""Charge a release to a ledger before it leaves."""
+"""What a release costs a ledger, and how it is charged before it leaves."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from corrdp._names import NUMBER_COUNTS
-from corrdp.accounting import NoisePlan
-from corrdp.certificate import Certificate
+from corrdp._typing import JSONObject
+from corrdp.accounting import NoisePlan, PrivacyEvent
+from corrdp.certificate import Certificate, Component
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
-from corrdp.ledger._certificates import require_recorded, unpaid_events
 from corrdp.ledger._ledger import Ledger, Receipt
 from corrdp.ledger._store import is_there
 from corrdp.policy import Budget, Policy
@@ -16,21 +16,11 @@ from corrdp.policy import Budget, Policy
 
 @dataclass(frozen=True)
 class LedgerChoice:
-    """What a user said of the ledger that pays for a release.
-
-    Parameters
-    ----------
-    path : Path
-        Ledger file; created if `budget` is given.
-    budget : Budget or None
-        Of a ledger that does not exist yet.
-    accept_new_data : bool
-        Whether the table may be another than that of earlier charges.
-    """
+    """What a user said of the ledger that pays for a release."""
 
     path: Path
-    budget: Budget | None
-    accept_new_data: bool
+    budget: Budget | None  # of a ledger that does not exist yet
+    accept_new_data: bool  # the table may be another than that of earlier charges
 
 
 def check_ledger(path: Path, budget: Budget | None) -> Ledger | None:
@@ -58,18 +48,6 @@ def check_ledger(path: Path, budget: Budget | None) -> Ledger | None:
 class Payment:
     """Pays for a training run before it begins, and holds the result to it.
 
-    Parameters
-    ----------
-    choice : LedgerChoice
-        Which ledger.
-    table : table
-        Private rows, for the fingerprint.
-    leakage : LeakageTable or None
-        What training was given; not charged again if the ledger knows its digest, and
-        refused if it is private and the ledger does not.
-    purpose : str
-        What is released, in words.
-
     Guarantee
     ---------
     What training releases is charged before a row is used, and a result whose
@@ -78,28 +56,21 @@ class Payment:
     """
 
     choice: LedgerChoice
-    table: Any
-    leakage: Any
+    table: Any  # private rows, for the fingerprint
+    leakage: Any  # what training was given
     purpose: str
     _charged: tuple[Certificate, Policy] | None = None
 
     def charge(self, certificate: Certificate, policy: Policy) -> None:
-        """Charge all that a certificate prices and that was not paid before.
-
-        Raises
-        ------
-        BudgetError
-            If the budget does not allow it; nothing may be computed then.
-        """
+        """Charge what a certificate prices, as `charge_certificate` does."""
         leakage = certificate.leakage.distances(policy)
-        ledger = open_ledger(self.choice, policy, leakage=leakage)
-        ledger.charge_for_rows(
-            self.table,
-            unpaid_events(
-                certificate, policy=policy, ledger=ledger, leakage=self.leakage
-            ),
+        charge_certificate(
+            open_ledger(self.choice, policy, leakage=leakage),
+            certificate,
             policy=policy,
             purpose=self.purpose,
+            leakage=self.leakage,
+            rows=self.table,
             accept_new_data=self.choice.accept_new_data,
         )
         self._charged = certificate, policy
@@ -130,13 +101,7 @@ class Payment:
 
 @dataclass(frozen=True, eq=False)
 class LeakagePayment:
-    """A leakage release that is paid for, and not yet made.
-
-    Parameters
-    ----------
-    ledger, receipt, plan
-        Where it was charged, the number of the charge, and what was charged.
-    """
+    """A leakage release that is paid for, and not yet made."""
 
     ledger: Ledger
     receipt: Receipt
@@ -169,20 +134,9 @@ def pay_for_leakage(
 ) -> LeakagePayment:
     """Charge a leakage release before its noise is drawn.
 
-    Parameters
-    ----------
-    choice : LedgerChoice
-        Which ledger.
-    plan : NoisePlan
-        What is released.
-    policy : Policy
-        Of the release.
-    rows : table
-        Private rows, for the fingerprint.
-    known : LeakageTable, optional
-        Of an earlier release. Otherwise nothing is known of the leakage yet: a new
-        ledger takes what the policy declares, or distance 1, which only makes its
-        accounts smaller.
+    `known` is the table of an earlier release. Otherwise nothing is known of the
+    leakage yet: a new ledger takes what the policy declares, or distance 1, which only
+    makes its accounts smaller.
 
     Guarantee
     ---------
@@ -241,3 +195,126 @@ def refuse_unrecorded(choice: LedgerChoice, leakage: Any) -> None:
     """Raise if a private leakage table was not paid for with this ledger."""
     ledger = Ledger.open(choice.path) if choice.budget is None else None
     require_recorded(ledger, leakage)
+
+
+def charge_certificate(
+    ledger: Ledger | str | Path,
+    certificate: Certificate,
+    *,
+    policy: Policy,
+    purpose: str,
+    leakage: Any = None,
+    rows: Any = None,
+    accept_new_data: bool = False,
+) -> Receipt:
+    """Charge all that a certificate prices and that was not paid before.
+
+    Parameters
+    ----------
+    ledger : Ledger or path
+        An existing one.
+    certificate : Certificate
+        Of a release that has not been computed yet.
+    leakage : leakage table, optional
+        Not charged again if the ledger has paid for it; refused if it is private and
+        the ledger has not.
+    rows, policy, purpose, accept_new_data
+        As in `Ledger.charge_for_rows`.
+
+    Guarantee
+    ---------
+    That of `Ledger.charge` (`docs/theory/ledger.md`).
+    """
+    opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
+    distances = certificate.leakage.distances(policy)
+    events = unpaid_events(certificate, policy=policy, ledger=opened, leakage=leakage)
+    opened.introduce(policy, leakage=distances)
+    return opened.charge_for_rows(
+        rows, events, policy=policy, purpose=purpose, accept_new_data=accept_new_data
+    )
+
+
+def require_recorded(ledger: Ledger | None, leakage: Any) -> None:
+    """Raise `GuaranteeVoidError` if a ledger does not know a private leakage table.
+
+    A private one is known by the digest that was recorded when its release was
+    charged; a ledger that is yet to be created (None) has recorded nothing. Declared
+    and public tables cost nothing. One that shows exact numbers (``research``) is never
+    recorded; whoever accepts it has stamped the result "not private".
+    """
+    if not _is_table(leakage) or leakage.source != "private" or leakage.research:
+        return
+    if leakage.components and not _has_paid(ledger, leakage):
+        name = "the ledger" if ledger is None else f"the ledger {str(ledger.path)!r}"
+        raise GuaranteeVoidError(
+            f"{name} has not paid for the leakage table, which was computed from "
+            "private rows. Release it with this ledger (corrdp leakage --ledger), or "
+            "declare the leakage."
+        )
+
+
+def unpaid_events(
+    certificate: Certificate,
+    *,
+    policy: Policy,
+    ledger: Ledger | None,
+    leakage: Any = None,
+) -> dict[str, list[PrivacyEvent]]:
+    """Return what every class is charged for a release: all that is not paid yet.
+
+    `leakage` is what the release was planned with; a ledger that is yet to be created
+    is None.
+
+    Raises
+    ------
+    GuaranteeVoidError
+        If a class has no bound, if the certificate is of another policy, if the ledger
+        has not recorded a private table, or if a certificate rests on one that is not
+        given.
+
+    Guarantee
+    ---------
+    The charges of the ledger cover all releases (`docs/theory/ledger.md`, Claim 4):
+    components are left out only if the ledger recorded the digest of their table.
+    """
+    if certificate.policy_fingerprint != policy.fingerprint():
+        raise GuaranteeVoidError(
+            f"the certificate was issued for policy "
+            f"{certificate.policy_fingerprint[:12]}, got {policy.fingerprint()[:12]}: "
+            "classes of the same name may change other columns. Pass the policy that "
+            "the release keeps."
+        )
+    if certificate.leakage.source == "private" and not _is_table(leakage):
+        raise GuaranteeVoidError(
+            "the certificate rests on a private leakage table, which was not given. "
+            "Pass the table, so that its payment can be looked up."
+        )
+    require_recorded(ledger, leakage)
+    paid: list[JSONObject] = []
+    if _is_table(leakage) and _has_paid(ledger, leakage):
+        paid = [part.restated(policy).to_json() for part in leakage.components]
+    parts = []
+    for part in certificate.components:
+        if part.to_json() in paid:
+            paid.remove(part.to_json())
+        else:
+            parts.append(part)
+    events: dict[str, list[PrivacyEvent]] = {}
+    for name in certificate.classes:
+        cost = Component.joint_events(parts, name)
+        if cost is None:
+            raise GuaranteeVoidError(
+                f"class {name!r} has no bound, so the release cannot be charged to a "
+                "ledger. Use method corr or standard with the certified calibration."
+            )
+        events[name] = list(cost)
+    return events
+
+
+def _has_paid(ledger: Ledger | None, leakage: Any) -> bool:
+    return ledger is not None and ledger.has_paid(leakage.digest)
+
+
+def _is_table(leakage: Any) -> bool:
+    """Return whether leakage is a table with a cost, not plain numbers."""
+    return hasattr(leakage, "components") and hasattr(leakage, "digest")

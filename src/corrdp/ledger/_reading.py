@@ -10,7 +10,7 @@ from corrdp._typing import JSONObject
 from corrdp.exceptions import CorrDPError
 from corrdp.ledger._accounts import Account
 from corrdp.ledger._balance import Balance
-from corrdp.ledger._store import Entry, chained_digest, check_structure, damaged
+from corrdp.ledger._store import chained_digest, check_structure, damaged
 
 _HALF = 31  # bits
 
@@ -125,7 +125,13 @@ def verify_entries(
         if number > before.number:
             if digest != chained_digest(previous, number, kind, document, costs):
                 raise damaged(path, f"entry {expected} was changed or removed")
-            _add(totals, Entry(number, kind, document, json.loads(costs)))
+            for index, cost in enumerate(json.loads(costs)):
+                spent = totals[index]
+                known = spent is not None and cost is not None
+                totals[index] = spent + cost if known else None
+            if kind == "policy":
+                opened = json.loads(document)["accounts"]
+                totals += [account["carried"] for account in opened]
             previous = digest
         elif number == before.number and texts.digest() != before.texts:
             raise damaged(path, f"an entry up to {number} was changed")
@@ -133,12 +139,3 @@ def verify_entries(
     if expected <= before.number:
         raise damaged(path, f"entry {expected}, which it had, was removed")
     return Verified(expected - 1, previous, texts.digest(), tuple(totals))
-
-
-def _add(totals: list[int | None], entry: Entry) -> None:
-    for index, cost in enumerate(entry.costs):
-        spent = totals[index]
-        totals[index] = None if spent is None or cost is None else spent + cost
-    if entry.kind == "policy":
-        accounts = json.loads(entry.document)["accounts"]
-        totals += [account["carried"] for account in accounts]

@@ -110,28 +110,22 @@ def limit_units(
     """
     check_epsilon(epsilon)
     check_delta(delta, allow_zero=rule is Rule.PURE)
-    limit = _largest_units(rule, order, epsilon=epsilon, delta=delta)
+    if rule is Rule.PURE:
+        limit = math.floor(_as_printed(epsilon) * UNITS)
+    elif rule is Rule.GAUSSIAN:
+        mu = gaussian_mu(epsilon=epsilon, delta=delta)
+        limit = math.floor(mu**2 / _ROUND_OFF * UNITS)
+    else:
+        assert order is not None
+        fits = max(_renyi_limit(order, epsilon, delta), 0.0)
+        limit = math.floor(order * fits * UNITS)
+        while limit > 0 and epsilon_of(rule, order, limit, delta=delta) > epsilon:
+            limit -= max(1, limit >> 50)  # less would be lost in a float
     if limit == 0:
         raise BudgetError(
             f"epsilon={epsilon!r} is too small for delta={delta!r}: no release fits. "
             "Choose a larger epsilon, or delta=0 and pure releases."
         )
-    return limit
-
-
-def _largest_units(
-    rule: Rule, order: float | None, *, epsilon: float, delta: float
-) -> int:
-    if rule is Rule.PURE:
-        return math.floor(_as_printed(epsilon) * UNITS)
-    if rule is Rule.GAUSSIAN:
-        return math.floor(
-            gaussian_mu(epsilon=epsilon, delta=delta) ** 2 / _ROUND_OFF * UNITS
-        )
-    assert order is not None
-    limit = math.floor(order * max(_renyi_limit(order, epsilon, delta), 0.0) * UNITS)
-    while limit > 0 and epsilon_of(rule, order, limit, delta=delta) > epsilon:
-        limit -= max(1, limit >> 50)  # less would be lost in a float
     return limit
 
 

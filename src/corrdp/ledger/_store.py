@@ -6,7 +6,6 @@ shared across a fork.
 """
 
 import hashlib
-import json
 import os
 import sqlite3
 import tempfile
@@ -193,27 +192,10 @@ def chained_digest(previous: str, number: int, *texts: str) -> str:
     return hashlib.sha256(joined.encode()).hexdigest()
 
 
-class Entry(NamedTuple):
-    """One line of the ledger; the document is JSON text, parsed where needed."""
-
-    number: int
-    kind: str
-    document: str
-    costs: list[int | None]
-
-
 def check_structure(path: Path, connection: sqlite3.Connection) -> None:
     """Raise if SQLite finds its own structure broken."""
     if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
         raise damaged(path, "the database is malformed")
-
-
-def read_entries(connection: sqlite3.Connection) -> Iterator[Entry]:
-    """Yield all entries, oldest first."""
-    for number, kind, document, costs in connection.execute(
-        "SELECT id, kind, document, costs FROM entries ORDER BY id"
-    ):
-        yield Entry(number, kind, document, json.loads(costs))
 
 
 def damaged(path: Path, what: str) -> GuaranteeVoidError:

@@ -16,7 +16,6 @@ from corrdp.policy._encoder import (
     BlockKind,
     PolicyEncoder,
     policy_blocks,
-    read_declared,
 )
 from corrdp.policy._features import (
     ColumnRole,
@@ -27,7 +26,6 @@ from corrdp.policy._features import (
     NeighborRelation,
     number_columns,
 )
-from corrdp.policy._fit import require_fit, table_problems
 from corrdp.policy._guess import DRAFT_BINS, Guess, guess_domain
 from corrdp.policy._neighbors import (
     Budget,
@@ -47,6 +45,7 @@ from corrdp.policy._policy import (
     protected_policy,
     require_policy,
 )
+from corrdp.policy._reading import read_declared, require_fit, table_problems
 
 __all__ = [
     "DRAFT_BINS",

@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from corrdp._validate import check_real, shown
+from corrdp._validate import check_choice, check_real, shown
 from corrdp.exceptions import PolicyError
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -16,12 +16,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udf
 def checked_choice(name: str, value: Any, choices: type[Choice]) -> Choice:
     """Return a declared word as a member of `choices`, or raise `PolicyError`."""
     words = [member.value for member in choices]
-    if not isinstance(value, str) or value not in words:
-        raise PolicyError(
-            f"{name} must be one of {', '.join(words)}, got {name}={shown(value)}. "
-            "Declare one of them."
-        )
-    return choices(value)
+    remedy = "Declare one of them."
+    return choices(check_choice(name, value, words, remedy=remedy, error=PolicyError))
 
 
 def checked_number(name: str, value: Any, **limits: Any) -> float:

@@ -300,12 +300,7 @@ def with_knots(
 ) -> Policy:
     """Return the policy with knots for its numbers; those that it declares stay.
 
-    Parameters
-    ----------
-    policy : Policy
-        A policy.
-    choose : callable
-        Returns the knots of a number, which must be public, or None for none.
+    What `choose` returns for a number must be public; None is for no knots.
     """
 
     def curved(feature: Feature, domain: NumberDomain) -> NumberDomain:

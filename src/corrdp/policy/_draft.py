@@ -18,15 +18,15 @@ _MOST_NAMES = 30
 
 @dataclass
 class Draft:
-    """Columns as guessed, and what was read from data to guess them.
+    """What a person has to know of a draft.
 
     Parameters
     ----------
-    unconfirmed : list of str
+    unconfirmed
         Fields whose values came from private rows.
-    left_out : dict of str to str
+    left_out
         Columns that the policy does not mention, and why.
-    doubtful : dict of str to str
+    doubtful
         Columns that are there because the user named them, and why one may doubt it.
     """
 

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -26,16 +25,13 @@ from corrdp.policy._coding import (
     level_count,
 )
 from corrdp.policy._domains import CategoryDomain, NumberDomain, Slot
-from corrdp.policy._features import ColumnRole, Feature, Label, number_columns
-from corrdp.policy._order import refuse_order_by_cells
+from corrdp.policy._features import ColumnRole, Feature, Label
 from corrdp.policy._policy import Policy
 from corrdp.tables import (
     canonical_text,
     check_columns,
     read_distinct,
     read_series,
-    read_table,
-    watching_rows,
 )
 
 
@@ -230,14 +226,7 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         A category is coded by its level after merging, then ``other``; a number by
         its bin; a boolean by 0 or 1; a missing slot is the last code. `n_codes` says
-        how many codes a feature has.
-
-        Parameters
-        ----------
-        X : table
-            As for `transform`.
-        features : sequence of str, optional
-            Names of the features to code; all of them by default.
+        how many codes a feature has. All features by default.
         """
         names = self._names()
         wanted = names if features is None else tuple(features)
@@ -256,7 +245,12 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def encode_label(self, y: Any) -> FloatArray | IntArray:
         """Return labels: numbers in [-1/2, 1/2], categories and booleans as indices."""
-        label = self._label()
+        self.policy.require_single_rows("an encoded table")
+        label = self.policy.label
+        if label is None:
+            raise PolicyError(
+                "The policy declares no label (label=None). Declare target and [label]."
+            )
         coded = read_cells(label, read_series(y, label.name))
         if isinstance(label.domain, NumberDomain):
             return centered(label.domain, coded.values)
@@ -277,14 +271,6 @@ class PolicyEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self) -> tuple[str, ...]:
         self.policy.require_single_rows("an encoded table")
         return tuple(feature.name for feature in self.policy.features)
-
-    def _label(self) -> Label:
-        self.policy.require_single_rows("an encoded table")
-        if self.policy.label is None:
-            raise PolicyError(
-                "The policy declares no label (label=None). Declare target and [label]."
-            )
-        return self.policy.label
 
     def _float_type(self) -> np.dtype[Any]:
         if self.dtype not in (np.float64, np.float32, "float64", "float32"):
@@ -381,41 +367,3 @@ def _columns(feature: Feature) -> Iterator[tuple[str, str]]:
         yield name, f"{name} (false to true)"
     if isinstance(domain.missing, Slot):
         yield f"{name}=(missing)", f"{name} is missing"
-
-
-def read_declared(
-    source: Any, policy: Policy, *, with_label: bool = True, with_others: bool = False
-) -> Any:
-    """Return the policy's columns of a source, label and unit included, in memory.
-
-    Parameters
-    ----------
-    source : path or source
-        See `corrdp.tables.iter_batches`.
-    policy : Policy
-        Names the columns, and tells which are numbers.
-    with_label : bool
-        Whether the label is read.
-    with_others : bool
-        Whether columns that the policy does not name are read too, as texts.
-
-    Guarantee
-    ---------
-    A cell of the table is a function of the same cell of the source
-    (docs/theory/encoder.md). Nobody is told how many rows were read of a table with
-    units: how many a unit has is private. Neither folders nor keys order rows of units
-    by cells that are protected: which rows stay would depend on them
-    (docs/theory/queries.md).
-    """
-    if policy.unit is not None:
-        refuse_order_by_cells(source, policy)
-    declared = policy.columns if with_label else policy.features
-    names = [column.name for column in declared]
-    names += [] if policy.unit is None else [policy.unit]
-    quiet = nullcontext() if policy.unit is None else watching_rows(lambda _: None)
-    with quiet:
-        return read_table(
-            source,
-            None if with_others else names,
-            number_columns=number_columns(declared),
-        )

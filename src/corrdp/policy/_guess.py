@@ -56,36 +56,18 @@ _WORDS_OF_A_SENTENCE = 4
 
 @dataclass(frozen=True)
 class Guess:
-    """The fields of a domain, or why there are none.
+    """The fields of a domain, or why there are none."""
 
-    Parameters
-    ----------
-    domain : dict of str to value
-        Fields as a policy file has them; empty if the column is to be left out.
-    read : tuple of str
-        Fields whose values came from cells.
-    reason : str
-        Why the column is left out, or what is doubtful about it; never a value.
-    """
-
-    domain: dict[str, Any]
-    read: tuple[str, ...]
-    reason: str = ""
+    domain: dict[str, Any]  # as a policy file has them; empty for a column left out
+    read: tuple[str, ...]  # fields whose values came from cells
+    reason: str = ""  # why it is left out, or what is doubtful; never a value
 
 
 def guess_domain(name: str, column: Any, *, as_category: bool, is_label: bool) -> Guess:
-    """Return what a column seems to hold.
+    """Return what a column of private texts seems to hold, by its cells and its name.
 
-    Parameters
-    ----------
-    name : str
-        Its name, which may say that it is an identifier.
-    column : pyarrow.ChunkedArray
-        Private cells as text, which is how `corrdp.tables.read_table` reads them.
-    as_category : bool
-        Whether its owner says so of its numbers, or of its many values.
-    is_label : bool
-        Labels have no slots: every value must be declared.
+    Its owner may say that its numbers, or its many values, are categories. A label has
+    no slots: every value must be declared.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -134,14 +134,7 @@ class _Promise(Protocol):
 def allowed_epsilon(neighbor: _Promise, *, epsilon: float, epsilon_cap: float) -> float:
     """Return the epsilon that a class may reach; infinite if it is only priced.
 
-    Parameters
-    ----------
-    neighbor : NeighborClass or ClassClaim
-        Its distance, and whether it is promised anything.
-    epsilon : float
-        Budget of sensitive features.
-    epsilon_cap : float
-        Of the policy.
+    `epsilon` is the budget of sensitive features.
 
     Guarantee
     ---------
@@ -246,14 +239,8 @@ def with_unmoved_at_least(
 
     A class whose columns have one value each is kept by every release. Releases that
     split a budget state for a class all that it may spend, which is much at its small
-    distance: a ledger would charge what nobody can lose.
-
-    Parameters
-    ----------
-    allowed : mapping of str to float
-        By promised class, in any unit.
-    unmoved : collection of str
-        From `unmoved_classes`.
+    distance: a ledger would charge what nobody can lose. `allowed` is by
+    promised class, in any unit; `unmoved` is from `unmoved_classes`.
 
     Guarantee
     ---------

@@ -237,6 +237,8 @@ class Policy:
     def fingerprint(self) -> str:
         """Return a SHA-256 of the policy that ignores the order of features."""
         document = policy_document(self, as_declared=False)
+        # Not `corrdp._json.digest`, which leaves letters beyond ASCII as they are:
+        # certificates and ledgers hold fingerprints of policies with such names.
         text = json.dumps(
             document, sort_keys=True, separators=(",", ":"), allow_nan=False
         )
@@ -290,13 +292,7 @@ class Policy:
             )
 
     def require_single_rows(self, what: str) -> None:
-        """Raise `PolicyError` if the policy protects units of several rows.
-
-        Parameters
-        ----------
-        what : str
-            What protects single rows only, for the message.
-        """
+        """Raise if units have several rows, of which `what` protects single ones."""
         if self.unit is not None:
             raise PolicyError(
                 f"The policy protects all rows of one {self.unit!r} together, and "

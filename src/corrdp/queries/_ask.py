@@ -211,9 +211,12 @@ class _Parser:
         where = self._condition() if self._accept("where") else None
         if self._peek().kind != _END:
             raise self._error("the end of the question")
-        if by is None and where is None:
-            return query
-        return self._explained(lambda: split_and_filtered(query, by, groups, where))
+        try:
+            return split_and_filtered(query, by, groups, where)
+        except CorrDPError as error:
+            raise CorrDPError(
+                f"cannot read the question {self._text!r}: {error}"
+            ) from None
 
     def _sum(self) -> Query:
         query = self._product()
@@ -393,14 +396,6 @@ class _Parser:
 
     def _peek(self) -> Token:
         return self._tokens[self._next]
-
-    def _explained(self, build: Callable[[], Query]) -> Query:
-        try:
-            return build()
-        except CorrDPError as error:
-            raise CorrDPError(
-                f"cannot read the question {self._text!r}: {error}"
-            ) from None
 
     def _error(self, expected: str) -> CorrDPError:
         token = self._peek()

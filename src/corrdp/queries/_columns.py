@@ -69,7 +69,7 @@ def number_bounds(policy: Policy, name: str) -> tuple[float, float]:
         if domain.upper - domain.lower < SMALLEST_WIDTH:
             raise PolicyError(
                 f"the bounds of {name!r} are less than {SMALLEST_WIDTH:g} apart, where "
-                f"squares are 0. Declare features.{name}.bounds in another unit."
+                f"squares are 0. Declare {_place(policy, name)}.bounds in another unit."
             )
         return domain.lower, domain.upper
     if isinstance(domain, BooleanDomain):

@@ -17,6 +17,7 @@ from corrdp.mechanisms.noise import (
     Objective,
     Variant,
     VectorPlan,
+    concentrated_rho,
     plan_vector,
 )
 from corrdp.policy import (
@@ -34,7 +35,7 @@ from corrdp.queries._kinds import Count
 from corrdp.queries._moments import Moment, moment_movement
 from corrdp.queries._quantiles import (
     Histogram,
-    Movements,
+    Prices,
     QuantileMethod,
     check_method,
     with_methods,
@@ -256,23 +257,19 @@ def plan_queries(
         asked,
         view,
         method=quantiles,
-        movements=_movements(view, classes, derived),
-        allowed={
-            name: epsilon
-            for name, epsilon in allowed_epsilons(
-                classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
-            ).items()
-            if math.isfinite(epsilon)
-        },
-        budget=budget,
-        gaussian=budget.delta > 0.0 and kind != NoiseKind.LAPLACE,
+        prices=_prices(view, classes, derived, budget, kind),
         n_rows=n_rows,
     )
     weights: dict[Moment, float] = {}
     for query in asked:
         for moment in query.moments(view):
             weights[moment] = weights.get(moment, 0.0) + query.weight(moment)
-    _refuse_fewer_rows(weights, n_rows)
+    for moment in weights:
+        if moment.most_rows < n_rows:
+            raise GuaranteeVoidError(
+                f"the noise of {moment.name!r} would be that of {moment.most_rows:g} "
+                f"rows, the table has n_rows={n_rows}. Ask with the rows of the table."
+            )
     movement = moment_movement(weights, view, classes, derived)
     noise = plan_vector(
         movement,
@@ -304,29 +301,32 @@ def plan_queries(
     )
 
 
-def _refuse_fewer_rows(moments: Mapping[Moment, float], n_rows: int) -> None:
-    """Raise if a moment bounds its movement by fewer rows than there are."""
-    for moment in moments:
-        if moment.most_rows < n_rows:
-            raise GuaranteeVoidError(
-                f"the noise of {moment.name!r} would be that of {moment.most_rows:g} "
-                f"rows, the table has n_rows={n_rows}. Ask with the rows of the table."
-            )
-
-
-def _movements(
+def _prices(
     policy: Policy,
     classes: tuple[NeighborClass, ...],
     derived: DerivedColumns | None,
-) -> Movements:
-    def of(moment: Moment) -> dict[str, tuple[int, int]]:
+    budget: Budget,
+    kind: NoiseKind | str | None,
+) -> Prices:
+    def movements(moment: Moment) -> dict[str, tuple[int, int]]:
         found = moment_movement({moment: 1.0}, policy, classes, derived)
         return {
             neighbor.name: (int(found.absolute[row, 0]), int(found.squared[row, 0]))
             for row, neighbor in enumerate(classes)
         }
 
-    return of
+    gaussian = budget.delta > 0.0 and kind != NoiseKind.LAPLACE
+    allowed = allowed_epsilons(
+        classes, epsilon=budget.epsilon, epsilon_cap=policy.epsilon_cap
+    )
+    limits = {
+        name: concentrated_rho(epsilon=epsilon, delta=budget.delta)
+        if gaussian
+        else epsilon
+        for name, epsilon in allowed.items()
+        if math.isfinite(epsilon)
+    }
+    return Prices(movements, limits, gaussian)
 
 
 @dataclass(frozen=True)

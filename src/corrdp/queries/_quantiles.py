@@ -5,7 +5,7 @@ the policy, the budget and the number of rows, all public. It was checked agains
 measured errors (``docs/queries.md``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeGuard, get_args
 
@@ -14,8 +14,7 @@ import numpy as np
 from corrdp._typing import FloatArray
 from corrdp._validate import check_choice, check_real
 from corrdp.exceptions import CorrDPError
-from corrdp.mechanisms.noise import concentrated_rho
-from corrdp.policy import Budget, NumberDomain, Policy
+from corrdp.policy import NumberDomain, Policy
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._columns import bin_edges, column, distinct_texts, number_bounds
 from corrdp.queries._estimates import Estimate
@@ -33,8 +32,6 @@ from corrdp.queries._query import (
 )
 
 QuantileMethod: TypeAlias = Literal["auto", "choice", "counts"]
-# Moments to their price bounds per promised class: (1-norm, squared 2-norm).
-Movements = Callable[[Moment], Mapping[str, tuple[int, int]]]
 
 # A quantile inside a bin is interpolated; of the rows of a bin it misses this share.
 _INTERPOLATION = 0.05
@@ -251,22 +248,45 @@ def _interpolated(level: float, surplus: FloatArray, edges: FloatArray) -> float
     return float(edges[right - 1] + part * (edges[right] - edges[right - 1]))
 
 
+@dataclass(frozen=True)
+class Prices:
+    """What noise on moments costs every promised class.
+
+    `movements` gives the 1-norm and squared 2-norm of a moment by class, `limits` the
+    epsilon of every class, or its rho if noise may be `gaussian`.
+    """
+
+    movements: Callable[[Moment], Mapping[str, tuple[int, int]]]
+    limits: Mapping[str, float]
+    gaussian: bool
+
+    def variance(self, moments: Iterable[Moment]) -> float:
+        """Return the variance of noise of one scale on all of the moments."""
+        moved = [self.movements(moment) for moment in moments]
+        if self.gaussian:
+            return max(
+                sum(m[name][1] for m in moved) / (2.0 * rho)
+                for name, rho in self.limits.items()
+            )
+        scale = max(
+            sum(m[name][0] for m in moved) / epsilon
+            for name, epsilon in self.limits.items()
+        )
+        return 2.0 * scale * scale  # infinite, where a power would end in an error
+
+
 def with_methods(
     queries: Sequence[Query],
     policy: Policy,
     *,
     method: QuantileMethod,
-    movements: Movements,
-    allowed: Mapping[str, float],
-    budget: Budget,
-    gaussian: bool,
+    prices: Prices,
     n_rows: int,
 ) -> tuple[Query, ...]:
     """Return the questions with a method for every quantile.
 
     `method` is for quantiles that name none themselves; `policy` has all columns that
-    are read, `allowed` the epsilon promised to each class of `movements`, and
-    `gaussian` says whether such noise is possible.
+    are read.
     """
 
     def named(part: Query) -> Query:
@@ -283,21 +303,13 @@ def with_methods(
     for query in asked_for:
         if not isinstance(query, Quantiles):
             shared.update(with_parts(query, counted).moments(policy))
-    limits = {
-        name: concentrated_rho(epsilon=epsilon, delta=budget.delta)
-        if gaussian
-        else epsilon
-        for name, epsilon in allowed.items()
-    }
     asked: dict[Moment, list[Quantiles]] = {}
     for query in asked_for:
         if _is_open(query) and _has_bins(query, policy):
             asked.setdefault(_counts(query, policy), []).append(query)
     by_draws = {
         counts: counts not in shared
-        and _draws_err_less(
-            counts, together, policy, movements, limits, gaussian, n_rows
-        )
+        and _draws_err_less(counts, together, policy, prices, n_rows)
         for counts, together in asked.items()
     }
 
@@ -328,9 +340,7 @@ def _draws_err_less(
     counts: Moment,
     together: Sequence[Quantiles],
     policy: Policy,
-    movements: Movements,
-    limits: Mapping[str, float],
-    gaussian: bool,
+    prices: Prices,
     n_rows: int,
 ) -> bool:
     """Compare the variances of the rank that both leave, as if asked alone."""
@@ -344,22 +354,5 @@ def _draws_err_less(
     # Counts below an edge and above it meet there: p (1 - p) of the bins err.
     spread = sum(p * (1.0 - p) for p in chances) / len(chances) * n_bins
     inside = (_INTERPOLATION * n_rows / n_bins) ** 2
-    counted = spread * _variance([counts], movements, limits, gaussian) + inside
-    drawn = _variance(list(draws), movements, limits, gaussian)
-    return drawn * (2.0 if gaussian else 1.0) <= counted
-
-
-def _variance(
-    moments: Sequence[Moment],
-    movements: Movements,
-    limits: Mapping[str, float],
-    gaussian: bool,
-) -> float:
-    """Return the variance of noise of one scale on all of the moments."""
-    moved = [movements(moment) for moment in moments]
-    if gaussian:
-        return max(
-            sum(m[name][1] for m in moved) / (2.0 * rho) for name, rho in limits.items()
-        )
-    scale = max(sum(m[name][0] for m in moved) / e for name, e in limits.items())
-    return 2.0 * scale * scale  # infinite, where a power would end in an error
+    counted = spread * prices.variance([counts]) + inside
+    return prices.variance(draws) * (2.0 if prices.gaussian else 1.0) <= counted

@@ -1,14 +1,20 @@
-"""Answer queries: pay, then read, then add noise."""
+"""Answer queries: pay, then read, then add noise.
+
+Rows that an engine holds stay where they are: the driver adds up sums of partitions.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from corrdp._random import noise_generator
 from corrdp._typing import IntArray
-from corrdp.engines import is_hosted, refuse_hosted
-from corrdp.exceptions import GuaranteeVoidError
+from corrdp.engines import Answer as SummedPart
+from corrdp.engines import hosted_sums, is_hosted, refuse_hosted
+from corrdp.exceptions import BudgetError, CorrDPError, GuaranteeVoidError
 from corrdp.leakage import LeakageTable
 from corrdp.ledger import Ledger, require_recorded
 from corrdp.mechanisms.noise import NoiseKind, Objective, Variant
@@ -16,7 +22,6 @@ from corrdp.policy import Budget, Policy, read_declared
 from corrdp.queries._choices import RankChoice
 from corrdp.queries._columns import ExtendedTable, require_columns
 from corrdp.queries._estimates import Estimate
-from corrdp.queries._hosted import HostedRows, refuse_ledger
 from corrdp.queries._moments import Moment
 from corrdp.queries._plan import Leakage, QueryPlan, plan_queries
 from corrdp.queries._quantiles import QuantileMethod
@@ -89,10 +94,7 @@ def answer_queries(
     True
     """
     budget = Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]
-    if is_hosted(table):
-        if ledger is not None:
-            refuse_ledger(table)
-        table = HostedRows(table, policy)
+    table = rows_in_place(table, policy, ledger)
     if is_source(table):
         table = read_declared(table, policy)
     plan = plan_queries(
@@ -142,12 +144,9 @@ def answer_plan(
     ---------
     As the certificate states (`docs/theory/queries.md`).
     """
-    if is_hosted(table):
-        if ledger is not None:
-            refuse_ledger(table)
-        if plan.derived is not None:
-            refuse_hosted(table, "an evaluation of a model")
-        table = HostedRows(table, plan.policy)
+    if plan.derived is not None:
+        refuse_hosted(table, "an evaluation of a model")
+    table = rows_in_place(table, plan.policy, ledger)
     size = n_places(plan.policy, public_size(table, plan.policy))
     if size != plan.n_rows:
         raise GuaranteeVoidError(
@@ -165,7 +164,8 @@ def answer_plan(
     columns = _columns_read(plan)
     if not isinstance(table, HostedRows):
         require_columns(plan.policy, table, columns)
-    noise_generator(random_state)
+    noise = noise_generator(random_state)
+    choices = noise_generator(random_state, purpose="quantiles")
     reach = plan.noise.radius(failure_probability)
     certificate = plan.certificate(replayable_noise=random_state is not None)
     receipt = None
@@ -178,8 +178,9 @@ def answer_plan(
             columns=columns,
             accept_new_data=accept_new_data,
         )
-    rows = _extended(plan, table)
-    noisy = _released(plan, rows, random_state)
+    if plan.derived is not None and not isinstance(table, ExtendedTable):
+        table = plan.derived.extend(table)
+    noisy = released_runs(plan, table, 1, noise=noise, choices=choices)[0]
     answers = answers_of(plan, noisy, reach, failure_probability)
     return QueryResult(answers, certificate, plan, receipt)
 
@@ -193,20 +194,6 @@ def _columns_read(plan: QueryPlan) -> list[str]:
             computed.add(plan.policy.label.name)
     read = frozenset[str]().union(*(moment.columns for moment in plan.moments))
     return sorted(read - computed)
-
-
-def _extended(plan: QueryPlan, table: Any) -> Any:
-    if plan.derived is None or isinstance(table, ExtendedTable):
-        return table
-    return plan.derived.extend(table)
-
-
-def _released(plan: QueryPlan, rows: Any, random_state: int | None) -> IntArray:
-    """Return the noisy sums, and the drawn places of quantiles among them."""
-    noise = noise_generator(random_state)
-    choices = noise_generator(random_state, purpose="quantiles")
-    released: IntArray = released_runs(plan, rows, 1, noise=noise, choices=choices)[0]
-    return released
 
 
 def released_runs(
@@ -293,19 +280,12 @@ def answers_of(
             for value in part.astype(float).tolist()
         ]
     return tuple(
-        _answer(
-            plan,
-            place,
-            query.answer(plan.view, plan.n_rows, estimates),
-            1.0 - beta,
-        )
+        _answer(plan, place, query.answer(plan.view, plan.n_rows, estimates), beta)
         for place, query in enumerate(plan.queries)
     )
 
 
-def _answer(
-    plan: QueryPlan, place: int, labeled: Labeled, probability: float
-) -> Answer:
+def _answer(plan: QueryPlan, place: int, labeled: Labeled, beta: float) -> Answer:
     # Rows of one unit are no independent draws: nothing is said of their sampling.
     alone = plan.policy.unit is None
     return Answer(
@@ -313,9 +293,68 @@ def _answer(
         tuple(cell for cell, _ in labeled),
         tuple(estimate.value for _, estimate in labeled),
         tuple(estimate.radius for _, estimate in labeled),
-        probability,
+        1.0 - beta,
         plan.queries[place].key_columns,
         tuple(estimate.sampling if alone else None for _, estimate in labeled),
         plan.names[place],
         rank_radii=tuple(e.rank for _, e in labeled if e.rank is not None),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class HostedRows:
+    """A hosted table whose rows were counted, in the place of a table in memory."""
+
+    data: Any
+    policy: Policy
+    n_rows: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.policy.unit is not None:
+            raise CorrDPError(
+                f"rows of one unit ({self.policy.unit!r}) may lie in several "
+                f"partitions of a {type(self.data).__name__}. Bring the rows to one "
+                "machine."
+            )
+        (rows,) = self.sums((Moment(()),), self.policy)
+        object.__setattr__(self, "n_rows", int(rows[0]))
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def sums(self, moments: Sequence[Moment], view: Policy) -> list[IntArray]:
+        """Return the exact sums over all partitions, one array per moment.
+
+        Guarantee
+        ---------
+        As `Moment.evaluate` of all rows (`docs/theory/scale.md`, Proposition 4). Noise
+        is added by the caller.
+        """
+        chosen = [type(m).__name__ for m in moments if isinstance(m, RankChoice)]
+        if chosen:
+            raise CorrDPError(
+                f"quantiles that are drawn look at all rows at once, and a "
+                f"{type(self.data).__name__} stays where it is. Pass "
+                "quantiles='counts', with declared bins."
+            )
+        columns = sorted(frozenset().union(*(moment.columns for moment in moments)))
+        if not columns:  # rows are counted, whatever they hold
+            columns = [view.features[0].name]
+        add = partial(_sums_of, policy=view, moments=tuple(moments))
+        return hosted_sums(self.data, columns, add)
+
+
+def _sums_of(table: Any, policy: Policy, moments: Sequence[Moment]) -> SummedPart:
+    return tuple(moment.evaluate(policy, table) for moment in moments)
+
+
+def rows_in_place(table: Any, policy: Policy, ledger: Ledger | None) -> Any:
+    """Return the rows of a table that an engine holds; any other table as it is."""
+    if not is_hosted(table):
+        return table
+    if ledger is not None:  # whose fingerprint reads rows in an order, which these lack
+        raise BudgetError(
+            f"a ledger knows a table by its rows in order, and a {type(table).__name__}"
+            " has none. Leave the ledger out and charge it by hand, or pass the files."
+        )
+    return HostedRows(table, policy)

@@ -137,8 +137,7 @@ class Answer:
         """
         if not self.keys or not 2 <= len(self.cells) <= MOST_CELLS:
             return ""
-        draw = _heat_map if len(self.keys) == 2 else _bars
-        return draw(self.title, self.cells, self.values, self.radii)
+        return _heat_map(self) if len(self.keys) == 2 else _bars(self)
 
     def _by_label(self, items: Sequence[_T]) -> _T | dict[str, _T]:
         if self.labels == ("",):
@@ -276,15 +275,10 @@ def _table(head: list[str], body: list[list[str]]) -> str:
     return f"<table>{line('th', head)}{rows}</table>"
 
 
-def _bars(
-    title: str,
-    cells: Sequence[tuple[str, ...]],
-    values: Sequence[float],
-    radii: Sequence[float],
-) -> str:
-    reach = [radius if math.isfinite(radius) else 0.0 for radius in radii]
-    low = min(0.0, *(v - r for v, r in zip(values, reach, strict=True)))
-    high = max(0.0, *(v + r for v, r in zip(values, reach, strict=True)))
+def _bars(answer: Answer) -> str:
+    reach = [radius if math.isfinite(radius) else 0.0 for radius in answer.radii]
+    low = min(0.0, *(v - r for v, r in zip(answer.values, reach, strict=True)))
+    high = max(0.0, *(v + r for v, r in zip(answer.values, reach, strict=True)))
     scale = _WIDTH / ((high - low) or 1.0)
 
     def across(value: float) -> float:
@@ -292,7 +286,7 @@ def _bars(
 
     parts = []
     for number, (cell, value, radius) in enumerate(
-        zip(cells, values, reach, strict=True)
+        zip(answer.cells, answer.values, reach, strict=True)
     ):
         top = number * _ROW + 3
         middle = top + (_ROW - 6) / 2
@@ -308,25 +302,23 @@ def _bars(
             f'M{right:.1f} {middle - 4}v8" stroke="currentColor" fill="none"/>'
         )
         parts.append(_label(f"{value:.4g}", _LEFT + _WIDTH + 8, middle, "start"))
-    return _svg(title, _LEFT + _WIDTH + 90, len(cells) * _ROW + 4, parts)
+    height = len(answer.cells) * _ROW + 4
+    return _svg(answer.title, _LEFT + _WIDTH + 90, height, parts)
 
 
-def _heat_map(
-    title: str,
-    cells: Sequence[tuple[str, ...]],
-    values: Sequence[float],
-    radii: Sequence[float],
-) -> str:
-    rows = list(dict.fromkeys(cell[0] for cell in cells))
-    columns = list(dict.fromkeys(cell[1] for cell in cells))
-    low, high = min(values), max(values)
+def _heat_map(answer: Answer) -> str:
+    rows = list(dict.fromkeys(cell[0] for cell in answer.cells))
+    columns = list(dict.fromkeys(cell[1] for cell in answer.cells))
+    low, high = min(answer.values), max(answer.values)
     parts = [
         _label(name, _LEFT + (place + 0.5) * 2 * _CELL, 10, "middle")
         for place, name in enumerate(columns)
     ]
     for place, name in enumerate(rows):
         parts.append(_label(name, _LEFT - 6, 20 + (place + 0.5) * _CELL, "end"))
-    for cell, value, radius in zip(cells, values, radii, strict=True):
+    for cell, value, radius in zip(
+        answer.cells, answer.values, answer.radii, strict=True
+    ):
         x = _LEFT + columns.index(cell[1]) * 2 * _CELL
         y = 20 + rows.index(cell[0]) * _CELL
         share = (value - low) / (high - low) if high > low else 0.5
@@ -337,7 +329,7 @@ def _heat_map(
         parts.append(_label(f"{value:.4g}", x + _CELL, y + 0.38 * _CELL, "middle"))
         parts.append(_label(f"± {radius:.3g}", x + _CELL, y + 0.74 * _CELL, "middle"))
     width = _LEFT + len(columns) * 2 * _CELL + 8
-    return _svg(title, width, 24 + len(rows) * _CELL, parts)
+    return _svg(answer.title, width, 24 + len(rows) * _CELL, parts)
 
 
 def _label(text: str, x: float, y: float, anchor: str) -> str:

@@ -10,14 +10,8 @@ from corrdp.report._html import brief_number
 
 SCHEMA = "corrdp.audit/1"
 _KEYS = (
-    "class",
-    "target",
-    "certified_epsilon",
-    "audited_epsilon",
-    "delta",
-    "verdict",
-    "tightness",
-    "n_runs",
+    *("class", "target", "certified_epsilon", "audited_epsilon", "delta"),
+    *("verdict", "tightness", "n_runs"),
 )
 _CUT = {
     "search": "the search for neighbors",
@@ -62,22 +56,17 @@ def with_audit(summary: JSONObject, audit: Any) -> JSONObject:
             "cut": [_CUT[what] for what in audit["cut"]],
             "rows": rows,
             "words": "; ".join(_in_words(row) for row in rows),
-            "roc": _alarms(audit["results"]),
+            "roc": [  # how often attacks raise true and false alarms, point by point
+                {
+                    "what": f"{result['class']}, {result['target']}",
+                    "false_alarms": false,
+                    "true_alarms": true,
+                }
+                for result in audit["results"]
+                for false, true in result.get("roc", ())
+            ],
         }
     }
-
-
-def _alarms(results: list[JSONObject]) -> list[JSONObject]:
-    """Return how often attacks raise true and false alarms, point by point."""
-    return [
-        {
-            "what": f"{result['class']}, {result['target']}",
-            "false_alarms": false,
-            "true_alarms": true,
-        }
-        for result in results
-        for false, true in result.get("roc", ())
-    ]
 
 
 def _in_words(row: JSONObject) -> str:

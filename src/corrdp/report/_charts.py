@@ -6,41 +6,24 @@ from corrdp._typing import JSONObject
 
 VEGA_LITE = "6.4"
 WIDTH = 560
-BLUE, ORANGE, GREEN, PURPLE, GRAY = (
-    "#2f7fc1",
-    "#c26a0a",
-    "#2b8a5b",
-    "#8a63c2",
-    "#7c8794",
-)
+BLUE, ORANGE, GREEN = "#2f7fc1", "#c26a0a", "#2b8a5b"
+PURPLE, GRAY = "#8a63c2", "#7c8794"
 _DATA_TIP = {"tooltip": {"content": "data"}}
 _BAR = {"type": "bar", "color": BLUE} | _DATA_TIP
 _TICK = {"type": "tick", "color": ORANGE, "thickness": 3, "size": 18, "opacity": 1}
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 # Text and lines take the color of the page, so that one chart serves light and dark.
+_PAGE = "currentColor"
+_TEXT = {"labelColor": _PAGE, "titleColor": _PAGE, "labelFontSize": 12}
+_LINES = {"domainColor": _PAGE, "tickColor": _PAGE, "gridColor": _PAGE}
 CONFIG: JSONObject = {
     "background": None,
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
-    "axis": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "domainColor": "currentColor",
-        "tickColor": "currentColor",
-        "gridColor": "currentColor",
-        "gridOpacity": 0.15,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "labelLimit": 190,
-    },
-    "legend": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "labelFontSize": 12,
-        "orient": "top",
-        "symbolOpacity": 1,
-        "title": None,
-    },
+    "axis": _TEXT
+    | _LINES
+    | {"gridOpacity": 0.15, "titleFontSize": 12, "labelLimit": 190},
+    "legend": _TEXT | {"orient": "top", "symbolOpacity": 1, "title": None},
 }
 _BAND = 2.0  # standard deviations of the noise
 
@@ -102,29 +85,35 @@ def _colors(field: str, domain: list[str], colors: list[str]) -> JSONObject:
     return {"field": field, "type": "nominal", "scale": scale}
 
 
+def _bars(
+    values: list[JSONObject], description: str, rows: str, x: JSONObject, **rest: Any
+) -> JSONObject:
+    return _chart(
+        values,
+        description,
+        mark={"type": "bar", "tooltip": True},
+        encoding={"y": _rows(rows), "x": x, **rest},
+    )
+
+
 def _budget(promise: JSONObject | None) -> JSONObject | None:
-    if promise is None:
-        return None
-    rows = [row for row in promise["classes"] if row["proved"] != "inf"]
     values = [
         {
             "class": row["name"],
             "proved": row["proved"],
             "kind": "promised" if row["promised"] else "price only",
         }
-        for row in rows
+        for row in ([] if promise is None else promise["classes"])
+        if row["proved"] != "inf"
     ]
     if not values:
         return None
-    return _chart(
+    return _bars(
         values,
         "Proved epsilon of every class of neighbors",
-        mark={"type": "bar", "tooltip": True},
-        encoding={
-            "y": _rows("class"),
-            "x": _number("proved", "proved epsilon"),
-            "color": _colors("kind", ["promised", "price only"], [BLUE, ORANGE]),
-        },
+        "class",
+        _number("proved", "proved epsilon"),
+        color=_colors("kind", ["promised", "price only"], [BLUE, ORANGE]),
     )
 
 
@@ -145,24 +134,21 @@ def _leakage(features: list[JSONObject]) -> JSONObject | None:
 
 
 def _noise(rows: list[JSONObject]) -> JSONObject | None:
+    plans = ["this plan", "ordinary DP"]
     values = [
         {"feature": row["feature"], "plan": plan, "noise": row[key]}
         for row in rows
-        for key, plan in (("noise", "this plan"), ("ordinary", "ordinary DP"))
+        for key, plan in zip(("noise", "ordinary"), plans, strict=True)
     ]
     if not values:
         return None
-    plans = ["this plan", "ordinary DP"]
-    return _chart(
+    return _bars(
         values,
         "Noise on the gradient by feature, against ordinary differential privacy",
-        mark={"type": "bar", "tooltip": True},
-        encoding={
-            "y": _rows("feature"),
-            "yOffset": {"field": "plan", "type": "nominal", "sort": plans},
-            "x": _number("noise", "noise on the mean gradient (standard deviation)"),
-            "color": _colors("plan", plans, [BLUE, ORANGE]),
-        },
+        "feature",
+        _number("noise", "noise on the mean gradient (standard deviation)"),
+        color=_colors("plan", plans, [BLUE, ORANGE]),
+        yOffset={"field": "plan", "type": "nominal", "sort": plans},
     )
 
 
@@ -236,17 +222,11 @@ def _sweep(sweep: JSONObject | None) -> JSONObject | None:
 def _audit(audit: JSONObject | None) -> JSONObject | None:
     if audit is None:
         return None
-
-    def finite(epsilon: Any) -> Any:
-        return None if epsilon == "inf" else epsilon
-
+    drawn = ("audited", "certified")  # an infinite epsilon has no bar
     values = [
-        {
-            "what": f"{row['class']}, {row['target'].replace(', white box', '')}",
-            "audited": finite(row["audited_epsilon"]),
-            "certified": finite(row["certified_epsilon"]),
-            "verdict": row["verdict"],
-        }
+        {"what": f"{row['class']}, {row['target'].replace(', white box', '')}"}
+        | {n: None if (e := row[f"{n}_epsilon"]) == "inf" else e for n in drawn}
+        | {"verdict": row["verdict"]}
         for row in audit["rows"]
     ]
     certified = [value for value in values if value["certified"] is not None]

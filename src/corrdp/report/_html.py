@@ -96,11 +96,9 @@ def _quality(summary: JSONObject) -> str:
         return "Not measured: a score of private rows would have to be paid for."
     if expected["noise"] == "constant":
         rows = expected["rows_needed"]
-        takes = (
-            "No number of rows would do"
-            if rows is None
-            else f"It takes about {rows:,} rows"
-        )
+        takes = "No number of rows would do"
+        if rows is not None:
+            takes = f"It takes about {rows:,} rows"
         return f"Too few rows for this budget: the model is a constant. {takes}."
     hindsight = expected.get("hindsight")
     told = hindsight or expected
@@ -122,12 +120,13 @@ def _quality(summary: JSONObject) -> str:
 
 def _signature(summary: JSONObject) -> list[JSONObject]:
     digest = summary.get("certificate_digest")
-    return [
-        {"what": "Policy", "value": summary["policy_fingerprint"][:16]},
-        {"what": "Certificate", "value": "none" if digest is None else digest[:16]},
-        {"what": "Software", "value": f"corrdp {summary['software']['corrdp']}"},
-        {"what": "Made", "value": summary["created"]},
-    ]
+    signed = {
+        "Policy": summary["policy_fingerprint"][:16],
+        "Certificate": "none" if digest is None else digest[:16],
+        "Software": f"corrdp {summary['software']['corrdp']}",
+        "Made": summary["created"],
+    }
+    return [{"what": what, "value": value} for what, value in signed.items()]
 
 
 def _features(summary: JSONObject) -> list[JSONObject]:
@@ -215,18 +214,16 @@ def _cells(risk: JSONObject) -> tuple[str, ...]:
 
 @decoding("summary")
 def render_html(summary: JSONObject) -> str:
-    """Return a page that opens from disk without a network.
+    """Return a page of a summary from `summarize`, which needs no network.
 
-    Parameters
-    ----------
-    summary : JSON object
-        From `summarize`. Charts are drawn twice: as static pictures that need no
-        JavaScript, and as interactive ones that take their place.
+    Charts are drawn twice: as static pictures that need no JavaScript, and as
+    interactive ones that take their place.
     """
     summary = visible(summary)
     specs = charts(summary)
     environment = _environment()
-    template = environment.get_template("report.html.j2")
+    from jinja2 import UndefinedError
+
     values = {
         "summary": summary,
         "view": page_view(summary),
@@ -236,7 +233,10 @@ def render_html(summary: JSONObject) -> str:
         "script": _text("report.js"),
         "library": _library(),
     }
-    return _rendered(template, values)
+    try:
+        return str(environment.get_template("report.html.j2").render(values))
+    except UndefinedError as error:  # the summary is damaged: `decoding` says so
+        raise LookupError(str(error)) from None
 
 
 def visible(part: Any) -> Any:
@@ -250,15 +250,6 @@ def visible(part: Any) -> Any:
     if isinstance(part, dict):
         return {visible(name): visible(value) for name, value in part.items()}
     return [visible(value) for value in part] if isinstance(part, list) else part
-
-
-def _rendered(template: Any, values: JSONObject) -> str:
-    from jinja2 import UndefinedError
-
-    try:
-        return str(template.render(values))
-    except UndefinedError as error:
-        raise LookupError(str(error)) from None
 
 
 def shown_number(value: Any) -> str:
@@ -296,21 +287,23 @@ def _environment() -> Any:
     return environment
 
 
-def _picture(spec: JSONObject) -> Any:
-    """Return a chart as SVG; it is made from a specification, never from text."""
+def _trusted(markup: str) -> Any:
+    """Return markup that the template does not escape: made here, never from a name."""
     from markupsafe import Markup
 
-    svg = _converter().vegalite_to_svg(spec, vl_version=VEGA_LITE)
-    return Markup(svg)  # escaped by the renderer of the charts
+    return Markup(markup)
+
+
+def _picture(spec: JSONObject) -> Any:
+    """Return a chart as SVG, whose texts the renderer of the charts has escaped."""
+    return _trusted(_converter().vegalite_to_svg(spec, vl_version=VEGA_LITE))
 
 
 @cache
 def _library() -> Any:
     """Return Vega-Embed with all it needs, as one script."""
-    from markupsafe import Markup
-
     bundle = _converter().javascript_bundle(vl_version=VEGA_LITE)
-    return Markup(bundle.replace("</script", "<\\/script"))
+    return _trusted(bundle.replace("</script", "<\\/script"))
 
 
 def _converter() -> Any:
@@ -326,14 +319,10 @@ def _converter() -> Any:
 
 def _script_json(document: Any) -> Any:
     """Return JSON that cannot end the script element it stands in."""
-    from markupsafe import Markup
-
     text = json.dumps(document, allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e"))
+    return _trusted(text.replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def _text(name: str) -> Any:
-    from markupsafe import Markup
-
     path = files("corrdp.report") / "templates" / name
-    return Markup(path.read_text(encoding="utf-8"))
+    return _trusted(path.read_text(encoding="utf-8"))

@@ -13,6 +13,17 @@ _MARKUP = re.compile(
     r"[\\|`\[*~@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE
 )
 
+_TABLES = {
+    "noise": (
+        "Noise against ordinary DP",
+        ("feature", "role", "noise", "ordinary", "ratio"),
+    ),
+    "quality": ("Quality", ("name", "value", "words")),
+    "curve": ("Training curve", ("name", "value", "words")),
+    "shapes": ("Curves", ("feature", "value", "label", "effect", "deviation")),
+    "coefficients": ("Coefficients", ("column", "weight", "deviation")),
+}
+
 
 @decoding("summary")
 def render_markdown(summary: JSONObject) -> str:
@@ -41,30 +52,13 @@ def render_markdown(summary: JSONObject) -> str:
         lines.append("")
     lines += ["## Roles", ""]
     lines += _table(summary["roles"], ("feature", "role", "domain"))
-    lines += ["## Leakage", "", _leakage_line(summary), ""]
-    lines += _table(
-        summary["leakage"]["features"], ("feature", "estimate", "upper", "reason")
-    )
-    for heading, rows, columns in (
-        (
-            "Noise against ordinary DP",
-            summary["noise"],
-            ("feature", "role", "noise", "ordinary", "ratio"),
-        ),
-        ("Quality", summary["quality"], ("name", "value", "words")),
-        ("Training curve", summary["curve"], ("name", "value", "words")),
-        (
-            "Curves",
-            summary.get("shapes") or [],
-            ("feature", "value", "label", "effect", "deviation"),
-        ),
-        (
-            "Coefficients",
-            summary["coefficients"],
-            ("column", "weight", "deviation"),
-        ),
-    ):
-        if rows:
+    leakage = summary["leakage"]
+    metric = leakage["metric"].replace("_", " ")
+    lines += ["## Leakage", "", f"Source: {leakage['source']}; metric {metric}.", ""]
+    lines += _table(leakage["features"], ("feature", "estimate", "upper", "reason"))
+    for key, (heading, columns) in _TABLES.items():
+        rows = summary.get(key, []) if key == "shapes" else summary[key]
+        if rows:  # earlier versions had no shapes
             lines += [f"## {heading}", "", *_table(rows, columns)]
     if summary["sweep"] is not None:
         sweep = summary["sweep"]
@@ -91,15 +85,9 @@ def _audit(audit: JSONObject | None) -> list[str]:
     lines = [f"{found}, at joint confidence {shown_number(audit['confidence'])}."]
     if audit["cut"]:
         lines.append(f"A time limit cut {' and '.join(audit['cut'])}.")
-    columns = ("class", "target", "certified_epsilon", "audited_epsilon")
-    rest = ("tightness", "n_runs", "verdict")
-    rows = _table(audit["rows"], (*columns, *rest))
+    columns = ("class", "target", "certified_epsilon", "audited_epsilon", "tightness")
+    rows = _table(audit["rows"], (*columns, "n_runs", "verdict"))
     return ["## Audit", "", " ".join(lines), "", *rows]
-
-
-def _leakage_line(summary: JSONObject) -> str:
-    leakage = summary["leakage"]
-    return f"Source: {leakage['source']}; metric {leakage['metric'].replace('_', ' ')}."
 
 
 def _table(rows: list[JSONObject], columns: tuple[str, ...]) -> list[str]:

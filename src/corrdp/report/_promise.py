@@ -24,36 +24,35 @@ from corrdp.leakage import LeakageTable
 from corrdp.policy import BlockKind, Budget, Policy
 from corrdp.training import TrainingPlan, noise_gains
 
-NOT_COVERED = (
-    "What insensitive columns reveal about sensitive ones by correlation. Leakage "
-    "bounds how far probabilities shift by adding, not how many times larger they get.",
-    "Sensitive and other columns of a record changing together: the row 'whole record' "
-    "prices that, it is not promised.",
-    "The number of rows, which counts as public.",
-    "Anything else that is published from the same rows and not charged to a ledger.",
-)
-NOT_COVERED_SHORT = (
-    "inference from insensitive columns",
-    "sensitive and other columns changing together",
-    "the number of rows",
-    "other releases outside a ledger",
-)
+# In short, and in a sentence.
+NOT_COVERED = {
+    "inference from insensitive columns": "What insensitive columns reveal about "
+    "sensitive ones by correlation. Leakage bounds how far probabilities shift by "
+    "adding, not how many times larger they get.",
+    "sensitive and other columns changing together": "Sensitive and other columns of a "
+    "record changing together: the row 'whole record' prices that, it is not promised.",
+    "the number of rows": "The number of rows, which counts as public.",
+    "other releases outside a ledger": "Anything else that is published from the same "
+    "rows and not charged to a ledger.",
+}
+_LABEL_FREE = {
+    "changes of the label": "The label: whether it changes is not protected."
+}
+_LABEL_ALONG = {
+    "the label changing along with an insensitive feature": "A change of the label "
+    "along with an insensitive feature: the label is one more sensitive feature here, "
+    "and such a change is priced, not promised."
+}
 ROWS_PER_COEFFICIENT = 5  # with fewer, fits are bad for want of rows, protected or not
 
 
 def promise_section(certificate: Certificate) -> JSONObject:
     """Return headline, one sentence per class, assumptions, and what is not covered."""
-    not_covered, short = list(NOT_COVERED), list(NOT_COVERED_SHORT)
+    not_covered = NOT_COVERED
     if not certificate.label_protected:
-        not_covered.insert(0, "The label: whether it changes is not protected.")
-        short.insert(0, "changes of the label")
+        not_covered = _LABEL_FREE | NOT_COVERED
     elif certificate.label_is_sensitive:
-        not_covered.insert(
-            0,
-            "A change of the label along with an insensitive feature: the label is one "
-            "more sensitive feature here, and such a change is priced, not promised.",
-        )
-        short.insert(0, "the label changing along with an insensitive feature")
+        not_covered = _LABEL_ALONG | NOT_COVERED
     return {
         "headline": _headline(certificate),
         "certified": certificate.calibration is Calibration.CERTIFIED,
@@ -80,8 +79,8 @@ def promise_section(certificate: Certificate) -> JSONObject:
             *certificate.assumptions,
             *filter(None, [certificate.leakage.assumption]),
         ],
-        "not_covered": not_covered,
-        "not_covered_short": short,
+        "not_covered": list(not_covered.values()),
+        "not_covered_short": list(not_covered),
     }
 
 
@@ -136,7 +135,7 @@ def plan_certificate(
         [
             *(() if leakage is None else leakage.components),
             *counts,
-            *plan.components(plan.spending.means_cost),
+            *plan.components(),
         ],
         budget=budget,
         leakage=LeakageClaim.declared(policy)
@@ -150,14 +149,7 @@ def plan_verdict(
 ) -> str:
     """Return one honest sentence on a plan, from public numbers alone.
 
-    Parameters
-    ----------
-    plan : TrainingPlan
-        What would be trained.
-    ordinary : TrainingPlan
-        The same under ordinary differential privacy.
-    epsilon, delta : float
-        The budget of both.
+    `ordinary` is the plan of the same model and budget under ordinary privacy.
     """
     n_coefficients = plan.layout.n_columns
     if plan.n_rows < ROWS_PER_COEFFICIENT * n_coefficients:
@@ -213,12 +205,8 @@ def coefficient_deviation(plan: TrainingPlan) -> FloatArray:
 
     The loss is taken for quadratic with nominal, uncoupled curvature; noise then
     passes through descent with momentum and averaging as through a linear filter.
-    It describes noise only, not how far a coefficient is off for want of rows.
-
-    Returns
-    -------
-    deviation : array of float, shape (n_codes,)
-        Standard deviation per encoded column; with several outputs, of each.
+    It describes noise only, not how far a coefficient is off for want of rows: a
+    standard deviation per encoded column, of each output if there are several.
     """
     scale = plan.layout.column_scale
     deviation = np.zeros(plan.layout.n_columns)
@@ -255,7 +243,4 @@ def _curvatures(plan: TrainingPlan) -> FloatArray:
         share = 1 / (block.stop - block.start)
         number = block.kind is BlockKind.NUMBER
         variance[block.columns] = 1 / 3 if number else share * max(1 - share, 0.25)
-    slope = 1.0
-    if plan.loss.is_likelihood:
-        slope = _RESIDUAL_SLOPE
-    return slope * variance
+    return (_RESIDUAL_SLOPE if plan.loss.is_likelihood else 1.0) * variance

@@ -38,17 +38,10 @@ BASES = {
 class Measured:
     """A number that was computed from rows, and why it may be shown.
 
-    Parameters
-    ----------
-    name : str
-        For example ``accuracy``.
-    value : float
-        The number.
-    basis : str
-        ``paid``, ``public``, or ``research``, which stamps the whole report.
+    The basis is ``paid``, ``public``, or ``research``, which stamps the whole report.
     """
 
-    name: str
+    name: str  # for example accuracy
     value: float
     basis: str
 
@@ -57,6 +50,16 @@ class Measured:
         check_choice(
             "basis", self.basis, BASES, remedy=remedy, error=GuaranteeVoidError
         )
+
+    def to_json(self) -> JSONObject:
+        """Return the number with its basis in words."""
+        words = BASES[self.basis]
+        return {
+            "name": self.name,
+            "value": self.value,
+            "basis": self.basis,
+            "words": words,
+        }
 
 
 def summarize(
@@ -130,8 +133,8 @@ def summarize(
         "leakage": _leakage(policy, certificate, leakage),
         "noise": _noise(policy, plan, ordinary),
         "expected": (None if plan is None else _expected(plan, hindsight, in_place_of)),
-        "quality": [_measured(entry) for entry in measured],
-        "curve": [_measured(entry) for entry in curve],
+        "quality": [entry.to_json() for entry in measured],
+        "curve": [entry.to_json() for entry in curve],
         "sweep": None,
         "coefficients": _coefficients(policy, coefficients, plan),
         "shapes": _shapes(policy, shapes),
@@ -199,13 +202,15 @@ def _expected(
     plan: TrainingPlan, hindsight: Hindsight | None, in_place_of: str | None
 ) -> JSONObject:
     """Return the quality that is expected: planned, and as training tells it."""
-    return {
-        "noise": plan.noise,
-        **_lost(plan.prediction),
-        "rows_needed": plan.rows_needed(),
-        **({} if hindsight is None else {"hindsight": _told(hindsight)}),
-        **({} if in_place_of is None else {"in_place_of": in_place_of}),
-    }
+    told: JSONObject = {}
+    if hindsight is not None:
+        told["hindsight"] = _lost(hindsight)
+        if hindsight.kept < 1:  # a model that keeps all of it says nothing of that
+            told["hindsight"]["kept"] = hindsight.kept
+    if in_place_of is not None:
+        told["in_place_of"] = in_place_of
+    needed = {"rows_needed": plan.rows_needed()}
+    return {"noise": plan.noise} | _lost(plan.prediction) | needed | told
 
 
 def _lost(prediction: Prediction | Hindsight) -> JSONObject:
@@ -214,21 +219,6 @@ def _lost(prediction: Prediction | Hindsight) -> JSONObject:
     return {
         "lost": prediction.noise_to_signal,
         "lost_band": [low / prediction.gain, high / prediction.gain],
-    }
-
-
-def _told(hindsight: Hindsight) -> JSONObject:
-    """Return what training says of itself; what a model keeps, if not all of it."""
-    kept = {"kept": hindsight.kept} if hindsight.kept < 1 else {}
-    return {**_lost(hindsight), **kept}
-
-
-def _measured(entry: Measured) -> JSONObject:
-    return {
-        "name": entry.name,
-        "value": entry.value,
-        "basis": entry.basis,
-        "words": BASES[entry.basis],
     }
 
 
@@ -304,11 +294,7 @@ def _coefficients(
     if weights is None:
         return []
     encoder = PolicyEncoder(policy)
-    features = [
-        block.feature
-        for block in encoder.blocks_
-        for _ in range(block.start, block.stop)
-    ]
+    features = [b.feature for b in encoder.blocks_ for _ in range(b.start, b.stop)]
     deviations: list[float | None] = [None] * len(features)
     if plan is not None:
         deviations = list(coefficient_deviation(plan).tolist())
@@ -349,19 +335,18 @@ def _shapes(policy: Policy, shapes: Sequence[JSONObject]) -> list[JSONObject]:
             effects = shape["effect"][index]
             several = isinstance(effects, list)
             deviation = shape["deviation"][index] if shape["deviation"] else None
+            effects = effects if several else [effects]
             names = _label_names(policy, len(effects)) if several else [""]
-            for name, effect in zip(
-                names, effects if several else [effects], strict=True
-            ):
-                rows.append(
-                    {
-                        "feature": shape["feature"],
-                        "value": value,
-                        "label": name,
-                        "effect": effect,
-                        "deviation": deviation,
-                    }
-                )
+            rows += [
+                {
+                    "feature": shape["feature"],
+                    "value": value,
+                    "label": name,
+                    "effect": effect,
+                    "deviation": deviation,
+                }
+                for name, effect in zip(names, effects, strict=True)
+            ]
     return rows
 
 

@@ -46,11 +46,6 @@ class PaperRows:
     leakage: dict[str, float]  # the paper's TV(i) of insensitive features
     label_bounds: tuple[float, float]  # declared, in the paper's units
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.codes)
-
     @cached_property
     def features(self) -> FloatArray:
         """Codes as the layout scales them."""
@@ -190,10 +185,8 @@ def sepsis_balanced(
 
     Parameters
     ----------
-    seed : int
-        Seed of the draw; the balanced table itself is the same for all seeds.
-    n_rows : int
-        Rows to draw without replacement.
+    seed, n_rows : int
+        Rows are drawn without replacement; the balanced table is that of all seeds.
     n_source : int, optional
         Admissions to start from, drawn at random; None for all 110,204.
     directory : path, optional
@@ -201,10 +194,8 @@ def sepsis_balanced(
 
     Returns
     -------
-    frame : pandas.DataFrame
-        The three features, as in `load_sepsis`.
-    labels : pandas.Series
-        1 alive, 0 dead.
+    frame, labels : pandas.DataFrame, pandas.Series
+        The three features, as in `load_sepsis`; 1 alive, 0 dead.
     """
     check_count("n_rows", n_rows)
     balanced = _balanced(n_source, None if directory is None else str(directory))

@@ -5,15 +5,17 @@ here and said on the page of findings.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from corrdp._json import decode_number, digest, encode_number
+from corrdp._names import WHOLE_RECORD
 from corrdp._typing import JSONObject
 from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
+from corrdp.policy import Budget, NeighborClass
 
 # Raise when the same settings would train other models: saved cells are then redone.
 ALGORITHM = 2
@@ -21,6 +23,7 @@ EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.45, 0.7, 1.0, 2.0, 5.0, 10.0)
 _FEW_EPSILONS = (0.1, 0.3, 1.0, 10.0)  # where training takes long
 PRIVATE_METHODS = ("corr", "semi", "standard")
 N_SEEDS = 20
+_ANY_EPSILON = 1.0  # plans of methods without noise do not keep it
 _QUICK_ROWS = 500
 CALIBRATIONS = (Calibration.THEOREM, Calibration.CERTIFIED)  # left and right panels
 
@@ -37,54 +40,35 @@ class Model(StrEnum):
 class Experiment:
     """One figure of the paper.
 
-    Parameters
-    ----------
-    name, title : str
-        Of the experiment, and of its figure.
-    data : str
-        ``synthetic``, ``adult``, ``credit_card``, ``medical_cost`` or ``sepsis``.
-    model : Model
-        What is trained.
-    delta : float
-        Failure probability of every budget.
-    step_size, n_steps : float, int
-        Constant step and number of steps of the ``theorem`` runs.
-    n_rows : int, optional
-        Rows drawn from the table; None for all of them.
-    n_sensitive : int
-        Sensitive columns of the synthetic data.
-    roles : str
-        Which of the paper's two partitions of Medical Cost (E22).
-    batch_size, clip_norm, hidden_units
-        Of networks: rows per step, norm of one record's gradient, first layer.
-    partial : bool
-        Whether the figure has the method that leaves sensitive features out.
-    epsilons, certified_epsilons : tuple of float
-        Budgets of the ``theorem`` and of the ``certified`` runs.
+    Its step and number of steps are those of the ``theorem`` runs, as are `epsilons`.
     """
 
     name: str
-    title: str
-    data: str
+    title: str  # of its figure
+    data: str  # synthetic, adult, credit_card, medical_cost or sepsis
     model: Model
-    delta: float = 1e-5
-    step_size: float
+    delta: float = 1e-5  # of every budget
+    step_size: float  # constant
     n_steps: int
-    n_rows: int | None = None
-    n_sensitive: int = 10
-    roles: str = "appendix"
-    batch_size: int | None = None
-    clip_norm: float = math.inf
-    hidden_units: int = 0
-    partial: bool = False
+    n_rows: int | None = None  # drawn from the table; None for all of them
+    n_sensitive: int = 10  # columns of the synthetic data
+    roles: str = "appendix"  # which of two partitions of Medical Cost (E22)
+    batch_size: int | None = None  # of networks: rows per step
+    clip_norm: float = math.inf  # of networks: of one record's gradient
+    hidden_units: int = 0  # of networks: first layer
+    partial: bool = False  # has the figure the method without sensitive features?
     epsilons: tuple[float, ...] = EPSILONS
     certified_epsilons: tuple[float, ...] = EPSILONS
 
     @property
+    def classifies(self) -> bool:
+        """Whether the label is one of two classes, and not a number."""
+        return self.data in ("adult", "credit_card", "sepsis")
+
+    @property
     def metric(self) -> str:
-        """What a score is: accuracy, or R squared."""
-        classifies = self.data in ("adult", "credit_card", "sepsis")
-        return "accuracy" if classifies else "R squared"
+        """What a score is."""
+        return "accuracy" if self.classifies else "R squared"
 
     def budgets(self, calibration: Calibration) -> tuple[float, ...]:
         """Return the epsilons of one calibration."""
@@ -116,72 +100,65 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of one curve: all seeds of a method at an epsilon.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What is run.
-    calibration : Calibration
-        The paper's noise, or the certified one.
-    method : str
-        ``corr``, ``semi``, ``standard``, ``partial`` or ``nonprivate``.
-    epsilon : float
-        Nominal budget; infinite without noise.
-    n_seeds : int
-        Models, seeded 0, 1, ...
-    """
+    """One point of one curve: all seeds of a method at an epsilon."""
 
     experiment: Experiment
-    calibration: Calibration
-    method: str
-    epsilon: float
-    n_seeds: int
+    calibration: Calibration  # the paper's noise, or the certified one
+    method: str  # corr, semi, standard, partial or nonprivate
+    epsilon: float  # nominal; infinite without noise
+    n_seeds: int  # models, seeded 0, 1, ...
 
     @property
     def is_private(self) -> bool:
         """Whether noise is added."""
         return self.method in PRIVATE_METHODS
 
+    @property
+    def budget(self) -> Budget:
+        """What a plan is asked to keep; without noise any will do."""
+        epsilon = self.epsilon if self.is_private else _ANY_EPSILON
+        return Budget(epsilon=epsilon, delta=self.experiment.delta)
+
+    def to_json(self) -> JSONObject:
+        """Return by what a saved result is found again."""
+        return {
+            "experiment": self.experiment.name,
+            "calibration": self.calibration.value,
+            "method": self.method,
+            "epsilon": encode_number(self.epsilon),
+        }
+
     def key(self) -> str:
         """Return the hash of everything that decides the result."""
         settings = asdict(self.experiment)
         for name in ("title", "epsilons", "certified_epsilons", "partial"):
             del settings[name]
-        document = {
-            "algorithm": ALGORITHM,
-            "experiment": {name: str(value) for name, value in settings.items()},
-            "calibration": self.calibration.value,
-            "method": self.method,
-            "epsilon": str(self.epsilon),
-            "n_seeds": self.n_seeds,
-        }
-        return digest(document)
+        return digest(
+            {
+                "algorithm": ALGORITHM,
+                "experiment": {name: str(value) for name, value in settings.items()},
+                "calibration": self.calibration.value,
+                "method": self.method,
+                "epsilon": str(self.epsilon),
+                "n_seeds": self.n_seeds,
+            }
+        )
 
 
 @dataclass(frozen=True)
 class CellResult:
     """What training a cell gave.
 
-    Parameters
-    ----------
-    scores : tuple of float
-        One per seed; one alone if nothing is random.
-    provable : mapping of str to float
-        Epsilon that is proved for each neighbor class, at the experiment's delta;
-        empty without noise.
-    provable_epsilon : float
-        The CorrDP epsilon they imply, the largest distance times epsilon; infinite
-        if some promised class has none.
-    lipschitz, constant : float, optional
-        Under ``theorem`` the paper's C, and the gradient bound L behind it.
+    `provable` is the epsilon that is proved for each neighbor class, at the delta of
+    the experiment, and empty without noise; `provable_epsilon` is what they imply,
+    infinite if some promised class has none.
     """
 
-    scores: tuple[float, ...]
+    scores: tuple[float, ...]  # one per seed; one alone if nothing is random
     provable: Mapping[str, float] = field(default_factory=dict)
     provable_epsilon: float = math.inf
-    lipschitz: float | None = None
-    constant: float | None = None
+    lipschitz: float | None = None  # under theorem: the gradient bound L behind
+    constant: float | None = None  # the paper's C
 
     def to_json(self) -> JSONObject:
         """Return a JSON-able description that `from_json` reads back equal."""
@@ -203,6 +180,21 @@ class CellResult:
             lipschitz=document["lipschitz"],
             constant=document["constant"],
         )
+
+
+def implied_epsilon(
+    classes: Iterable[NeighborClass], provable: Mapping[str, float]
+) -> float:
+    """Return the CorrDP epsilon: the largest distance times epsilon that is promised.
+
+    What is proved of a change of the whole record is proved of every other.
+    """
+    whole = provable.get(WHOLE_RECORD, math.inf)
+    return max(
+        c.distance * min(provable.get(c.name, whole), whole)
+        for c in classes
+        if c.promised
+    )
 
 
 def _synthetic(n_sensitive: int) -> Experiment:
@@ -279,14 +271,10 @@ _ALL = (
     ),
 )
 EXPERIMENTS: Mapping[str, Experiment] = {one.name: one for one in _ALL}
+_VARIED = tuple(name for name in EXPERIMENTS if name.startswith("synthetic-ms"))
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "synthetic": ("synthetic",),
-    "synthetic-ms": tuple(n for n in EXPERIMENTS if n.startswith("synthetic-ms")),
-    "adult": ("adult",),
-    "sepsis": ("sepsis",),
-    "credit": ("credit",),
-    "medical-linear": ("medical-linear",),
-    "medical-nn": ("medical-nn",),
+    **{name: (name,) for name in EXPERIMENTS if name not in _VARIED},
+    "synthetic-ms": _VARIED,
     "tables": (),
     "all": tuple(EXPERIMENTS),
 }

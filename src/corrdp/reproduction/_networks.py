@@ -1,7 +1,6 @@
 """The paper's two networks: Sepsis and Medical Cost, by its noise and by proof."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -11,11 +10,9 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, r2_score
 
-from corrdp.accounting import WHOLE_RECORD
 from corrdp.certificate import Calibration, LeakageClaim
 from corrdp.estimators import MLPClassifier, MLPRegressor, scaled_codes
 from corrdp.policy import (
-    Budget,
     Method,
     NumberDomain,
     PolicyEncoder,
@@ -24,7 +21,12 @@ from corrdp.policy import (
     protected_policy,
 )
 from corrdp.reproduction._data import load_table
-from corrdp.reproduction._experiments import Cell, CellResult, Experiment
+from corrdp.reproduction._experiments import (
+    Cell,
+    CellResult,
+    Experiment,
+    implied_epsilon,
+)
 from corrdp.torch.mlp import (
     CLIP_NORM,
     RESIDUAL_BOUND,
@@ -43,7 +45,6 @@ from corrdp.torch.networks import (
 )
 
 _NO_CLIPPING = 1e30
-_ANY_EPSILON = 1.0  # plans of methods without noise do not keep it
 
 
 def train_network_cell(cell: Cell, *, first_seed: int = 0) -> CellResult:
@@ -70,11 +71,12 @@ def train_network_cell(cell: Cell, *, first_seed: int = 0) -> CellResult:
         return CellResult(scores, provable, certificate.epsilon)
     plan, experiment = experiment_plan_of(cell), cell.experiment
     provable = {name: plan.epsilon(name) for name in plan.noise.table.class_names}
+    policy = protected_policy(load_table(experiment, 0).policy, Method(cell.method))
     constant = experiment.clip_norm**2 * experiment.n_steps / _n_rows(experiment) ** 2
     return CellResult(
         scores,
         provable,
-        _implied_epsilon(cell, provable),
+        implied_epsilon(neighbor_classes(policy), provable),
         experiment.clip_norm,
         constant,
     )
@@ -83,7 +85,7 @@ def train_network_cell(cell: Cell, *, first_seed: int = 0) -> CellResult:
 def certified_model(cell: Cell, seed: int) -> MLPClassifier | MLPRegressor:
     """Return the estimator of a seed, which stays a network whatever it expects."""
     experiment = cell.experiment
-    kind = MLPRegressor if _is_regression(experiment) else MLPClassifier
+    kind = MLPClassifier if experiment.classifies else MLPRegressor
     return kind(
         load_table(experiment, seed).policy,
         epsilon=cell.epsilon if cell.is_private else None,
@@ -109,7 +111,7 @@ def experiment_plan_of(cell: Cell) -> NetworkPlan:
         reference=np.zeros(blocks[-1].stop),
         policy=policy,
         classes=neighbor_classes(policy),
-        budget=_budget(cell),
+        budget=cell.budget,
         n_rows=n_rows,
         n_steps=experiment.n_steps,
         rate=batch_size / n_rows if sampled and batch_size is not None else None,
@@ -155,8 +157,8 @@ def _score_by_theorem(cell: Cell, seed: int) -> float:
         torch.optim.SGD(network.parameters(), lr=experiment.step_size),
         as_tensors(codes, labels, _n_outputs(experiment)),
         experiment_plan_of(cell),
-        loss=squared_error if _is_regression(experiment) else cross_entropy,
-        terms=ReleaseTerms(policy, _budget(cell), LeakageClaim.declared(policy)),
+        loss=cross_entropy if experiment.classifies else squared_error,
+        terms=ReleaseTerms(policy, cell.budget, LeakageClaim.declared(policy)),
         random_state=seed,
     )
     for batch in loader:
@@ -164,22 +166,9 @@ def _score_by_theorem(cell: Cell, seed: int) -> float:
         optimizer.step()
     with torch.no_grad():
         outputs = network(torch.tensor(codes, dtype=torch.float32)).numpy()
-    if _is_regression(experiment):
-        return float(r2_score(labels, outputs[:, 0]))
-    return float(accuracy_score(labels, outputs.argmax(1)))
-
-
-def _implied_epsilon(cell: Cell, provable: Mapping[str, float]) -> float:
-    """Return the largest distance times epsilon of what is promised."""
-    policy = protected_policy(
-        load_table(cell.experiment, 0).policy, Method(cell.method)
-    )
-    whole = provable[WHOLE_RECORD]
-    return max(
-        c.distance * min(provable.get(c.name, whole), whole)
-        for c in neighbor_classes(policy)
-        if c.promised
-    )
+    if experiment.classifies:
+        return float(accuracy_score(labels, outputs.argmax(1)))
+    return float(r2_score(labels, outputs[:, 0]))
 
 
 @lru_cache(maxsize=2)
@@ -190,7 +179,7 @@ def _encoded(
     assert table.policy.label is not None  # every table of the paper has a target
     encoder = PolicyEncoder(table.policy).fit(table.frame)
     labels = encoder.encode_label(table.frame[table.policy.label.name])
-    kind = np.float64 if _is_regression(experiment) else np.int64
+    kind = np.int64 if experiment.classifies else np.float64
     return scaled_codes(encoder, table.frame), np.asarray(labels, dtype=kind)
 
 
@@ -200,21 +189,12 @@ def _network(experiment: Experiment, seed: int) -> torch.nn.Sequential:
     return build_network(n_inputs, widths, _n_outputs(experiment), seed)
 
 
-def _budget(cell: Cell) -> Budget:
-    epsilon = cell.epsilon if cell.is_private else _ANY_EPSILON
-    return Budget(epsilon=epsilon, delta=cell.experiment.delta)
-
-
-def _is_regression(experiment: Experiment) -> bool:
-    return experiment.metric != "accuracy"
-
-
 def _kind(experiment: Experiment) -> str:
-    return "regression" if _is_regression(experiment) else "classification"
+    return "classification" if experiment.classifies else "regression"
 
 
 def _n_outputs(experiment: Experiment) -> int:
-    return 1 if _is_regression(experiment) else 2
+    return 2 if experiment.classifies else 1
 
 
 def _n_rows(experiment: Experiment) -> int:

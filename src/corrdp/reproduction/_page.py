@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from corrdp.certificate import Calibration
 from corrdp.reproduction._experiments import PRIVATE_METHODS, Experiment, Model
 from corrdp.reproduction._findings import Finding, Verdict, available
-from corrdp.reproduction._results import Results, deviation
+from corrdp.reproduction._results import Panel, Results, deviation
 from corrdp.reproduction._sentences import EQUAL_PROOF, FINDINGS
 
 _BOUNDS = {
@@ -98,11 +98,11 @@ def _findings(results: Results, findings: Sequence[Finding]) -> list[str]:
 def _section(results: Results, experiment: Experiment, figures: str) -> list[str]:
     name = experiment.name
     folder = f"{figures}/" if figures else ""
-    first = results.cell(name, Calibration.THEOREM, "corr", experiment.epsilons[0])
+    printed = results.panel(name, Calibration.THEOREM)
+    certified = results.panel(name, Calibration.CERTIFIED)
+    first = printed.cell("corr", experiment.epsilons[0])
     assert first.constant is not None  # every curve of the paper's noise has one
     kind = "network" if experiment.model is Model.NETWORK else experiment.data
-    plain = results.plain(name, Calibration.THEOREM)
-    best = results.plain(name, Calibration.CERTIFIED)
     lines = [
         f"## {experiment.title}",
         "",
@@ -111,8 +111,8 @@ def _section(results: Results, experiment: Experiment, figures: str) -> list[str
         f"Step {experiment.step_size:g}, {experiment.n_steps:,} steps, delta "
         f"{experiment.delta:g}; L = {first.lipschitz:.4g}, C = {first.constant:.3g}. "
         f"L is {_BOUNDS[kind]}. {_NOTES[experiment.data]} Without noise: "
-        f"{experiment.metric} {plain:.4f} by the paper's descent, {best:.4f} by the "
-        "library.",
+        f"{experiment.metric} {printed.plain():.4f} by the paper's descent, "
+        f"{certified.plain():.4f} by the library.",
         "",
         "| epsilon | method | theorem | proves | certified |",
         "|---|---|---|---|---|",
@@ -120,26 +120,17 @@ def _section(results: Results, experiment: Experiment, figures: str) -> list[str
     shown = [e for e in experiment.epsilons if e in _SHOWN] or experiment.epsilons
     for epsilon in shown:
         for method in PRIVATE_METHODS:
-            cell = results.cell(name, Calibration.THEOREM, method, epsilon)
-            certified = "not run"
-            if epsilon in experiment.certified_epsilons:
-                certified = _number(
-                    results, name, Calibration.CERTIFIED, method, epsilon
-                )
+            proof = printed.cell(method, epsilon).provable_epsilon
+            proves = "nothing" if math.isinf(proof) else f"{proof:.3g}"
+            was_run = epsilon in certified.epsilons
             lines.append(
-                f"| {epsilon:g} | {method} | "
-                f"{_number(results, name, Calibration.THEOREM, method, epsilon)} | "
-                f"{_epsilon(cell.provable_epsilon)} | {certified} |"
+                f"| {epsilon:g} | {method} | {_number(printed, method, epsilon)} | "
+                f"{proves} | "
+                f"{_number(certified, method, epsilon) if was_run else 'not run'} |"
             )
     return lines
 
 
-def _number(
-    results: Results, name: str, calibration: Calibration, method: str, epsilon: float
-) -> str:
-    scores = results.scores(name, calibration, method, epsilon)
+def _number(panel: Panel, method: str, epsilon: float) -> str:
+    scores = panel.scores(method, epsilon)
     return f"{float(scores.mean()):.4f} ± {deviation(scores):.4f}"
-
-
-def _epsilon(value: float) -> str:
-    return "nothing" if math.isinf(value) else f"{value:.3g}"

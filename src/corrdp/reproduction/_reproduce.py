@@ -41,16 +41,13 @@ def reproduce(
     ----------
     name : str
         An experiment, ``synthetic-ms``, ``tables`` or ``all``.
-    out : path
-        Existing directory for the results.
-    cache : path
-        Directory of finished cells; a later run takes them from there.
+    out, cache : path
+        Existing directory for the results, and one of finished cells, which a later
+        run takes from there.
     quick : bool
         Small tables, few steps, few budgets: shows that everything runs.
-    seeds : int, optional
-        Models per point; 20, or 2 if quick.
-    jobs : int, optional
-        Processes; by default one per core.
+    seeds, jobs : int, optional
+        Models per point, 20, or 2 if quick; processes, one per core.
     progress : callable, optional
         Called with the work done and the work in all.
 

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from corrdp._files import csv_text
-from corrdp._json import decode_number, encode_number
+from corrdp._json import decode_number
 from corrdp._typing import FloatArray, JSONObject
 from corrdp.certificate import Calibration
 from corrdp.exceptions import CorrDPError
@@ -22,16 +22,8 @@ from corrdp.reproduction._experiments import (
 
 _DIGITS = 6  # of a saved score
 _COLUMNS = (
-    "experiment",
-    "calibration",
-    "method",
-    "epsilon",
-    "seed",
-    "score",
-    "metric",
-    "provable_epsilon",
-    "lipschitz",
-    "constant",
+    *("experiment", "calibration", "method", "epsilon", "seed", "score", "metric"),
+    *("provable_epsilon", "lipschitz", "constant"),
 )
 
 
@@ -56,6 +48,7 @@ class Results:
     """Results of cells, by experiment, calibration, method and epsilon."""
 
     def __init__(self, cells: Mapping[Cell, CellResult]) -> None:
+        self._trained = dict(cells)
         self._cells = {
             (c.experiment.name, c.calibration, c.method, c.epsilon): result
             for c, result in cells.items()
@@ -76,81 +69,36 @@ class Results:
                 f"{method}, epsilon {epsilon:g}. Run the experiment again."
             ) from None
 
-    def scores(
-        self, experiment: str, calibration: Calibration, method: str, epsilon: float
-    ) -> FloatArray:
-        """Return the scores of one cell by seed."""
-        return np.array(self.cell(experiment, calibration, method, epsilon).scores)
-
-    def epsilons(self, experiment: str, calibration: Calibration) -> tuple[float, ...]:
-        """Return the budgets of a curve."""
-        return self.experiments[experiment].budgets(calibration)
-
-    def plain(
-        self, experiment: str, calibration: Calibration, method: str = "nonprivate"
-    ) -> float:
-        """Return the mean score of a method without noise."""
-        return float(self.scores(experiment, calibration, method, math.inf).mean())
-
-    def baseline(self, experiment: str, calibration: Calibration) -> float:
-        """Return the score that gaps are measured from.
-
-        Linear models: the least risk of any model, as the paper defines utility.
-        Otherwise the same training without noise.
-        """
-        linear = self.experiments[experiment].model is Model.LINEAR
-        source = Calibration.CERTIFIED if linear else calibration
-        return self.plain(experiment, source)
-
-    def difference(
-        self,
-        experiment: str,
-        calibration: Calibration,
-        epsilon: float,
-        *,
-        of: str,
-        to: str,
-    ) -> Difference:
-        """Return how much better method `of` scores than method `to`."""
-        better = self.scores(experiment, calibration, of, epsilon)
-        worse = self.scores(experiment, calibration, to, epsilon)
-        paired = better - worse
-        return Difference(float(paired.mean()), standard_error(paired))
+    def panel(self, experiment: str, calibration: Calibration) -> "Panel":
+        """Return the curves of one experiment under one calibration."""
+        return Panel(self, self.experiments[experiment], calibration)
 
     def to_csv(self) -> str:
         """Return one line per trained model."""
-        lines = []
-        for (name, calibration, method, epsilon), result in self._cells.items():
-            private = math.isfinite(epsilon)
-            lines += [
-                [
-                    name,
-                    calibration.value,
-                    method,
-                    epsilon,
-                    seed,
-                    score,
-                    self.experiments[name].metric,
-                    result.provable_epsilon if private else "",
-                    "" if result.lipschitz is None else result.lipschitz,
-                    "" if result.constant is None else result.constant,
-                ]
-                for seed, score in enumerate(result.scores)
+        lines = [
+            [
+                cell.experiment.name,
+                cell.calibration.value,
+                cell.method,
+                cell.epsilon,
+                seed,
+                score,
+                cell.experiment.metric,
+                result.provable_epsilon if cell.is_private else "",
+                "" if result.lipschitz is None else result.lipschitz,
+                "" if result.constant is None else result.constant,
             ]
+            for cell, result in self._trained.items()
+            for seed, score in enumerate(result.scores)
+        ]
         return csv_text(_COLUMNS, lines, spreadsheet_safe=False)
 
     def to_json(self) -> JSONObject:
         """Return all results in few bytes: one entry per cell."""
         return {
             "cells": [
-                {
-                    "experiment": name,
-                    "calibration": calibration.value,
-                    "method": method,
-                    "epsilon": encode_number(epsilon),
-                }
-                | _shortened(result).to_json()
-                for (name, calibration, method, epsilon), result in self._cells.items()
+                cell.to_json() | _shortened(result).to_json()
+                for cell, result in self._trained.items()
             ]
         }
 
@@ -168,6 +116,56 @@ class Results:
             )
             cells[cell] = CellResult.from_json(entry)
         return cls(cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One half of a figure: the curves of an experiment under one calibration."""
+
+    results: Results
+    experiment: Experiment
+    calibration: Calibration
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        """Budgets of its curves."""
+        return self.experiment.budgets(self.calibration)
+
+    def cell(self, method: str, epsilon: float) -> CellResult:
+        """Return one point of a curve, or raise."""
+        return self.results.cell(
+            self.experiment.name, self.calibration, method, epsilon
+        )
+
+    def scores(self, method: str, epsilon: float) -> FloatArray:
+        """Return the scores of one point by seed."""
+        return np.array(self.cell(method, epsilon).scores)
+
+    def plain(self, method: str = "nonprivate") -> float:
+        """Return the mean score of a method without noise."""
+        return float(self.scores(method, math.inf).mean())
+
+    @property
+    def baseline(self) -> float:
+        """The score that gaps are measured from.
+
+        Linear models: the least risk of any model, as the paper defines utility.
+        Otherwise the same training without noise.
+        """
+        if self.experiment.model is not Model.LINEAR:
+            return self.plain()
+        return replace(self, calibration=Calibration.CERTIFIED).plain()
+
+    def difference(self, epsilon: float, *, of: str, to: str) -> Difference:
+        """Return how much better method `of` scores than method `to`."""
+        paired = self.scores(of, epsilon) - self.scores(to, epsilon)
+        return Difference(float(paired.mean()), standard_error(paired))
+
+    def told(self, value: float) -> str:
+        """Return a difference of scores in the unit of the experiment."""
+        if self.experiment.classifies:
+            return f"{100 * value:.2f} points"
+        return f"{value:.4f}"
 
 
 def deviation(scores: FloatArray) -> float:

@@ -15,7 +15,6 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from corrdp._files import write_text
-from corrdp._json import encode_number
 from corrdp.certificate import Calibration
 from corrdp.estimators import sweep
 from corrdp.exceptions import CorrDPError
@@ -29,7 +28,6 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 _CERTIFIED_STEPS = 500
 _CERTIFIED_EFFORT = 4.0
 _NETWORK_EFFORT = 4.0
-_ANY_EPSILON = 1.0  # methods without noise do not look at it
 
 
 def train(cells: Sequence[Cell]) -> list[CellResult]:
@@ -107,7 +105,7 @@ def train_certified(cell: Cell) -> CellResult:
         table.frame,
         policy=table.policy,
         methods=[cell.method],
-        epsilons=[cell.epsilon if cell.is_private else _ANY_EPSILON],
+        epsilons=[cell.budget.epsilon],
         delta=experiment.delta,
         seeds=cell.n_seeds,
         model=experiment.model.value,
@@ -138,12 +136,7 @@ class CellCache:
 
     def put(self, cell: Cell, result: CellResult) -> None:
         """Store a result whole or not at all."""
-        document = {
-            "experiment": cell.experiment.name,
-            "calibration": cell.calibration.value,
-            "method": cell.method,
-            "epsilon": encode_number(cell.epsilon),
-        } | result.to_json()
+        document = cell.to_json() | result.to_json()
         write_text(self._path(cell), json.dumps(document, allow_nan=False))
 
     def _path(self, cell: Cell) -> Path:

@@ -46,33 +46,33 @@ FINDINGS = (
     Finding(
         "[CorrDP] always outperforms Standard",
         ("synthetic",),
-        outranks(("synthetic",), "corr", "standard"),
+        outranks("corr", "standard"),
         _MEET,
     ),
     Finding(
         "[CorrDP] always outperforms [...] Partial",
         ("synthetic",),
-        outranks_partial("synthetic", ("corr",)),
+        outranks_partial("corr"),
         "At small epsilon the noise costs more than the sensitive columns tell.",
     ),
     Finding(
         "[CorrDP outperforms Standard] especially so in the high privacy regime",
         ("synthetic",),
-        grows_with_privacy("synthetic"),
+        grows_with_privacy,
         "At the smallest epsilons certified corr fails too, so its lead shrinks again.",
     ),
     Finding(
         "The performance of [CorrDP] is comparable to that of Semi, especially for "
         "more reasonable values of epsilon",
         ("synthetic",),
-        stays_close(("synthetic",), "corr", "semi"),
+        stays_close("corr", "semi"),
         f"{_SEMI_BARE} {_STRAIGHT}",
     ),
     Finding(
         "All three methods that incorporate the sensitive features ([CorrDP], Semi, "
         "and Standard) outperform Partial",
         ("synthetic",),
-        outranks_partial("synthetic", ("corr", "semi", "standard")),
+        outranks_partial("corr", "semi", "standard"),
         "At small epsilon the noise costs more than the sensitive columns tell; the "
         "constant C decides where that begins (E4).",
     ),
@@ -80,13 +80,13 @@ FINDINGS = (
         "the number of sensitive features does not impact the overall findings "
         "(m_s = 5, 20, 50, 80)",
         _VARIED,
-        outranks(_VARIED, "corr", "standard"),
+        outranks("corr", "standard"),
         _MEET,
     ),
     Finding(
         "the baseline accuracy for the non-private algorithm is 83% (Adult)",
         ("adult",),
-        baseline_is("adult", 0.83),
+        baseline_is(0.83),
         "5,000 steps of 0.05 have not converged; the model of least risk comes closer "
         "(see Adult below).",
         printed_only=True,
@@ -94,7 +94,7 @@ FINDINGS = (
     Finding(
         "[CorrDP] even outperforms Semi (Adult)",
         ("adult",),
-        outranks(("adult",), "corr", "semi"),
+        outranks("corr", "semi"),
         f"{_SEMI_BARE} Certified plans of the two differ in more than noise, and the "
         "models are the same to a tenth of a point.",
     ),
@@ -102,12 +102,12 @@ FINDINGS = (
         "[CorrDP] suffers less than a 4% accuracy drop compared with the non-private "
         "baseline, even in a relatively high privacy regime (0.2 < epsilon < 0.5)",
         ("adult",),
-        gap_below("adult", 0.04, (0.2, 0.5)),
+        gap_below(0.04, (0.2, 0.5)),
     ),
     Finding(
         "the baseline accuracy for non-private algorithm is 69% (Sepsis)",
         ("sepsis",),
-        baseline_is("sepsis", 0.69),
+        baseline_is(0.69),
         "200 steps of 0.005 hardly move a network from its random start, and which "
         "rows SMOTE and ENN leave is not stated well enough to repeat (E23).",
         printed_only=True,
@@ -115,39 +115,39 @@ FINDINGS = (
     Finding(
         "[CorrDP] has similar performance to Semi (Sepsis)",
         ("sepsis",),
-        stays_close(("sepsis",), "corr", "semi"),
+        stays_close("corr", "semi"),
     ),
     Finding(
         "[CorrDP] consistently outperforms Standard (Sepsis)",
         ("sepsis",),
-        outranks(("sepsis",), "corr", "standard"),
+        outranks("corr", "standard"),
         "All layers but the first carry the same noise in all methods, and the paper's "
         "few steps hardly train them; certified corr falls back to ordinary noise.",
     ),
     Finding(
         "[CorrDP] achieves nearly the same utility as Semi (Credit Card)",
         ("credit",),
-        stays_close(("credit",), "corr", "semi"),
+        stays_close("corr", "semi"),
     ),
     Finding(
         "[CorrDP] substantially outperforms Standard across all privacy levels "
         "(Credit Card)",
         ("credit",),
-        outranks(("credit",), "corr", "standard", by=CLOSE),
+        outranks("corr", "standard", by=CLOSE),
         "The leakage of education, marriage and age is .81, .83 and 1, so corr saves "
         "little noise but on SEX. " + _WELL_TUNED,
     ),
     Finding(
         "Across both models, [CorrDP] consistently outperforms Standard (Medical Cost)",
         _MEDICAL,
-        outranks(_MEDICAL, "corr", "standard"),
+        outranks("corr", "standard"),
         "At large epsilon the methods meet; the certified network falls back to "
         "ordinary noise there.",
     ),
     Finding(
         "Across both models, [CorrDP] [...] performs comparably to Semi (Medical Cost)",
         _MEDICAL,
-        stays_close(_MEDICAL, "corr", "semi"),
+        stays_close("corr", "semi"),
         _SEMI_BARE,
     ),
 )
@@ -156,7 +156,7 @@ EQUAL_PROOF = tuple(
     Finding(
         f"{title}: corr better than standard at the same proved epsilon",
         names,
-        outranks_at_equal_proof(names),
+        outranks_at_equal_proof,
         reason,
     )
     for title, names, reason in (

@@ -39,12 +39,7 @@ NOTES = {
 PRINTED = {
     "adult": {"race": 0.23, "gender": 0.90, "workclass": 1.0, "fnlwgt": 0.22},
     "sepsis": {"block": 0.30},
-    "credit_card": {
-        "SEX": 0.103,
-        "EDUCATION": 0.8113,
-        "MARRIAGE": 0.8295,
-        "AGE": 1.0,
-    },
+    "credit_card": {"SEX": 0.103, "EDUCATION": 0.8113, "MARRIAGE": 0.8295, "AGE": 1.0},
     "medical_cost": {"age": 0.36, "sex": 0.36, "region": 0.36},
     "medical_cost_text": {"sex": 0.36, "smoker": 0.36, "region": 0.36},
 }
@@ -66,16 +61,20 @@ def _with_bins(
     )
 
 
+def _drop(policy: Policy, names: Collection[str]) -> Policy:
+    """Return the policy without some features."""
+    return replace(
+        policy, features=tuple(f for f in policy.features if f.name not in names)
+    )
+
+
 def _only_sensitive(policy: Policy, kept: Collection[str]) -> Policy:
     """Return the policy with some of its sensitive features left out."""
-    return replace(
-        policy,
-        features=tuple(
-            feature
-            for feature in policy.features
-            if feature.name in kept or feature.name not in policy.sensitive
-        ),
-    )
+    return _drop(policy, [name for name in policy.sensitive if name not in kept])
+
+
+def _is_number(policy: Policy, name: str) -> bool:
+    return isinstance(policy.feature(name).domain, NumberDomain)
 
 
 def _estimates(
@@ -91,10 +90,9 @@ def _by_recipe(table: PaperTable) -> tuple[dict[str, list[float]], int]:
     """Follow the appendix: continuous part plus discrete part, cut at 1 (E1)."""
     policy = table.policy
     numbers = [name for name in policy.sensitive if _is_number(policy, name)]
-    codes = [name for name in policy.sensitive if name not in numbers]
     bins = histogram_bins(len(table.frame), len(numbers))
     continuous = _only_sensitive(_with_bins(policy, bins, numbers), numbers)
-    discrete = _only_sensitive(policy, codes)
+    discrete = _drop(policy, numbers)
     values = {}
     for name in policy.insensitive:
         alone = [f for f in policy.insensitive if f != name]
@@ -109,17 +107,6 @@ def _by_recipe(table: PaperTable) -> tuple[dict[str, list[float]], int]:
             ]
         values[name] = [part.estimate for part in parts]
     return values, bins
-
-
-def _is_number(policy: Policy, name: str) -> bool:
-    return isinstance(policy.feature(name).domain, NumberDomain)
-
-
-def _drop(policy: Policy, names: Collection[str]) -> Policy:
-    """Return the policy without some features."""
-    return replace(
-        policy, features=tuple(f for f in policy.features if f.name not in names)
-    )
 
 
 def _row(

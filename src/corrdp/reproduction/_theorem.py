@@ -10,9 +10,15 @@ import numpy as np
 from corrdp._random import noise_generator
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
-from corrdp.policy import Budget, neighbor_classes
+from corrdp.policy import neighbor_classes
 from corrdp.reproduction._data import PaperRows, paper_rows, typical_gradient_norm
-from corrdp.reproduction._experiments import Cell, CellResult, Experiment, Model
+from corrdp.reproduction._experiments import (
+    Cell,
+    CellResult,
+    Experiment,
+    Model,
+    implied_epsilon,
+)
 from corrdp.training import (
     LARGEST_PARAMETER,
     GradientSums,
@@ -25,7 +31,6 @@ from corrdp.training import (
 )
 
 _RESIDUAL_BOUND = 1.0  # of Medical Cost: the range of its label
-_ANY_EPSILON = 1.0  # plans of methods without noise do not keep it
 
 
 def paper_plan(cell: Cell) -> TheoremPlan:
@@ -52,12 +57,9 @@ def paper_plan(cell: Cell) -> TheoremPlan:
         rows.layout,
         neighbor_classes(rows.policy),
         rows.leakage,
-        budget=Budget(
-            epsilon=cell.epsilon if cell.is_private else _ANY_EPSILON,
-            delta=experiment.delta,
-        ),
+        budget=cell.budget,
         epsilon_cap=rows.policy.epsilon_cap,
-        n_rows=rows.n_rows,
+        n_rows=len(rows.codes),
         loss=(
             LogisticLoss()
             if experiment.model is Model.LOGISTIC
@@ -85,20 +87,21 @@ def proved(cell: Cell, plan: TheoremPlan) -> CellResult:
         return CellResult(())
     experiment = cell.experiment
     rows = paper_rows(experiment)
-    promised = [c for c in neighbor_classes(rows.policy) if c.promised]
+    classes = neighbor_classes(rows.policy)
     provable = {
         c.name: math.inf
         if experiment.data == "synthetic"
         else plan.noise.epsilon(c.name)
-        for c in promised
+        for c in classes
+        if c.promised
     }
     lipschitz = _by_half(experiment) * plan.lipschitz
     return CellResult(
         (),
         provable,
-        max(c.distance * provable[c.name] for c in promised),
+        implied_epsilon(classes, provable),
         lipschitz,
-        constant=lipschitz**2 * experiment.n_steps / rows.n_rows**2,
+        constant=lipschitz**2 * experiment.n_steps / len(rows.codes) ** 2,
     )
 
 

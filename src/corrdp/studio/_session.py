@@ -98,12 +98,9 @@ class Session:
                 "it was not said whether labels are protected. Choose public or "
                 "protected."
             )
-        chosen = {
-            role: tuple(n for n, r in roles.items() if r == role) for role in ROLES
-        }
         without = {
-            role: tuple(n for n in names if n != target)
-            for role, names in chosen.items()
+            role: tuple(n for n, r in roles.items() if r == role and n != target)
+            for role in ROLES
         }
         if not without["sensitive"] and label != "protected":
             raise PolicyError("nothing is sensitive. Choose at least one column.")
@@ -365,11 +362,10 @@ class Session:
         saved = ("--out", str(choices.leakage_file))
         if choices.leakage == "public":
             return ["leakage", choices.public_table, *known, "public", *saved]
+        epsilon, delta = repr(choices.leakage_epsilon), repr(choices.leakage_delta)
         return [
             *("leakage", self.data, *known, "private"),
-            *("--epsilon", repr(choices.leakage_epsilon)),
-            *("--delta", repr(choices.leakage_delta)),
-            *(*saved, *self._ledger_words()),
+            *("--epsilon", epsilon, "--delta", delta, *saved, *self._ledger_words()),
         ]
 
     def train_words(self) -> list[str]:
@@ -429,9 +425,11 @@ class Session:
 
     def creating_words(self) -> tuple[str, ...]:
         """Return the options that create the ledger, as long as there is none."""
-        if self._ledger is None or self._ledger_epsilon is None:
-            return ()
-        if self._ledger.exists():
+        if (
+            self._ledger is None
+            or self._ledger_epsilon is None
+            or self._ledger.exists()
+        ):
             return ()
         total = ("--ledger-epsilon", repr(self._ledger_epsilon))
         return (*total, "--ledger-delta", f"{10 * self.choices.delta:.12g}")

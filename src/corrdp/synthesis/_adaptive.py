@@ -16,7 +16,6 @@ from fractions import Fraction
 import numpy as np
 
 from corrdp._typing import IntArray
-from corrdp.accounting import WHOLE_RECORD
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.mechanisms.noise import exponential_choice, grid_rate, grid_scale
 from corrdp.synthesis._counts import DrawnCounts, count_cells
@@ -137,14 +136,6 @@ def plan_streams(
     return tuple(reversed(streams))
 
 
-def stream_limits(streams: Sequence[Stream], names: Sequence[str]) -> dict[str, float]:
-    """Return what the streams cost every class, the whole record among them."""
-    return {
-        name: float(sum((s.cost(name) for s in streams), Fraction(0))) * (1 + 1e-12)
-        for name in (*names, WHOLE_RECORD)
-    }
-
-
 def measure_adaptively(
     codes: IntArray,
     streams: Sequence[Stream],
@@ -156,20 +147,8 @@ def measure_adaptively(
 ) -> tuple[NoisyTable, ...]:
     """Return the tables that were chosen and measured, in their order.
 
-    Parameters
-    ----------
-    codes : array of int, shape (n_rows, n_columns)
-        Private rows.
-    streams : sequence of Stream
-        Candidates, looks and noise.
-    shape : TableShape
-        Public facts.
-    known : sequence of NoisyTable
-        What was released before: noisy single columns, exact tables of public ones.
-    noise : numpy Generator
-        Draws choices and noise.
-    choices : numpy Generator
-        Draws rows of intermediate models: post-processing.
+    `known` was released before: noisy single columns, exact tables of public ones.
+    Otherwise as in `release_tables`.
 
     Guarantee
     ---------

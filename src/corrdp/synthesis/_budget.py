@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
 from corrdp.accounting import (
     WHOLE_RECORD,
@@ -30,24 +31,18 @@ from corrdp.synthesis._adaptive import (
     candidate_regions,
     guarded_columns,
     plan_streams,
-    stream_limits,
 )
 from corrdp.synthesis._columns import TableColumns
 from corrdp.synthesis._junction_tree import n_cells
-from corrdp.synthesis._plan import (
-    StagePlan,
-    expected_noise,
-    plan_stage,
-    plan_useful,
-    whole_record_limit,
-)
+from corrdp.synthesis._plan import StagePlan, expected_noise, plan_stage
 
 SINGLES_SHARE = 0.15
 PAIRS_SHARE = 0.35
 MOST_NOISE = 0.5  # of the rows: a table with more is left out
 # Mean noise of all pairs, as a part of the rows, above which screening sees too little.
 SCREENABLE_NOISE = 0.25
-_ROUND_OFF = 1.0 - 1e-9
+_SELDOM_REACHED = 1.5  # times what all single columns and pairs would cost
+_ROUND_OFF, _ROUND_UP = 1.0 - 1e-9, 1.0 + 1e-12
 COMPONENT = "tables of counts"
 ASSUMPTION = (
     "synthetic rows are drawn from noisy tables of counts alone; noise is drawn "
@@ -67,26 +62,8 @@ class Selection(StrEnum):
 class SynthesisPlan:
     """All noise that is known in advance, and a limit on what is chosen later.
 
-    Parameters
-    ----------
-    policy : Policy
-        The policy that is kept.
-    columns : TableColumns
-        Columns and their codes.
-    n_rows : int
-        Public number of rows.
-    budget : Budget
-        Epsilon and delta of everything together.
-    leakage : LeakageInput
-        Distances, and what they cost before.
-    singles, pairs : StagePlan
-        Tables of one and of two columns.
-    refinement : mapping of str to float
-        Most that the last stage, which is chosen from the noisy pairs, may cost each
-        class.
-    streams : tuple of Stream
-        Rounds of choosing and measuring, if the choice is adaptive; then `refinement`
-        is what they cost.
+    The last stage is chosen from the noisy pairs. If the choice is adaptive there are
+    streams, rounds of choosing and measuring, and `refinement` is what they cost.
 
     Guarantee
     ---------
@@ -95,14 +72,14 @@ class SynthesisPlan:
     its epsilon (`docs/theory/synthesis.md`, Theorem 2).
     """
 
-    policy: Policy
+    policy: Policy  # that is kept
     columns: TableColumns
     n_rows: int
-    budget: Budget
-    leakage: LeakageInput
+    budget: Budget  # of everything together
+    leakage: LeakageInput  # distances, and what they cost before
     singles: StagePlan
     pairs: StagePlan
-    refinement: Mapping[str, float]
+    refinement: Mapping[str, float]  # the most that the last stage may cost each class
     streams: tuple[Stream, ...] = ()
 
     @property
@@ -113,7 +90,7 @@ class SynthesisPlan:
     def rho(self, class_name: str) -> float:
         """Return what all stages together may cost a class."""
         fixed = self.singles.cost(class_name) + self.pairs.cost(class_name)
-        return (float(fixed) + self.refinement[class_name]) * (1.0 + 1e-12)
+        return (float(fixed) + self.refinement[class_name]) * _ROUND_UP
 
     def charged_events(self) -> dict[str, tuple[PrivacyEvent, ...]]:
         """Return what a ledger charges each class, without the leakage."""
@@ -187,7 +164,7 @@ def plan_synthesis(
         changed=changed,
         limits=_share(allowed, SINGLES_SHARE),
     )
-    second = plan_useful(
+    second = plan_stage(
         pairs,
         sizes=columns.sizes,
         changed=changed,
@@ -217,7 +194,10 @@ def plan_synthesis(
         second = plan_stage(
             free, sizes=columns.sizes, changed=changed, limits=_share(allowed, 0.0)
         )
-        costs = stream_limits(streams, tuple(allowed))
+        costs = {
+            name: float(sum((s.cost(name) for s in streams), Fraction(0))) * _ROUND_UP
+            for name in (*allowed, WHOLE_RECORD)
+        }
         return SynthesisPlan(
             policy, columns, n_rows, budget, leakage, first, second, costs, streams
         )
@@ -226,9 +206,12 @@ def plan_synthesis(
         name: _ROUND_OFF * (rho - float(first.cost(name)) - float(second.cost(name)))
         for name, rho in allowed.items()
     }
-    rest[WHOLE_RECORD] = whole_record_limit(
+    # What the last stage costs a change of the whole record is not promised, but fixed
+    # in advance too, or its price would be no claim: a limit that hardly ever binds.
+    every = plan_stage(
         [*singles, *pairs], sizes=columns.sizes, changed=changed, limits=rest
     )
+    rest[WHOLE_RECORD] = _SELDOM_REACHED * float(every.cost(WHOLE_RECORD))
     return SynthesisPlan(policy, columns, n_rows, budget, leakage, first, second, rest)
 
 

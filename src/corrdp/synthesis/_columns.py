@@ -63,20 +63,13 @@ class Shape(StrEnum):
 class TableColumns:
     """The columns of a policy, the label last, with their numbers of codes.
 
-    Parameters
-    ----------
-    policy : Policy
-        Domains and roles.
-    bins : int
-        Bins of numbers that declare none.
-    shapes : mapping of str to str
-        How numbers are drawn inside their bins: ``uniform``, ``whole`` numbers only
-        (the default of numbers declared whole), or at the ``lower`` edge, for numbers
-        that pile up there.
+    By `shapes` numbers are drawn inside their bins: ``uniform``, ``whole`` numbers only
+    (the default of numbers declared whole), or at the ``lower`` edge, for numbers that
+    pile up there.
     """
 
     policy: Policy
-    bins: int
+    bins: int  # of numbers that declare none
     shapes: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -150,12 +143,10 @@ class TableColumns:
 
     def codes(self, table: Any, names: Sequence[str] | None = None) -> IntArray:
         """Return one row of codes per row of a table: a function of that row alone."""
-        chosen = (
-            self._features
-            if names is None
-            else [self._features[self.index(name)] for name in names]
-        )
-        return PolicyEncoder(Policy(tuple(chosen))).codes(table)
+        if names is None:
+            return self._encoder.codes(table)
+        chosen = tuple(self._features[self.index(name)] for name in names)
+        return PolicyEncoder(Policy(chosen)).codes(table)
 
     def values(
         self, codes: IntArray, generator: np.random.Generator
@@ -169,10 +160,7 @@ class TableColumns:
     def schema(self, output: str) -> dict[str, Any]:
         """Return the type of every synthetic column: declared, never read off rows.
 
-        Parameters
-        ----------
-        output : str
-            Kind of the table: whole numbers with gaps are floats in pandas.
+        In pandas whole numbers with gaps are floats.
         """
         types = {}
         for feature in self._features:
@@ -214,14 +202,13 @@ class TableColumns:
         self, feature: Feature, codes: IntArray, generator: np.random.Generator
     ) -> list[Any]:
         domain = feature.domain
+        kind = self._type(feature)
         if isinstance(domain, NumberDomain):
-            shape = self._shape(feature)
-            numbers = _inside_bins(domain, codes, shape, generator)
+            numbers = _inside_bins(domain, codes, self._shape(feature), generator)
             found: list[Any] = numbers.tolist()
-            if self._type(feature) is int:
+            if kind is int:
                 found = [int(number) for number in found]
         else:
-            kind = self._type(feature)
             if not isinstance(domain, CategoryDomain):
                 levels: tuple[Any, ...] = ("false", "true")
                 levels = levels if kind is str else (kind(False), kind(True))

@@ -25,7 +25,12 @@ from scipy.optimize import minimize
 from corrdp._threads import one_thread
 from corrdp._typing import FloatArray, IntArray
 from corrdp.mechanisms.noise import discrete_gaussian
-from corrdp.synthesis._junction_tree import JunctionTree, Region
+from corrdp.synthesis._junction_tree import (
+    JunctionTree,
+    Region,
+    axes_beside,
+    junction_tree,
+)
 from corrdp.synthesis._model import Calibrated, calibrate, expanded
 
 _MOST_STEPS = 250
@@ -35,21 +40,11 @@ _SMALLEST_SCALE = 0.5  # exact counts are fitted as if rounded to whole numbers
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """Noisy counts of a region.
-
-    Parameters
-    ----------
-    region : Region
-        Columns, in order.
-    counts : array of float
-        One axis per column.
-    noise_scale : float
-        Standard deviation of every cell; 0 for exact counts.
-    """
+    """Noisy counts of a region."""
 
     region: Region
-    counts: FloatArray
-    noise_scale: float
+    counts: FloatArray  # one axis per column of the region
+    noise_scale: float  # standard deviation of every cell; 0 for exact counts
 
 
 def noisy_tables(
@@ -126,12 +121,8 @@ def fit_model(
     Post-processing of `tables` (docs/theory/synthesis.md, section 4).
     """
     problem = _Dual(tree, tables, n_rows, _without_zeros(tree, sizes, zeros))
-    begin = [
-        np.zeros(table.counts.shape)
-        if start is None or table.region not in start
-        else start[table.region]
-        for table in tables
-    ]
+    known = start or {}
+    begin = [known.get(t.region, np.zeros(t.counts.shape)) for t in tables]
     with one_thread():
         found = minimize(
             problem.negative,
@@ -163,22 +154,19 @@ class _Dual:
         empty: Sequence[FloatArray],
     ) -> None:
         self._tree, self._n_rows, self._empty = tree, n_rows, empty
-        ends = np.cumsum([0, *(table.counts.size for table in tables)]).tolist()
+        n_cells = [table.counts.size for table in tables]
+        ends = np.cumsum([0, *n_cells]).tolist()
         self.slices = [slice(*pair) for pair in itertools.pairwise(ends)]
         scale = [max(table.noise_scale, _SMALLEST_SCALE) for table in tables]
         self._counts = np.concatenate([table.counts.ravel() for table in tables])
-        self._variance = np.repeat(
-            [sigma**2 for sigma in scale], [table.counts.size for table in tables]
-        )
+        self._variance = np.repeat([sigma**2 for sigma in scale], n_cells)
         self.units = np.sqrt(np.clip(self._counts, 1.0, n_rows / 2) + self._variance)
         self._homes, self._axes, self._shapes = [], [], []
         for table in tables:
             home = tree.home(table.region)
             clique = tree.cliques[home]
             self._homes.append(home)
-            self._axes.append(
-                tuple(i for i, c in enumerate(clique) if c not in table.region)
-            )
+            self._axes.append(axes_beside(table.region, clique))
             self._shapes.append(expanded(table.counts, table.region, clique).shape)
 
     def model(self, theta: FloatArray) -> Calibrated:
@@ -206,13 +194,14 @@ class _Dual:
 
 
 def rebuilt_model(
-    tree: JunctionTree,
     theta: Mapping[Region, FloatArray],
     *,
     sizes: Sequence[int],
     zeros: Sequence[tuple[Region, FloatArray]] = (),
 ) -> Calibrated:
-    """Return the model that `fit_model` returned, from its parameters."""
+    """Return the model of all columns that parameters and zeros alone decide."""
+    singles = [(column,) for column in range(len(sizes))]
+    tree = junction_tree([*singles, *(region for region, _ in zeros), *theta], sizes)
     potentials = _without_zeros(tree, sizes, zeros)
     for region, own in theta.items():
         home = tree.home(region)

@@ -16,7 +16,7 @@ from corrdp.exceptions import CorrDPError, PolicyError
 from corrdp.synthesis._columns import TableColumns, opened
 from corrdp.synthesis._constraints import Zeros
 from corrdp.synthesis._estimation import rebuilt_model
-from corrdp.synthesis._junction_tree import Region, junction_tree, n_cells
+from corrdp.synthesis._junction_tree import Region, n_cells
 from corrdp.synthesis._model import Calibrated
 
 FITTED_SHAPE = {
@@ -48,12 +48,7 @@ class FittedTable:
     @cached_property
     def model(self) -> Calibrated:
         """The distribution of codes: a function of the parameters alone."""
-        single = [(column,) for column in range(len(self.columns.sizes))]
-        zeros = [region for region, _ in self.zeros]
-        tree = junction_tree([*single, *zeros, *self.theta], self.columns.sizes)
-        return rebuilt_model(
-            tree, self.theta, sizes=self.columns.sizes, zeros=self.zeros
-        )
+        return rebuilt_model(self.theta, sizes=self.columns.sizes, zeros=self.zeros)
 
     def sample(
         self, n_rows: int | None, generator: np.random.Generator, output: str | None

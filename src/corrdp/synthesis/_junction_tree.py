@@ -55,21 +55,18 @@ class JunctionTree:
     @cached_property
     def links(self) -> tuple[Link, ...]:
         """How every clique hangs on its parent; that of the root says nothing."""
-        found = []
-        for clique, parent, shared in zip(
-            self.cliques, self.parents, self.separators, strict=True
-        ):
-            above = self.cliques[parent]
-            found.append(
-                Link(
-                    parent,
-                    _axes_beside(shared, clique),
-                    _axes_beside(shared, above),
-                    _axes_among(shared, clique),
-                    _axes_among(shared, above),
-                )
+        return tuple(
+            Link(
+                parent,
+                axes_beside(shared, clique),
+                axes_beside(shared, self.cliques[parent]),
+                _axes_among(shared, clique),
+                _axes_among(shared, self.cliques[parent]),
             )
-        return tuple(found)
+            for clique, parent, shared in zip(
+                self.cliques, self.parents, self.separators, strict=True
+            )
+        )
 
     @cached_property
     def _members(self) -> list[frozenset[int]]:
@@ -87,7 +84,8 @@ class JunctionTree:
         return min(homes, key=lambda i: (len(self.cliques[i]), i))
 
 
-def _axes_beside(region: Region, within: Region) -> tuple[int, ...]:
+def axes_beside(region: Region, within: Region) -> tuple[int, ...]:
+    """Return the axes of a table, over which it is summed to that of a region."""
     return tuple(i for i, column in enumerate(within) if column not in region)
 
 
@@ -107,16 +105,8 @@ class Room:
     Columns that no chain of regions joins have cliques of their own, so that only those
     are found anew which one more region touches. Columns are eliminated as before up to
     the first that the region joins with another: its clique grows, so that it comes no
-    earlier, and nothing else has changed by then.
-
-    Parameters
-    ----------
-    regions : sequence of Region
-        What the model holds.
-    sizes : sequence of int
-        Numbers of codes of all columns.
-    most : float
-        Cells that all cliques may have together.
+    earlier, and nothing else has changed by then. All cliques together may have `most`
+    cells.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.synthesis._junction_tree import JunctionTree, Region
+from corrdp.synthesis._junction_tree import JunctionTree, Region, axes_beside
 
 _MOST_NUMBERS = 2_000_000  # held at a time for one clique
 
@@ -53,12 +53,7 @@ class Calibrated:
             weights = table.transpose(order).reshape(n_outer, -1)
             outer = _flat(codes, separator, shape[: len(separator)])
             inner = _systematic(outer, weights, generator)
-            for column, values in zip(
-                rest,
-                np.unravel_index(inner, shape[len(separator) :]),
-                strict=True,
-            ):
-                codes[:, column] = values
+            _write(codes, rest, inner, shape[len(separator) :])
         return codes.T[:, generator.permutation(n_rows)].T
 
     def sample_given(
@@ -137,11 +132,7 @@ class Calibrated:
             moved = law.transpose([0, *(1 + own.index(c) for c in known + rest)])
             weights = moved[(pattern, *(codes[:, c] for c in known))]
             drawn = _categorical(weights.reshape(len(pattern), -1), generator)
-            sizes = moved.shape[1 + len(known) :]
-            for column, values in zip(
-                rest, np.unravel_index(drawn, sizes), strict=True
-            ):
-                codes[:, column] = values
+            _write(codes, rest, drawn, moved.shape[1 + len(known) :])
             done.update(rest)
         return codes
 
@@ -189,6 +180,14 @@ def _flat(codes: IntArray, region: Region, shape: Sequence[int]) -> IntArray:
     if not region:
         return np.zeros(len(codes), dtype=np.int64)
     return np.ravel_multi_index(tuple(codes[:, c] for c in region), tuple(shape))
+
+
+def _write(
+    codes: IntArray, columns: Region, cells: IntArray, shape: Sequence[int]
+) -> None:
+    """Write the codes of some columns, given as cells of their table, into rows."""
+    for column, values in zip(columns, np.unravel_index(cells, shape), strict=True):
+        codes[:, column] = values
 
 
 def _systematic(
@@ -246,8 +245,7 @@ def _law(table: FloatArray, clique: Region, separator: Region) -> FloatArray:
     """Return the law of a clique given its separator; the root's own table."""
     if not separator:
         return table
-    axes = tuple(i for i, c in enumerate(clique) if c not in separator)
-    total = table.sum(axis=axes, keepdims=True)
+    total = table.sum(axis=axes_beside(separator, clique), keepdims=True)
     law = np.zeros_like(table)
     np.divide(table, total, out=law, where=total > 0)
     return law

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from corrdp._typing import FloatArray
-from corrdp.accounting import WHOLE_RECORD, allocate_noise
+from corrdp.accounting import allocate_noise
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.mechanisms.noise import grid_scales
 from corrdp.synthesis._junction_tree import Region, n_cells
@@ -89,21 +89,6 @@ class StagePlan:
         return costs
 
 
-def plan_stage(
-    regions: Sequence[Region],
-    *,
-    sizes: Sequence[int],
-    changed: Mapping[str, frozenset[int]],
-    limits: Mapping[str, float],
-) -> StagePlan:
-    """Return the noise of least total variance within the limits.
-
-    Regions are distinct; `changed` and `limits` are those of `StagePlan`, where a class
-    without a limit is priced only.
-    """
-    return plan_useful(regions, sizes=sizes, changed=changed, limits=limits, n_rows=1)
-
-
 def _moves(
     regions: Sequence[Region], n_columns: int, changed: Sequence[frozenset[int]]
 ) -> csr_array:
@@ -134,19 +119,21 @@ def _least_noise(
     return scales
 
 
-def plan_useful(
+def plan_stage(
     regions: Sequence[Region],
     *,
     sizes: Sequence[int],
     changed: Mapping[str, frozenset[int]],
     limits: Mapping[str, float],
-    n_rows: int,
+    n_rows: int = 1,
     most_noise: float = math.inf,
 ) -> StagePlan:
-    """Return a plan without the tables that would be noise and little else.
+    """Return the noise of least total variance within the limits.
 
-    Tables whose expected noise is above `most_noise` of the rows are left out, the
-    worst first, and the others share what they would have cost. Public numbers decide.
+    Regions are distinct; `changed` and `limits` are those of `StagePlan`, where a class
+    without a limit is priced only. Tables whose expected noise is above `most_noise` of
+    the rows would be noise and little else: they are left out, the worst first, and the
+    others share what they would have cost. Public numbers decide.
     """
     moves = _moves(regions, len(sizes), [changed[name] for name in limits])
     cells = np.array([n_cells(r, sizes) for r in regions], dtype=np.float64)
@@ -167,19 +154,3 @@ def plan_useful(
 def expected_noise(noise_scale: Number, cells: Number, n_rows: int) -> Number:
     """Return the expected 1-norm of a table's noise, as a part of the rows."""
     return MEAN_ABSOLUTE * noise_scale * cells / n_rows
-
-
-def whole_record_limit(
-    regions: Sequence[Region],
-    *,
-    sizes: Sequence[int],
-    changed: Mapping[str, frozenset[int]],
-    limits: Mapping[str, float],
-) -> float:
-    """Return a limit for the whole record that hardly ever binds, from public numbers.
-
-    What a stage chosen from noisy tables costs a change of the whole record must be
-    fixed in advance too, or its price would not be a claim.
-    """
-    plan = plan_stage(regions, sizes=sizes, changed=changed, limits=limits)
-    return 1.5 * float(plan.cost(WHOLE_RECORD))

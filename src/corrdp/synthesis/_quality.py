@@ -22,14 +22,8 @@ _LEAST_SAMPLE = 100_000
 class TableError:
     """How far the synthetic rows are from the private ones on one table of counts.
 
-    Parameters
-    ----------
-    columns : tuple of str
-        Columns of the table.
-    error : float
-        Total variation distance to the *noisy* private counts: noise makes it larger.
-    radius : float
-        The distance to the private counts lies within this of `error`.
+    `error` is the total variation distance to the *noisy* private counts: noise makes
+    it larger. The distance to the private counts lies within `radius` of it.
     """
 
     columns: tuple[str, ...]
@@ -39,24 +33,12 @@ class TableError:
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """Errors of several tables, what they prove, and the payment.
+    """Errors of several tables, what they prove, and the payment."""
 
-    Parameters
-    ----------
-    tables : tuple of TableError
-        In the order that was asked for.
-    probability : float
-        With which all radii hold at once.
-    certificate : Certificate
-        What was released to measure it.
-    receipt : Receipt or None
-        The charge in the ledger, if one was given.
-    """
-
-    tables: tuple[TableError, ...]
-    probability: float
-    certificate: Certificate
-    receipt: Receipt | None
+    tables: tuple[TableError, ...]  # in the order that was asked for
+    probability: float  # with which all radii hold at once
+    certificate: Certificate  # of what was released to measure them
+    receipt: Receipt | None  # of the ledger, if one was given
 
     def to_text(self) -> str:
         """Return one line per table."""

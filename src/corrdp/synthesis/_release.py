@@ -11,7 +11,7 @@ from corrdp.synthesis._budget import MOST_NOISE, SynthesisPlan
 from corrdp.synthesis._counts import count_cells
 from corrdp.synthesis._estimation import NoisyTable, noisy_tables
 from corrdp.synthesis._junction_tree import Region
-from corrdp.synthesis._plan import StagePlan, plan_useful
+from corrdp.synthesis._plan import StagePlan, plan_stage
 from corrdp.synthesis._structure import TableShape, choose_pairs, with_label
 
 _DRAWN_ALONE = 4096  # tables; a call of the sampler takes as long as many cells
@@ -19,21 +19,11 @@ _DRAWN_ALONE = 4096  # tables; a call of the sampler takes as long as many cells
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Everything that was released.
-
-    Parameters
-    ----------
-    tables : tuple of NoisyTable
-        All noisy tables.
-    chosen : tuple of Region
-        Pairs that the model holds.
-    refined : StagePlan or None
-        Noise of the last stage; None if tables were chosen adaptively.
-    """
+    """Everything that was released."""
 
     tables: tuple[NoisyTable, ...]
-    chosen: tuple[Region, ...]
-    refined: StagePlan | None
+    chosen: tuple[Region, ...]  # that the model holds, besides single columns
+    refined: StagePlan | None  # the last stage; None if tables were chosen adaptively
 
 
 def release_tables(
@@ -46,18 +36,8 @@ def release_tables(
 ) -> Release:
     """Measure single columns and pairs, choose from them, measure what was chosen.
 
-    Parameters
-    ----------
-    codes : array of int, shape (n_rows, n_columns)
-        Private rows.
-    plan : SynthesisPlan
-        Noise and limits.
-    shape : TableShape
-        Public facts.
-    noise : numpy Generator
-        Draws the noise.
-    choices : numpy Generator
-        Draws rows of intermediate models: post-processing.
+    `codes`, shape (n_rows, n_columns), are private rows. `noise` draws noise and paid
+    choices, `choices` rows of intermediate models, which is post-processing.
 
     Guarantee
     ---------
@@ -68,9 +48,16 @@ def release_tables(
     singles = measure(codes, plan.singles, shape.sizes, noise)
     pairs = measure(codes, plan.pairs, shape.sizes, noise)
     if plan.streams:
-        return _adaptively(codes, plan, shape, singles, pairs, noise, choices)
+        exact = {table.region: table for table in pairs}  # of public columns
+        known = [*singles, *(exact[r] for r in shape.joining(exact, share=0.5))]
+        found = measure_adaptively(
+            codes, plan.streams, shape, known, noise=noise, choices=choices
+        )
+        held = dict.fromkeys(table.region for table in (*known, *found))
+        joined = tuple(region for region in held if len(region) > 1)
+        return Release((*known, *found), joined, None)
     chosen = choose_pairs(shape, singles, pairs, choices)
-    refined = plan_useful(
+    refined = plan_stage(
         [*chosen, *with_label(shape, chosen), *(t.region for t in singles)],
         sizes=shape.sizes,
         changed=plan.singles.changed,
@@ -83,25 +70,6 @@ def release_tables(
         chosen,
         refined,
     )
-
-
-def _adaptively(
-    codes: IntArray,
-    plan: SynthesisPlan,
-    shape: TableShape,
-    singles: tuple[NoisyTable, ...],
-    pairs: tuple[NoisyTable, ...],
-    noise: np.random.Generator,
-    choices: np.random.Generator,
-) -> Release:
-    exact = {table.region: table for table in pairs}  # of public columns
-    known = [*singles, *(exact[r] for r in shape.joining(exact, share=0.5))]
-    found = measure_adaptively(
-        codes, plan.streams, shape, known, noise=noise, choices=choices
-    )
-    regions = tuple(dict.fromkeys(table.region for table in (*known, *found)))
-    chosen = tuple(region for region in regions if len(region) > 1)
-    return Release((*known, *found), chosen, None)
 
 
 def measure(

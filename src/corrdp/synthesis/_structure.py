@@ -35,27 +35,13 @@ LEAST_SAMPLE = 50_000
 
 @dataclass(frozen=True, eq=False)
 class TableShape:
-    """Public facts of a table.
+    """Public facts of a table."""
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Number of codes of every column.
-    n_rows : int
-        Public number of rows.
-    label : int or None
-        The label's column.
-    max_cells : int
-        Most cells that all cliques may have together.
-    zeros : tuple of (Region, array of bool)
-        Structural zeros.
-    """
-
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # numbers of codes of all columns
     n_rows: int
-    label: int | None
-    max_cells: int
-    zeros: tuple[tuple[Region, np.ndarray], ...] = ()
+    label: int | None  # its column
+    max_cells: int  # that all cliques of a model may have together
+    zeros: tuple[tuple[Region, np.ndarray], ...] = ()  # cells that never occur
 
     @property
     def required(self) -> list[Region]:
@@ -68,15 +54,14 @@ class TableShape:
         """Whether the zeros leave any row: each may, and all of them together none."""
         if not self.zeros:
             return True
-        tree = junction_tree(self.required, self.sizes)
         with np.errstate(divide="ignore", invalid="ignore"):
-            model = rebuilt_model(tree, {}, sizes=self.sizes, zeros=self.zeros)
+            model = rebuilt_model({}, sizes=self.sizes, zeros=self.zeros)
         return math.isfinite(model.log_total)
 
-    def fits(self, regions: Sequence[Region], share: float = 1.0) -> bool:
-        """Return whether a model of these regions stays within the cells allowed."""
-        needed = clique_cells([*self.required, *regions], self.sizes)
-        return needed <= share * self.max_cells
+    @property
+    def fits(self) -> bool:
+        """Whether a model of what is required stays within the cells allowed."""
+        return clique_cells(self.required, self.sizes) <= self.max_cells
 
     def room(self, held: Sequence[Region], share: float = 1.0) -> Room:
         """Return the room that a model of these regions has for one more."""

@@ -1,7 +1,6 @@
 """`Synthesizer`: a synthetic table under a policy, with its certificate."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -152,11 +151,16 @@ class Synthesizer:
         (`docs/theory/synthesis.md`).
         """
         declared = self._declared()
+        return self._planned(declared, self._columns(declared), n_rows)
+
+    def _planned(
+        self, declared: Policy, columns: TableColumns, n_rows: int
+    ) -> SynthesisPlan:
         method = Method(check_choice("method", self.method, _METHODS))
         policy = protected_policy(declared, method)
         return plan_synthesis(
             policy,
-            self._columns(declared),
+            columns,
             n_rows=check_count("n_rows", n_rows),
             budget=Budget.chosen(epsilon=self.epsilon, delta=self.delta),
             leakage=resolve_leakage(
@@ -171,7 +175,9 @@ class Synthesizer:
 
     def shape(self, n_rows: int) -> TableShape:
         """Return the public facts of a table of `n_rows` rows."""
-        columns = self._columns(self._declared())
+        return self._shaped(self._columns(self._declared()), n_rows)
+
+    def _shaped(self, columns: TableColumns, n_rows: int) -> TableShape:
         return TableShape(
             columns.sizes, n_rows, columns.label, self.max_cells, self._zeros(columns)
         )
@@ -204,10 +210,10 @@ class Synthesizer:
         if n_rows == 0:
             raise CorrDPError("the table has no rows. Pass at least one.")
         settings = self._plain_settings()
-        plan = self.plan(n_rows)
+        plan = self._planned(declared, columns, n_rows)
         plan.budget.warn_if_large_delta(n_rows)
-        shape = self.shape(n_rows)
-        if not shape.fits([]):
+        shape = self._shaped(columns, n_rows)
+        if not shape.fits:
             joined = {column for region, _ in shape.zeros for column in region}
             raise PolicyError(
                 f"the declared zeros need more than max_cells={self.max_cells}. "
@@ -268,10 +274,8 @@ class Synthesizer:
         Post-processing of what was released (`docs/theory/synthesis.md`).
         """
         fitted = self._require_fitted()
-        try:
-            generator = np.random.default_rng(random_state)
-        except (TypeError, ValueError):
-            raise _no_seed(random_state) from None
+        check_seed(random_state)
+        generator = np.random.default_rng(random_state)
         if given is None:
             return fitted.sample(n_rows, generator, output)
         n_given = len(opened(given))
@@ -332,9 +336,6 @@ class Synthesizer:
         return maker
 
     def _plain_settings(self) -> JSONObject:
-        seed = self.random_state
-        if isinstance(seed, bool) or not isinstance(seed, Integral | None):
-            raise _no_seed(seed)
         settings = {name: plain(getattr(self, name)) for name in _PARAMETERS}
         return settings | {"shapes": settings["shapes"] or {}}
 
@@ -386,13 +387,6 @@ class Synthesizer:
         if self._fitted is None:
             raise CorrDPError("the synthesizer is not fitted yet. Call fit first.")
         return self._fitted
-
-
-def _no_seed(random_state: Any) -> CorrDPError:
-    return CorrDPError(
-        "random_state must be a whole number of at least 0, got "
-        f"random_state={random_state!r}. Choose another seed, or none."
-    )
 
 
 def estimated_parameters(

@@ -42,20 +42,9 @@ class ForeignFileError(CorrDPError):
 class ArrayFileWriter:
     """Write segments of arrays to a private file that appears when it is whole.
 
-    Parameters
-    ----------
-    path : Path
-        Final name; the directory is created, for its owner alone, if there is none.
-    key : bytes
-        Of the digest.
-    kept : bool
-        Whether the file gets its name. One that is not kept has none at any time, so
-        that it is gone with the processes that hold it, whatever ends them.
-
-    Notes
-    -----
     As a context: a file that was not finished leaves nothing behind, whatever
-    interrupted it.
+    interrupted it. One that is not `kept` has no name at any time, so that it is gone
+    with the processes that hold it, whatever ends them.
     """
 
     def __init__(self, path: Path, *, key: bytes, kept: bool = True) -> None:
@@ -122,24 +111,10 @@ class ArrayFileWriter:
 class ArrayFile:
     """A file of `ArrayFileWriter`, mapped: arrays are read when they are touched.
 
-    Parameters
-    ----------
-    source : Path or int
-        The file, or the number under which this process has it open.
-    key : bytes
-        Under which it was written.
-    check : bool
-        Whether to read it all and compare the digest, as for a file that was kept.
-
-    Raises
-    ------
-    ForeignFileError
-        If it is no such file, was cut or changed, or is another user's or readable
-        by others.
-
-    Notes
-    -----
-    `number` is an open descriptor of the file, which lives as long as this object:
+    A file that is no such file, was cut or changed, or is another user's or readable by
+    others is a `ForeignFileError`; to `check` reads it all and compares the digest, as
+    for a file that was kept. `source` may be the number under which this process has
+    it open, and `number` is an open descriptor, which lives as long as this object:
     other processes that inherit it need no name.
     """
 

@@ -46,8 +46,8 @@ def _sqlite_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         # An index that holds all that is wanted would be read instead of the table:
         # rows would come in the order of its cells, by what else is asked for.
-        query = _query(path, table, wanted.columns, present, " not indexed")
-        cursor = connection.execute(query)
+        query = _query(path, table, wanted, present)
+        cursor = connection.execute(f"{query} not indexed")
         names = [entry[0] for entry in cursor.description]
         while rows := cursor.fetchmany(wanted.batch_rows):  # a cell has its own type
             yield object_batch(zip(names, zip(*rows, strict=True), strict=True), wanted)
@@ -70,26 +70,20 @@ def _duckdb_batches(path: Path, wanted: Wanted, *, table: str) -> Iterator[Any]:
             [table],
         ).fetchall()
         present = [row[0] for row in found]
-        result = connection.sql(_query(path, table, wanted.columns, present))
+        result = connection.sql(_query(path, table, wanted, present))
         for batch in result.to_arrow_reader(wanted.batch_rows):
             yield from arrow_batches(batch, wanted)
 
 
-def _query(
-    path: Path,
-    table: str,
-    columns: Sequence[str] | None,
-    present: Sequence[str],
-    end: str = "",
-) -> str:
+def _query(path: Path, table: str, wanted: Wanted, present: Sequence[str]) -> str:
     if not present:
         raise CorrDPError(
             f"{str(path)!r} has no table {table!r}. Write file.db::table with a table "
             "of the file."
         )
-    check_names(path, columns, present)
-    chosen = ", ".join(quoted(name) for name in columns or present)
-    return f"select {chosen} from {quoted(table)}{end}"
+    check_names(path, wanted.columns, present)
+    chosen = ", ".join(quoted(name) for name in wanted.columns or present)
+    return f"select {chosen} from {quoted(table)}"
 
 
 def quoted(name: str) -> str:

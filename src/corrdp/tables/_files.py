@@ -201,7 +201,7 @@ def is_foreign_source(data: Any) -> bool:
 def _foreign_batches(name: Path, data: Any, wanted: Wanted) -> Iterator[Any]:
     kind = _kind(data)
     assert kind is not None
-    for held in _READERS[kind](data, wanted.columns, name, wanted.batch_rows):
+    for held in _READERS[kind](data, name, wanted):
         yield from arrow_batches(held, wanted)
 
 
@@ -213,20 +213,19 @@ def _kind(data: Any) -> str | None:
     return None
 
 
-def _dataset(
-    data: Any, columns: Sequence[str] | None, name: Path, batch_rows: int
-) -> Iterator[Any]:
+def _dataset(data: Any, name: Path, wanted: Wanted) -> Iterator[Any]:
     """Read fragment by fragment, each by its own types and not those of the first."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
-    check_names(name, columns, data.schema.names)
+    present = data.schema.names
+    check_names(name, wanted.columns, present)
+    columns = list(present if wanted.columns is None else wanted.columns)
     try:
         fragments = list(data.get_fragments())
     except ValueError:  # a filter or a projection: rows are what the dataset says
         _refuse_guesses(data, ds.CsvFileFormat | ds.JsonFileFormat)
-        wanted = None if columns is None else list(columns)
-        yield from data.to_batches(columns=wanted, batch_size=batch_rows)
+        yield from data.to_batches(columns=columns, batch_size=wanted.batch_rows)
         return
     _refuse_guesses(data, ds.JsonFileFormat)
     for fragment in fragments:
@@ -235,20 +234,19 @@ def _dataset(
         if isinstance(getattr(fragment, "format", None), ds.CsvFileFormat):
             # Its own types are guesses from all rows of a block.
             schema = pa.schema([(column, pa.string()) for column in schema.names])
-        wanted = list(data.schema.names) if columns is None else list(columns)
-        own = [column for column in wanted if column in schema.names]
-        check_names(name, [c for c in wanted if c not in keys], schema.names)
+        own = [column for column in columns if column in schema.names]
+        check_names(name, [c for c in columns if c not in keys], schema.names)
         for batch in fragment.to_batches(
-            schema=schema, columns=own or schema.names[:1], batch_size=batch_rows
+            schema=schema, columns=own or schema.names[:1], batch_size=wanted.batch_rows
         ):
             table = pa.Table.from_batches([batch])
-            for column in wanted:
+            for column in columns:
                 if column not in table.column_names:
                     value = pa.scalar(keys[column])
                     table = table.append_column(
                         column, pa.repeat(value, table.num_rows)
                     )
-            yield table.select(wanted)
+            yield table.select(columns)
 
 
 def _refuse_guesses(data: Any, formats: Any) -> None:
@@ -264,38 +262,32 @@ def _refuse_guesses(data: Any, formats: Any) -> None:
         )
 
 
-def _reader(
-    data: Any, columns: Sequence[str] | None, name: Path, batch_rows: int
-) -> Iterator[Any]:
-    del batch_rows  # the reader's own; larger ones are cut afterwards
-    check_names(name, columns, data.schema.names)
-    yield from data
+def _reader(data: Any, name: Path, wanted: Wanted) -> Iterator[Any]:
+    check_names(name, wanted.columns, data.schema.names)
+    yield from data  # batches of its own size; larger ones are cut afterwards
 
 
-def _lazy_frame(
-    data: Any, columns: Sequence[str] | None, name: Path, batch_rows: int
-) -> Iterator[Any]:
-    check_names(name, columns, data.collect_schema().names())
-    wanted = data if columns is None else data.select(list(columns))
-    if not hasattr(wanted, "collect_batches"):
+def _lazy_frame(data: Any, name: Path, wanted: Wanted) -> Iterator[Any]:
+    check_names(name, wanted.columns, data.collect_schema().names())
+    rows = data if wanted.columns is None else data.select(list(wanted.columns))
+    if not hasattr(rows, "collect_batches"):
         raise CorrDPError(
             "lazy frames are read in batches, which needs polars 1.34 or newer. "
             "Collect the frame, or pass the path of its file."
         )
-    for frame in wanted.collect_batches(chunk_size=batch_rows, maintain_order=True):
+    batches = rows.collect_batches(chunk_size=wanted.batch_rows, maintain_order=True)
+    for frame in batches:
         yield frame.to_arrow()
 
 
-def _relation(
-    data: Any, columns: Sequence[str] | None, name: Path, batch_rows: int
-) -> Iterator[Any]:
-    check_names(name, columns, data.columns)
-    wanted = data
-    if columns is not None:
-        wanted = data.project(", ".join(map(quoted, columns)))
-    newest = hasattr(wanted, "to_arrow_reader")  # the other name is older than 1.4
-    read = wanted.to_arrow_reader if newest else wanted.fetch_arrow_reader
-    yield from read(batch_rows)
+def _relation(data: Any, name: Path, wanted: Wanted) -> Iterator[Any]:
+    check_names(name, wanted.columns, data.columns)
+    rows = data
+    if wanted.columns is not None:
+        rows = data.project(", ".join(map(quoted, wanted.columns)))
+    newest = hasattr(rows, "to_arrow_reader")  # the other name is older than 1.4
+    read = rows.to_arrow_reader if newest else rows.fetch_arrow_reader
+    yield from read(wanted.batch_rows)
 
 
 _READERS: dict[str, Callable[..., Iterator[Any]]] = {

@@ -53,11 +53,12 @@ def table_fingerprint(
                 "a ledger reads the rows once more than training, and a "
                 "RecordBatchReader can be read once. Pass the file, or a Dataset."
             )
-        read = partial(iter_batches, table, names, number_columns=number_columns)
-        n_rows = sum(batch.num_rows for batch in read())  # comes first in every hash
+        read = partial(iter_batches, table, number_columns=number_columns)
+        # The number of rows comes first in every hash; one column is enough to count.
+        n_rows = sum(batch.num_rows for batch in read(names and names[:1]))
         batches = (
             (batch.column_names, read_distinct(batch, batch.column_names))
-            for batch in read()
+            for batch in read(names)
         )
     else:
         all_names = (

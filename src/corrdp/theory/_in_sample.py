@@ -1,4 +1,9 @@
-"""Constants of Assumptions 4.1 and 4.2 for each example of Appendix D."""
+"""Constants of Assumptions 4.1 and 4.2 for each example of Appendix D.
+
+All are asymptotic and certify nothing: the smallest probability is unknown, and the
+numbers of rows in groups are random (E14). Several sensitive columns as in Appendix
+D.2: their cells multiply.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,36 +15,18 @@ from corrdp.theory._checks import check_positive, check_probability
 
 @dataclass(frozen=True, kw_only=True)
 class EstimationConstants:
-    """What the paper says of one estimator of the leakage.
+    """What the paper says of one estimator of the leakage."""
 
-    Attributes
-    ----------
-    error_constant, stability_constant, rate_exponent : float
-        c_2 of Assumption 4.1, c_3 of Assumption 4.2 and gamma of Assumption 4.1.
-    example : str
-        Number of the example.
-    """
-
-    error_constant: float
-    stability_constant: float
-    rate_exponent: float
-    example: str
+    error_constant: float  # c_2 of Assumption 4.1
+    stability_constant: float  # c_3 of Assumption 4.2
+    rate_exponent: float  # gamma of Assumption 4.1
+    example: str  # its number
 
     def minimum_rows(self, *, order: float, n_insensitive: int, delta: float) -> int:
         r"""Return the fewest rows that the proof of Theorem 4.4 asks for.
 
-        :math:`n^{2(1-\gamma)} \ge \lambda^2 c_3^2 / (c_2^2 \log((m - m_s)/\delta))`.
-
-        Parameters
-        ----------
-        order, n_insensitive, delta
-            Order lambda of the moment, number m - m_s of insensitive columns, and the
-            budget's delta.
-
-        Returns
-        -------
-        n_rows : int
-            At least 1.
+        :math:`n^{2(1-\gamma)} \ge \lambda^2 c_3^2 / (c_2^2 \log((m - m_s)/\delta))`,
+        with order lambda of the moment and m - m_s insensitive columns; at least 1.
         """
         order = check_positive("order", order)
         columns = check_count("n_insensitive", n_insensitive)
@@ -57,20 +44,8 @@ def discrete_estimation_constants(
 ) -> EstimationConstants:
     r"""Return the constants of Example D.1: both columns discrete.
 
-    Parameters
-    ----------
-    n_sensitive_categories : int or sequence of int
-        K_S; several sensitive columns multiply (Appendix D.2).
-    n_insensitive_categories : int
-        K_U.
-    smallest_probability : float
-        Smallest cell probability of the joint distribution.
-
-    Returns
-    -------
-    constants : EstimationConstants
-        :math:`c_2 = \sqrt{\log(K_S K_U)/p_{\min}}`, :math:`c_3 = 1/p_{\min}`,
-        :math:`\gamma = 1/2`.
+    :math:`c_2 = \sqrt{\log(K_S K_U)/p_{\min}}`, :math:`c_3 = 1/p_{\min}`,
+    :math:`\gamma = 1/2`, with the smallest cell probability of the joint distribution.
 
     Guarantee
     ---------
@@ -97,22 +72,9 @@ def histogram_estimation_constants(
 ) -> EstimationConstants:
     r"""Return the constants of Example D.2: histogram of numeric sensitive columns.
 
-    Parameters
-    ----------
-    n_bins : int or sequence of int
-        Bins per sensitive column; a sequence has one entry per column.
-    n_insensitive_categories : int
-        K_U.
-    smallest_probability : float
-        Smallest probability of an insensitive category.
-    bound : float
-        Bound B on the sensitive columns.
-
-    Returns
-    -------
-    constants : EstimationConstants
-        :math:`c_2 = B \sqrt{\log(K_S K_U)/\min_j p_j}`, :math:`c_3 = B/\min_j p_j`,
-        :math:`\gamma = 1/(m_s + 2)`, which is 1/3 for one sensitive column.
+    :math:`c_2 = B \sqrt{\log(K_S K_U)/\min_j p_j}`, :math:`c_3 = B/\min_j p_j`,
+    :math:`\gamma = 1/(m_s + 2)`. Bins are those of every sensitive column, the smallest
+    probability is one of insensitive categories, B bounds the sensitive columns.
 
     Guarantee
     ---------
@@ -134,15 +96,7 @@ def histogram_estimation_constants(
 def histogram_bin_width(*, n_rows: int, n_sensitive: int = 1) -> float:
     """Return the bin width n^(-1 / (m_s + 2)) of Appendix D, up to a constant.
 
-    Parameters
-    ----------
-    n_rows, n_sensitive : int
-        n and m_s.
-
-    Returns
-    -------
-    width : float
-        In units of the sensitive range.
+    In units of the sensitive range.
     """
     columns = check_count("n_sensitive", n_sensitive)
     return float(check_count("n_rows", n_rows) ** (-1 / (columns + 2)))
@@ -153,20 +107,9 @@ def gaussian_estimation_constants(
 ) -> EstimationConstants:
     r"""Return the constants of Example D.3: jointly Gaussian columns.
 
-    Parameters
-    ----------
-    conditional_scale : float
-        Standard deviation eta of the sensitive column given the insensitive one.
-    n_rows : int
-        n, at least 2.
-    constant : float, default 1.0
-        The paper's "some constant C"; no value is printed.
-
-    Returns
-    -------
-    constants : EstimationConstants
-        :math:`c_2 = C \sqrt{\log n}/\eta`, :math:`c_3 = C/\eta`,
-        :math:`\gamma = 1/2`; unchanged for several sensitive columns (Appendix D.2).
+    :math:`c_2 = C \sqrt{\log n}/\eta`, :math:`c_3 = C/\eta`, :math:`\gamma = 1/2` for
+    two rows or more; unchanged for several sensitive columns. C is the paper's "some
+    constant C", for which no value is printed.
 
     Guarantee
     ---------

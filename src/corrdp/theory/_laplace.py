@@ -28,17 +28,15 @@ def correlated_sensitivity(
     relation: InsensitiveRelation = "one_insensitive",
     sensitivity: float = math.inf,
 ) -> float:
-    r"""Return the correlated sensitivity of Definition 2.8.
+    r"""Return the correlated sensitivity of Definition 2.8, in units of the query.
 
     Parameters
     ----------
-    sensitive : array of float, shape (n_sensitive,)
-        Coordinate sensitivities :math:`\Delta f_j` of the sensitive columns.
-    insensitive : array of float, shape (n_insensitive,)
-        Coordinate sensitivities of the insensitive columns.
-    leakage : array of float, shape (n_insensitive,)
-        TV(j) given column j alone under ``"one_insensitive"``; the leakage of the
-        whole block, repeated, under ``"all_insensitive"``.
+    sensitive, insensitive : array of float
+        Coordinate sensitivities :math:`\Delta f_j` of the columns of each role.
+    leakage : array of float
+        TV(j) of every insensitive column given it alone under ``"one_insensitive"``;
+        the leakage of the whole block, repeated, under ``"all_insensitive"``.
     form : {"max", "sum"}, default "max"
         ``"sum"`` is printed. ``"max"`` is what the proof of Theorem 2.10 needs, since
         sensitive and insensitive columns never change together (E13).
@@ -46,11 +44,6 @@ def correlated_sensitivity(
         Whether one insensitive column changes or any number of them.
     sensitivity : float, default infinity
         The ordinary :math:`\Delta f`, never exceeded.
-
-    Returns
-    -------
-    correlated_sensitivity : float
-        :math:`\Delta_C f`, in units of the query.
 
     Guarantee
     ---------
@@ -85,24 +78,10 @@ def laplace_error_upper(
     n_coordinates: int,
     failure_probability: float,
 ) -> float:
-    r"""Return the error that the Laplace mechanism exceeds with small probability.
+    r"""Return the error that the Laplace mechanism exceeds with probability beta.
 
-    Theorem 2.10: :math:`\Delta_C f \log(K / \beta) / \epsilon` in the sup norm, by a
-    union bound over the K coordinates.
-
-    Parameters
-    ----------
-    correlated_sensitivity, epsilon : float
-        :math:`\Delta_C f`, and the budget of the release.
-    n_coordinates : int
-        Number K of released numbers.
-    failure_probability : float
-        beta in (0, 1].
-
-    Returns
-    -------
-    error_upper : float
-        Bound on the largest absolute error, in units of the query.
+    Theorem 2.10: :math:`\Delta_C f \log(K / \beta) / \epsilon` in the sup norm and in
+    units of the query, by a union bound over the K coordinates.
     """
     size = check_positive("correlated_sensitivity", correlated_sensitivity)
     beta = check_probability("failure_probability", failure_probability)

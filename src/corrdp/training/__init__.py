@@ -7,13 +7,14 @@ from corrdp.training._budget_split import (
     spent_square,
     whole_record_spending,
 )
-from corrdp.training._constant import (
-    LEAST_DEVIATION,
-    LabelTotals,
-    free_deviation,
-    labels_are_free,
-)
 from corrdp.training._default_rule import default_plan, or_constant, standard_plan
+from corrdp.training._expectations import (
+    LABEL_DEVIATION,
+    MOST_ROWS,
+    SQUARED_LOSS,
+    Prediction,
+    nominal_coef,
+)
 from corrdp.training._gradient_descent import (
     Descent,
     TrainedModel,
@@ -32,9 +33,7 @@ from corrdp.training._layout import (
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._means import CodeTotals, means_noise, release_means
-from corrdp.training._needed import MOST_ROWS
-from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
+from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
 from corrdp.training._prepared_rows import PreparedRows, SegmentHost, prepare_rows
 from corrdp.training._public_model import PublicModel, minimize_risk
@@ -67,10 +66,14 @@ from corrdp.training._theorem import (
     theorem_plan,
 )
 from corrdp.training._tiling import TiledTable, open_tiles, tiled_in_memory, write_tiles
-from corrdp.training._typical_sizes import (
-    LABEL_DEVIATION,
-    SQUARED_LOSS,
-    nominal_coef,
+from corrdp.training._totals import (
+    LEAST_DEVIATION,
+    CodeTotals,
+    LabelTotals,
+    free_deviation,
+    labels_are_free,
+    means_noise,
+    release_means,
 )
 from corrdp.training._workers import SegmentWorkers
 from corrdp.training.losses import (

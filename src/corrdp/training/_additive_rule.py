@@ -12,11 +12,11 @@ import numpy as np
 from corrdp.accounting import allocate_noise
 from corrdp.policy import BlockKind
 from corrdp.training._budget_split import BudgetSplit
+from corrdp.training._expectations import Prediction, typical_sizes
 from corrdp.training._layout import GradientLayout
-from corrdp.training._plan import Prediction, TrainingPlan
+from corrdp.training._plan import TrainingPlan
 from corrdp.training._plan_inputs import NUMBER_RADIUS, PlanInputs, noise_terms
 from corrdp.training._step_sizes import ColumnSteps
-from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
 KNOT_CHOICES = (16, 12, 8, 6, 4)
@@ -88,15 +88,6 @@ def knot_deviation(plan: TrainingPlan) -> float:
     return math.sqrt(float(np.mean(squares))) if squares else math.inf
 
 
-def _n_shared(facts: PlanInputs, layout: GradientLayout) -> int:
-    """Return among how many the distance that noise may go is shared.
-
-    Labels in a range can be missed by any distance, so all columns share it there;
-    where residuals are bounded, features and curves do.
-    """
-    return layout.n_columns if facts.bounds_residuals else len(layout.groups)
-
-
 def _planned(facts: PlanInputs) -> TrainingPlan:
     numbers = {
         block.part
@@ -112,6 +103,9 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
         column_scale=facts.column_scale,
         column_offset=facts.column_offset,
     )
+    # Labels in a range can be missed by any distance, so all columns share how far
+    # noise may go; where residuals are bounded, features and curves do.
+    n_shared = layout.n_columns if facts.bounds_residuals else len(layout.groups)
     loss = facts.first_loss
     sensitivity = GradientSensitivity(loss, layout, facts.spending.classes)
     scale = allocate_noise(
@@ -136,7 +130,6 @@ def _planned(facts: PlanInputs) -> TrainingPlan:
         noise_deviation=deviation,
         prediction=Prediction(walking, facts.gain),
         column_steps=ColumnSteps(
-            distance=facts.nominal.expected_distance
-            / math.sqrt(_n_shared(facts, layout))
+            distance=facts.nominal.expected_distance / math.sqrt(n_shared)
         ),
     )

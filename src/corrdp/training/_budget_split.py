@@ -20,9 +20,11 @@ from corrdp.policy import (
     unmoved_classes,
     with_unmoved_at_least,
 )
-from corrdp.training._means import plan_means_noise
 from corrdp.training._solver import Schedule
+from corrdp.training._totals import means_noise
 
+# What is asked besides gradients gets little: means only center features, and a center
+# that is a little off is nearly as good, while noise on gradients is in the model.
 MEANS_SHARE = 0.05
 RESIDUAL_SHARE = 0.03
 LAST_SHARE = 0.2
@@ -42,11 +44,8 @@ class BudgetSplit:
         What training may cost a class in all, ``whole_record`` included.
     residual_share : float
         Part of the smallest ``mu**2`` that adapts the residual bound; 0 for none.
-    means_share : float
-        Part of every ``mu**2`` that may release column means.
     blocks : tuple of Block
-        Blocks of the encoder, which tell what the means really cost each class; if
-        there are none, the whole share is set aside.
+        Blocks of the encoder, which tell what column means cost each class.
     known_means : mapping of str to tuple of float
         By block, means of its columns that an earlier release has paid for; only the
         others are released.
@@ -63,9 +62,8 @@ class BudgetSplit:
 
     classes: tuple[NeighborClass, ...]
     total_mu: Mapping[str, float]
+    blocks: tuple[Block, ...]
     residual_share: float = 0.0
-    means_share: float = MEANS_SHARE
-    blocks: tuple[Block, ...] = ()
     known_means: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     parts: Mapping[str, float] = field(default_factory=dict)
 
@@ -76,19 +74,19 @@ class BudgetSplit:
 
     @property
     def means_mu(self) -> dict[str, float]:
-        """What the column means may cost each class."""
-        root = math.sqrt(self.means_share)
+        """What the column means may cost each class: `MEANS_SHARE` of its squares."""
+        root = math.sqrt(MEANS_SHARE)
         return {name: root * mu for name, mu in self.total_mu.items()}
 
-    @cached_property
+    @property
     def means_cost(self) -> Mapping[str, float]:
         """What the column means do cost each class."""
-        return self.means_noise[1] if self.blocks else self.means_mu
+        return self.means_noise[1]
 
     @cached_property
-    def means_noise(self) -> tuple[FloatArray, dict[str, float]]:
+    def means_noise(self) -> tuple[FloatArray, Mapping[str, float]]:
         """Noise on the column sums of the blocks, and what it costs each class."""
-        return plan_means_noise(self.blocks, self)
+        return means_noise(self.blocks, self)
 
     @property
     def known_text(self) -> str:
@@ -129,19 +127,19 @@ class BudgetSplit:
         """Return what one of `n_steps` gradients may cost each class."""
         return {name: mu / math.sqrt(n_steps) for name, mu in self.gradient_mu.items()}
 
+    def walk(self, parts: Mapping[str, float]) -> "BudgetSplit":
+        """Return the split of one of two walks, which share the release of means."""
+        walk = replace(self, parts=parts)
+        vars(walk)["means_noise"] = self.means_noise  # allocated once for both
+        return walk
+
     def components(
-        self, n_steps: int, means_cost: Mapping[str, float], *, epoch_steps: int = 1
+        self, n_steps: int, *, epoch_steps: int = 1, releases_means: bool = True
     ) -> tuple[Component, ...]:
         """Return what a certificate is issued on.
 
-        Parameters
-        ----------
-        n_steps : int
-            Number of gradients released.
-        means_cost : mapping of str to float
-            Gaussian-DP parameter of the released means, per class.
-        epoch_steps : int
-            Steps per whole gradient; see `Schedule`.
+        So many gradients, of which one in `epoch_steps` is whole (`Schedule`); the
+        second of two walks releases no means, the first has done so.
         """
         schedule = Schedule(n_steps, epoch_steps)
         count = schedule.n_snapshots
@@ -151,8 +149,8 @@ class BudgetSplit:
             rest = schedule.difference_mu(self.gradient_mu)
             events = _events(rest, count=schedule.n_differences)
             parts.append(Component("gradient differences", events=events))
-        if any(means_cost.values()):
-            parts.insert(0, Component("column means", events=_events(means_cost)))
+        if releases_means and any(self.means_cost.values()):
+            parts.insert(0, Component("column means", events=_events(self.means_cost)))
         if self.residual_share > 0:
             every = dict.fromkeys(
                 (c.name for c in self.classes), self.residual_mu / math.sqrt(count)
@@ -170,7 +168,6 @@ def plan_spending(
     budget: Budget,
     spent: Sequence[Component] = (),
     adapts_residual_bound: bool = False,
-    releases_means: bool = True,
     known_means: Mapping[str, tuple[float, ...]] | None = None,
 ) -> BudgetSplit:
     """Turn epsilons into Gaussian-DP parameters, minus what was spent before.
@@ -185,8 +182,8 @@ def plan_spending(
         Epsilon and delta of everything together.
     spent : sequence of Component
         Earlier releases on the same rows that count against the budget.
-    adapts_residual_bound, releases_means : bool
-        What training releases besides gradients.
+    adapts_residual_bound : bool
+        Whether training releases fractions of small residuals besides gradients.
     known_means : mapping of str to tuple of float, optional
         Means of columns by block that `spent` has paid for.
 
@@ -224,9 +221,8 @@ def plan_spending(
     return BudgetSplit(
         tuple(classes),
         total,
+        policy_blocks(policy),
         residual_share=RESIDUAL_SHARE if adapts_residual_bound else 0.0,
-        means_share=MEANS_SHARE if releases_means else 0.0,
-        blocks=policy_blocks(policy),
         known_means=known_means or {},
     )
 
@@ -288,7 +284,7 @@ def head_start_parts(
         for name, square in squares.items()
     }
     first = {name: 1.0 - part for name, part in last.items()}
-    return replace(spending, parts=first), replace(spending, parts=last)
+    return spending.walk(first), spending.walk(last)
 
 
 def spent_square(spent: Sequence[Component], class_name: str) -> float:

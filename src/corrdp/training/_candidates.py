@@ -16,8 +16,9 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import NoiseAllocation, allocate_noise, least_variance
 from corrdp.policy import ColumnRole
 from corrdp.training._budget_split import head_start_parts
+from corrdp.training._expectations import NOTHING_LEARNED, Prediction
 from corrdp.training._layout import GradientLayout
-from corrdp.training._plan import NOTHING_LEARNED, Prediction, TrainingPlan
+from corrdp.training._plan import TrainingPlan
 from corrdp.training._plan_inputs import FEATURE_RADIUS, PlanInputs, noise_terms
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity

@@ -19,7 +19,8 @@ from corrdp.training._candidates import (
     group_candidate,
     head_start_candidate,
 )
-from corrdp.training._plan import CONSTANT, Prediction, TrainingPlan
+from corrdp.training._expectations import Prediction
+from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._plan_inputs import PlanInputs
 
 NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out

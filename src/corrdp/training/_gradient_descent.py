@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
-from corrdp.training._constant import LabelTotals, free_constant, release_constant
+from corrdp.training._expectations import typical_sizes
 from corrdp.training._hindsight import (
     Hindsight,
     LookingBack,
@@ -18,7 +18,6 @@ from corrdp.training._hindsight import (
     shrinkage,
 )
 from corrdp.training._hosted import HostedTable
-from corrdp.training._means import CodeTotals, release_means
 from corrdp.training._plan import CONSTANT, TrainingPlan
 from corrdp.training._prepared_rows import (
     PreparedRows,
@@ -35,7 +34,13 @@ from corrdp.training._step_sizes import (
     noise_gains,
 )
 from corrdp.training._tiling import TiledTable
-from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training._totals import (
+    CodeTotals,
+    LabelTotals,
+    free_constant,
+    release_constant,
+    release_means,
+)
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 
@@ -52,8 +57,6 @@ class TrainedModel:
         Weight of every encoded column.
     intercept : float, or array of float, shape (n_outputs,)
         Constant.
-    means_cost : dict of str to float
-        Gaussian-DP parameter of the column means, per class.
     noise_scale : array of float, shape (n_groups,)
         Noise of the last step, on the sum over rows.
     path : tuple of (int, array, float)
@@ -67,7 +70,6 @@ class TrainedModel:
 
     coef: FloatArray
     intercept: Any
-    means_cost: dict[str, float] = field(default_factory=dict)
     noise_scale: FloatArray = field(default_factory=lambda: np.zeros(0))
     path: tuple[tuple[int, FloatArray, Any], ...] = ()
     deviation: FloatArray | None = None
@@ -116,8 +118,7 @@ class Descent:
             )
         self._rng = rng
         first, *self._later = plan.walks
-        blocks = plan.layout.blocks
-        self._means, self._cost = release_means(codes, blocks, first.spending, rng)
+        self._means = release_means(codes, first.spending, rng)
         self._toward = initial_coef(first)
         if shrinkage(first) > 0:
             self._toward = _constant_coef(first, labels)
@@ -130,6 +131,8 @@ class Descent:
     def _begin(self, plan: TrainingPlan, coef: FloatArray) -> None:
         """Start a walk from given parameters."""
         self._plan = plan
+        # Plans assume a central record; bounds of steps are taken anew around what was
+        # released, since the reference of influence is the record that centering makes.
         offset = self._means * plan.layout.column_scale
         layout = replace(plan.layout, column_offset=offset)
         self.layout = layout
@@ -286,7 +289,6 @@ class Descent:
         return TrainedModel(
             coef=slope,
             intercept=intercept,
-            means_cost=self._cost,
             noise_scale=self.noise_scale,
             path=tuple(self._path),
             deviation=self._deviation(),
@@ -333,7 +335,7 @@ def starting_coef(
 
     Guarantee
     ---------
-    The same on all neighbors: `corrdp.training._constant.free_constant`
+    The same on all neighbors: `corrdp.training._totals.free_constant`
     (`docs/theory/default_rule.md`, Proposition 4a).
     """
     if not plan.starts_at_constant:
@@ -447,7 +449,7 @@ def constant_model(
 
     Guarantee
     ---------
-    That of `corrdp.training._constant.release_constant`: ``plan.components`` states
+    That of `corrdp.training._totals.release_constant`: ``plan.components`` states
     what it costs (`docs/theory/default_rule.md`, Proposition 4).
     """
     noise_scale, _ = plan.constant_noise

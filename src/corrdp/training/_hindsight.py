@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from corrdp._typing import FloatArray
-from corrdp.training._constant import labels_are_free
+from corrdp.training._expectations import typical_sizes
 from corrdp.training._plan import TrainingPlan
 from corrdp.training._solver import first_averaged
 from corrdp.training._step_sizes import noise_gains
-from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training._totals import labels_are_free
 
 NUMBERS_TOLD = 0.4  # of the nominal gain, by features, if labels are numbers
 BAND = 3.0  # four in five measured models were within it (docs/defaults.md)
@@ -80,15 +80,7 @@ class Hindsight:
 
 
 class LookingBack:
-    """Sums of what steps released, for the estimate at the end.
-
-    Parameters
-    ----------
-    plan : TrainingPlan
-        The plan that is followed.
-    start : array of float, shape (n_columns,) or (n_columns, n_outputs)
-        Where the walk starts, which is no secret.
-    """
+    """Sums of what steps released, for the estimate at the end of a walk."""
 
     def __init__(self, plan: TrainingPlan, start: FloatArray) -> None:
         self._plan, self._start = plan, start
@@ -100,14 +92,8 @@ class LookingBack:
     def observe(self, step: int, gradient: FloatArray, noise: FloatArray) -> None:
         """Take note of a step, counted from 0, if its iterate is averaged.
 
-        Parameters
-        ----------
-        step : int
-            Its number.
-        gradient : array of float, shape (n_columns,) or (n_columns, n_outputs)
-            The mean gradient as it was released.
-        noise : array of float, shape (n_columns,)
-            Deviation of its noise, were it released once for all steps.
+        The mean gradient is as it was released; the noise is its deviation per column,
+        were it released once for all steps.
         """
         if step < self._first:
             return
@@ -118,12 +104,7 @@ class LookingBack:
     def at(self, coef: FloatArray, kept: float = 1.0) -> Hindsight | None:
         """Return what is expected of a model, or None for other walks than the rule's.
 
-        Parameters
-        ----------
-        coef : array of float, shape (n_columns,) or (n_columns, n_outputs)
-            Where the walk ended.
-        kept : float
-            Part of the walk that the model keeps.
+        The walk ended at `coef`, and the model keeps a part of it.
 
         Guarantee
         ---------
@@ -154,13 +135,8 @@ class LookingBack:
 class Shrinkage:
     """What noise makes of a walk, from what its steps added.
 
-    Parameters
-    ----------
-    plan : TrainingPlan
-        The plan that is followed.
-    curvature : array of float, shape (n_columns,)
-        Curvature of the loss along every column as far as released means tell; the
-        constant last.
+    The curvature of the loss is that of every column, the constant last, as far as
+    released means tell.
     """
 
     def __init__(self, plan: TrainingPlan, curvature: FloatArray) -> None:
@@ -180,12 +156,7 @@ class Shrinkage:
         self._n_seen += 1
 
     def kept(self, slope: FloatArray) -> float:
-        """Return the part of a walk that is kept.
-
-        Parameters
-        ----------
-        slope : array of float, shape (n_codes,) or (n_codes, n_outputs)
-            Weights of centered columns, whose walk began at 0.
+        """Return the part of a walk that is kept; weights of columns began it at 0.
 
         Guarantee
         ---------

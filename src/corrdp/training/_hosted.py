@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from corrdp._typing import FloatArray
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
-from corrdp.training._constant import LabelTotals, label_sums
-from corrdp.training._means import CodeTotals, add_exact, rounded
 from corrdp.training._prepared_rows import (
     Answer,
     PreparedRows,
@@ -31,6 +29,13 @@ from corrdp.training._prepared_rows import (
 )
 from corrdp.training._tiles import RowTiles
 from corrdp.training._tiling import Segment, cut_segments, tiling_layout
+from corrdp.training._totals import (
+    CodeTotals,
+    LabelTotals,
+    add_exact,
+    label_sums,
+    rounded,
+)
 from corrdp.training.losses import Loss
 
 Ask = Callable[[Any], list[Answer]]
@@ -100,14 +105,9 @@ def tiled_part(
 
 @dataclass(frozen=True)
 class PartFacts:
-    """Asks for the number of rows, of clipped rows if counted, and for the kernel.
+    """Asks for the number of rows, of clipped rows if counted, and for the kernel."""
 
-    Parameters
-    ----------
-    kernel : str
-        Name of the driver's, which is not looked up where the question is answered.
-    """
-
+    # Name of the driver's, which is not looked up where the question is answered.
     kernel: str
 
     def answer(self, part: TiledPart) -> Answer:

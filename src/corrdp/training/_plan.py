@@ -1,10 +1,7 @@
-"""The training plan: every choice that training makes, made before data is read.
-
-With it, what the plan is expected to cost in risk.
-"""
+"""The training plan: every choice that training makes, made before data is read."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from corrdp._display import html_card
@@ -14,124 +11,21 @@ from corrdp.accounting import GaussianEvent
 from corrdp.certificate import Component
 from corrdp.exceptions import CorrDPError
 from corrdp.training._budget_split import BudgetSplit
-from corrdp.training._constant import constant_noise, labels_are_free
-from corrdp.training._layout import GradientLayout
-from corrdp.training._needed import (
+from corrdp.training._expectations import (
+    LABEL_DEVIATION,
     MOST_EPSILON,
     MOST_ROWS,
     Needed,
+    Prediction,
     least_that_learns,
 )
+from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import Schedule, Solver
 from corrdp.training._step_sizes import ColumnSteps
-from corrdp.training._typical_sizes import LABEL_DEVIATION, Bend
+from corrdp.training._totals import constant_noise, labels_are_free
 from corrdp.training.losses import Loss
 
-NOTHING_LEARNED = 0.85  # of what a model can gain: beyond it a constant is returned
-WORTH_TRAINING = 10 / 17  # of that limit: beyond it `fit` warns, one half for labels
-BAND = 3.0  # where nothing was measured
-
 CONSTANT = "constant"  # the plan that learns labels alone
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Excess risk of training, relative to what there is to gain.
-
-    Parameters
-    ----------
-    walking : float
-        Excess risk of noisy descent if there were everything to gain: half the
-        expected distance times the deviation of the noise, and what bounding
-        influence costs.
-    gain : float
-        Excess risk of the best constant, at nominal scale.
-    own_gain : float
-        Part of `gain` that coefficients explain on their own rows alone.
-    left : float
-        Part of `own_gain` that a walk which noise stops early leaves.
-    nothing_beyond : float
-        Part of `gain` beyond which, by the bound, a constant is expected to be as good.
-    bend : Bend, optional
-        What measured tables lost, from what the bound says; None: as much.
-    least_bound : float
-        The bound of a plan that this one is better than although its bound is lower:
-        no more is expected to be lost than that says.
-
-    Notes
-    -----
-    Noise cannot cost more than all that features tell, so the two are joined
-    harmonically: the bound by which plans are compared. It grows with noise, and what
-    is expected grows with it, so that orders between plans and budgets agree with
-    orders between their noise (`docs/theory/default_rule.md`, section 4).
-    """
-
-    walking: float
-    gain: float
-    own_gain: float = 0.0
-    left: float = 0.0
-    nothing_beyond: float = NOTHING_LEARNED
-    bend: Bend | None = None
-    least_bound: float = math.inf
-
-    @property
-    def excess(self) -> float:
-        """Predicted excess risk."""
-        bound = min(self.compared, self.least_bound)
-        if self.bend is None:
-            return bound
-        return self.gain * self.bend.expected(bound / self.gain)
-
-    @property
-    def compared(self) -> float:
-        """The nominal bound on the excess risk, by which plans are chosen."""
-        if self.walking == 0:
-            return self.left
-        return 1.0 / (1.0 / self.walking + 1.0 / self._told) + self.left
-
-    @property
-    def compared_part(self) -> float:
-        """The bound, in parts of what there is to gain."""
-        return self.compared / self.gain
-
-    @property
-    def _told(self) -> float:
-        """What features tell about labels."""
-        return self.gain - self.own_gain
-
-    @property
-    def band(self) -> tuple[float, float]:
-        """Bounds within which about four in five measured cells were."""
-        factor = BAND if self.bend is None else self.bend.band
-        return self.excess / factor, self.excess * factor
-
-    @property
-    def noise_to_signal(self) -> float:
-        """Part of what there is to gain that noise is expected to take."""
-        return self.excess / self.gain
-
-    @property
-    def learns_nothing(self) -> bool:
-        """Whether a constant is expected to be as good."""
-        return self.compared_part > self.nothing_beyond
-
-    @property
-    def learns_little(self) -> bool:
-        """Whether so much is lost that somebody should hear of it before paying."""
-        return self.compared_part > self._worth_training
-
-    @property
-    def _worth_training(self) -> float:
-        return WORTH_TRAINING * self.nothing_beyond
-
-    @property
-    def missing_factor(self) -> float:
-        """By which factor rows times budget miss what makes training worth it.
-
-        About: a plan for more rows has other norms and steps (`TrainingPlan.advised`).
-        """
-        wanted = self._told * self._worth_training / (1.0 - self._worth_training)
-        return self.walking / wanted if math.isfinite(wanted) else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +210,7 @@ class TrainingPlan:
         """Whole gradients and differences."""
         return Schedule(self.n_steps, self.solver.epoch_steps)
 
-    def components(self, means_cost: Mapping[str, float]) -> tuple[Component, ...]:
+    def components(self) -> tuple[Component, ...]:
         """Return what a certificate of full-batch training is issued on.
 
         Guarantee
@@ -329,11 +223,11 @@ class TrainingPlan:
             events = {name: (GaussianEvent(mu=mu),) for name, mu in cost.items()}
             return (Component("label mean", events=events),)
         if self.head_start is not None:
-            first = self.head_start.components(means_cost)
-            last = self.spending.components(self.n_steps, {})
+            first = self.head_start.components()
+            last = self.spending.components(self.n_steps, releases_means=False)
             return (*(_of_head_start(part) for part in first), *last)
         return self.spending.components(
-            self.n_steps, means_cost, epoch_steps=self.solver.epoch_steps
+            self.n_steps, epoch_steps=self.solver.epoch_steps
         )
 
     @property

@@ -16,17 +16,17 @@ from corrdp._typing import FloatArray
 from corrdp.accounting import WHOLE_RECORD
 from corrdp.policy import Block, BlockKind, ColumnRole
 from corrdp.training._budget_split import BudgetSplit
-from corrdp.training._layout import (
-    GradientLayout,
-    central_reference,
-    standardizing_scale,
-)
-from corrdp.training._typical_sizes import (
+from corrdp.training._expectations import (
     FIRST_BOUND,
     LABEL_DEVIATION,
     TypicalSizes,
     nominal_coef,
     typical_sizes,
+)
+from corrdp.training._layout import (
+    GradientLayout,
+    central_reference,
+    standardizing_scale,
 )
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity

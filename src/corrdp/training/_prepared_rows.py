@@ -22,7 +22,7 @@ from corrdp._typing import FloatArray, IntArray
 from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.training._layout import GradientLayout
 from corrdp.training._solver import LARGEST_PARAMETER
-from corrdp.training._tiles import GroupRules, RowTiles
+from corrdp.training._tiles import GroupRules, Model, RowTiles
 from corrdp.training.kernels import _plain
 from corrdp.training.losses import check_residual_bound
 
@@ -34,35 +34,18 @@ Answer: TypeAlias = tuple[NDArray[np.int64], ...]
 class GradientQuestion:
     """The gradient sum at public parameters, as every segment is asked for it.
 
-    Parameters
-    ----------
-    coef, offset : array of float
-        In the tiles' order; see the kernels.
-    rules : GroupRules
-        Groups, their norms and bounds.
-    residual_bound : float or None
-        As for the kernels.
-    compiled : bool
-        Whether the compiled kernel is asked.
-    anchor : array of float, optional
-        Parameters whose residuals are subtracted (variance reduction).
-
     Notes
     -----
     Answers are sums before noise, not to be released, and exact: a repeated answer is
     the same integers (`docs/theory/scale.md`, Proposition 1).
     """
 
-    coef: FloatArray
-    offset: FloatArray
-    rules: GroupRules
-    residual_bound: float | None
-    compiled: bool
-    anchor: FloatArray | None = None
+    model: Model
+    compiled: bool  # whether the compiled kernel is asked, if it knows such models
 
     def answer(self, rows: RowTiles) -> Answer:
         """Return what one segment adds."""
-        answer: Answer = self._asked("gradient_counts", rows)
+        answer: Answer = self._kernel.gradient_counts(rows, self.model)
         return answer
 
     def cut(self, sizes: Sequence[int]) -> "Sequence[StepQuestion]":
@@ -75,34 +58,19 @@ class GradientQuestion:
         `rows` is any segment: of it the declared ends of columns are read, which are
         public and the same in all.
         """
-        gradient, n_inside = self._asked("counted_gradient", rows, total)
+        gradient, n_inside = self._kernel.counted_gradient(rows, total, self.model)
         return gradient, n_inside
 
-    def _asked(self, function: str, *given: Any) -> Any:
-        """Ask the kernel: that in numpy for several outputs and for differences."""
-        plain = self.coef.ndim == 1 and self.anchor is None
-        kernel = kernel_module(self.compiled and plain)
-        more = {} if self.anchor is None else {"anchor": self.anchor}
-        return getattr(kernel, function)(
-            *given,
-            self.coef,
-            self.offset,
-            self.rules,
-            residual_bound=self.residual_bound,
-            **more,
-        )
+    @property
+    def _kernel(self) -> ModuleType:
+        """That in numpy for several outputs and for differences."""
+        plain = self.model.coef.ndim == 1 and self.model.anchor is None
+        return kernel_module(self.compiled and plain)
 
 
 @dataclass(frozen=True, eq=False)
 class SampledQuestion:
     """The gradient sum over rows that were drawn before anybody is asked.
-
-    Parameters
-    ----------
-    question : GradientQuestion
-        What is asked of the drawn rows.
-    drawn : array of int
-        Their numbers, rising, counted from the first row of what is asked.
 
     Notes
     -----
@@ -110,7 +78,8 @@ class SampledQuestion:
     rows (`docs/theory/scale.md`, Proposition 5).
     """
 
-    question: GradientQuestion
+    question: GradientQuestion  # what is asked of the drawn rows
+    # Their numbers, rising, counted from the first row of what is asked.
     drawn: IntArray
 
     def answer(self, rows: RowTiles) -> Answer:
@@ -199,20 +168,11 @@ class PreparedRows:
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """Rows with the groups, norms and offsets of one model.
+    """Rows with the groups, norms and offsets of one model."""
 
-    Parameters
-    ----------
-    prepared : PreparedRows
-        The rows, shared between models.
-    rules : GroupRules
-        What the kernel does to each group.
-    offset : array of float, shape (n_columns,)
-        What is subtracted from every column, in the tiles' order.
-    """
-
-    prepared: PreparedRows
-    rules: GroupRules
+    prepared: PreparedRows  # the rows, shared between models
+    rules: GroupRules  # what the kernel does to each group
+    # (n_columns,): what is subtracted from every column, in the tiles' order.
     offset: FloatArray
 
     def gradient_sum(
@@ -234,13 +194,10 @@ class GroupedRows:
         """
         _check_public(coef, residual_bound)
         prepared, order = self.prepared, self.prepared.order
+        there = None if anchor is None else anchor[order]
         question = GradientQuestion(
-            coef[order],
-            self.offset,
-            self.rules,
-            residual_bound,
+            Model(coef[order], self.offset, self.rules, residual_bound, there),
             prepared.compiled and drawn is None,
-            anchor=None if anchor is None else anchor[order],
         )
         asked: StepQuestion = question
         if drawn is not None:
@@ -279,13 +236,9 @@ def gradient_sums(
             model.gradient_sum(coef, residual_bound=bound)
             for model, coef, bound in zip(models, coefs, residual_bounds, strict=True)
         ]
-    summed, inside = module.gradient_sums(
-        prepared.rows,
-        coefs[:, prepared.order],
-        np.array([model.offset for model in models]),
-        [model.rules for model in models],
-        residual_bounds=residual_bounds,
-    )
+    terms = zip(models, coefs[:, prepared.order], residual_bounds, strict=True)
+    asked = [Model(coef, own.offset, own.rules, bound) for own, coef, bound in terms]
+    summed, inside = module.gradient_sums(prepared.rows, asked)
     gradients = np.empty_like(summed)
     gradients[:, prepared.order] = summed
     return list(zip(gradients, inside.tolist(), strict=True))

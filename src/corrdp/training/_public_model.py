@@ -14,8 +14,8 @@ from scipy.optimize import minimize
 
 from corrdp._typing import FloatArray
 from corrdp.policy import Block
+from corrdp.training._expectations import typical_sizes
 from corrdp.training._layout import central_reference, standardizing_scale
-from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training.losses import Loss
 
 _RIDGE = 1e-8  # one-hot codes and an intercept are collinear; any solution will do

@@ -131,6 +131,8 @@ def plan_sampling(
             delta=delta,
         )
         change[name] = min(allowed, 2 * contribution)
+        # The search prices on another grid than the accountant, whose word is on the
+        # certificate: what it finds a hair above the budget gives way.
         while True:
             budget = SampledBudget(rate, n_steps, contribution, change)
             events = (budget.event(name),)

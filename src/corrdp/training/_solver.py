@@ -18,7 +18,9 @@ from corrdp._validate import check_choice, check_count, check_real
 
 LARGEST_PARAMETER = 1024.0  # scores of single precision are still fine at its corner
 SMALLEST_PARAMETER = 2.0**-500  # far from where steps of a grid would underflow
-SNAPSHOT_SHARE = 2 / 3  # of mu**2, for whole gradients; the rest is for differences
+# Of mu**2, for whole gradients, whose noise is in every step of an epoch; the rest is
+# for differences. Less for those lost more than it saved (docs/theory/solvers.md, 3).
+SNAPSHOT_SHARE = 2 / 3
 SVRG_EPOCH_STEPS = 10
 
 
@@ -206,16 +208,8 @@ class Direction:
 class Iterates:
     """What is kept of the iterates for the chosen output.
 
-    Parameters
-    ----------
-    output : Output
-        Average, last, or random.
-    n_steps : int
-        Number of iterates to come.
-    rng : numpy Generator
-        Draws the random iterate in advance, independently of the data.
-    averaged_part : float
-        Part of the iterates, the last ones, that an average is of.
+    An average is of the last part of them. A random one is drawn in advance,
+    independently of the data, so that the others need not be kept.
     """
 
     def __init__(
@@ -223,7 +217,7 @@ class Iterates:
         output: Output,
         n_steps: int,
         rng: np.random.Generator,
-        averaged_part: float = 0.5,
+        averaged_part: float,
     ) -> None:
         first = {
             Output.AVERAGE: first_averaged(n_steps, averaged_part),
@@ -291,10 +285,7 @@ class Schedule:
 class Epochs:
     """What an epoch remembers: its anchor and the noisy gradient released there.
 
-    Parameters
-    ----------
-    epoch_steps : int
-        As for `Schedule`; with 1, noisy gradients pass unchanged.
+    With epochs of one step, noisy gradients pass unchanged.
     """
 
     def __init__(self, epoch_steps: int) -> None:

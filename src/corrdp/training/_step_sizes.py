@@ -119,14 +119,8 @@ def column_curvature(
 class Walk:
     """Factor on the step size, from released gradients.
 
-    Parameters
-    ----------
-    n_steps : int
-        Number of gradients to come.
-    n_free : int
-        Dimension of the space in which noise lies.
-    patience : float
-        Part of the steps before which the factor stays 1.
+    Noise lies in a space of `n_free` dimensions. The factor stays 1 for a part of the
+    steps, the `patience`.
 
     Guarantee
     ---------
@@ -214,14 +208,8 @@ def noise_gains(
 class ResidualBound:
     """A bound on residuals that follows released fractions of those within it.
 
-    Parameters
-    ----------
-    first : float
-        The bound that training begins with.
-    growth : float
-        Largest bound, in units of the first.
-    price : float
-        What noise costs in risk per unit of the bound; infinite if nothing is known.
+    It grows to `growth` times the first at most. The `price` is what noise costs in
+    risk per unit of the bound; infinite if nothing is known.
 
     Guarantee
     ---------
@@ -251,14 +239,9 @@ class ResidualBound:
         return min(max(1.0 - cut, least), largest)
 
     def adapted(self, fraction: float, progress: float) -> float:
-        """Return the bound that follows from a noisy fraction of small residuals.
+        """Return the bound that follows from a released fraction of residuals in it.
 
-        Parameters
-        ----------
-        fraction : float
-            Released fraction of residuals within the present bound.
-        progress : float
-            Part of the steps that are done.
+        `progress` is the part of the steps that are done.
         """
         rate = _RATES[progress >= _FIRST_PART]
         exponent = min(-rate * (fraction - self.covered), _LARGEST_EXPONENT)
@@ -356,6 +339,8 @@ class StepNoise:
     def noise(self, bounds: FloatArray) -> FloatArray:
         """Return the noise scale per group that keeps the budget of every row."""
         noise_scale = self._allocator.update(bounds)
+        # The allocator rescales to the budget. It is iterative and remembers earlier
+        # steps, so its word is not taken: what is added is what was checked here.
         if not is_within_budget(bounds, noise_scale, self._budget_mu):
             raise GuaranteeVoidError(
                 "a step of training would cost a class more than its budget. Nothing "

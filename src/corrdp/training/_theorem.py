@@ -17,10 +17,10 @@ from corrdp.accounting import (
     paper_noise_variance,
 )
 from corrdp.policy import Block, Budget, ColumnRole, NeighborClass, allowed_epsilons
+from corrdp.training._expectations import typical_sizes
 from corrdp.training._layout import GradientGroup, GradientLayout
 from corrdp.training._prepared_rows import gradient_sums, prepare_rows
 from corrdp.training._solver import inside_box
-from corrdp.training._typical_sizes import typical_sizes
 from corrdp.training.losses import Loss
 from corrdp.training.sensitivity._gradient import GradientSensitivity
 

@@ -34,30 +34,21 @@ TILE_ARRAYS = (
 
 @dataclass(frozen=True, eq=False)
 class GroupRules:
-    """What the kernels do to each group of adjacent columns.
+    """What the kernels do to each group of adjacent columns."""
 
-    Parameters
-    ----------
-    starts : array of int, shape (n_groups + 1,)
-        Group ``g`` is the columns ``starts[g]`` to ``starts[g + 1] - 1``.
-    n_sensitive : int
-        The first columns hold the sensitive features. The reference score leaves
-        them out, that is, puts them at the center.
-    feature_radius : array of float, shape (n_groups,)
-        Columns of the group are projected on a ball of this radius, in the gradient
-        and not in the score.
-    clip_norm : array of float, shape (n_groups,)
-        Radius of the ball on which a record's gradient of the group is projected.
-    influence_bound : array of float, shape (n_groups,)
-        How far the sensitive features may move a record's gradient of the group, in
-        units of the residual where the group is not clipped; infinite where they act
-        freely.
-    """
-
-    starts: IntArray
+    starts: IntArray  # (n_groups + 1,): first column of every group, and the end
+    # The first columns hold the sensitive features. The reference score leaves them
+    # out, that is, puts them at the center.
     n_sensitive: int
+    # (n_groups,): columns of the group are projected on a ball of this radius, in the
+    # gradient and not in the score.
     feature_radius: FloatArray
+    # (n_groups,): radius of the ball on which a record's gradient of the group is
+    # projected.
     clip_norm: FloatArray
+    # (n_groups,): how far the sensitive features may move a record's gradient of the
+    # group, in units of the residual where the group is not clipped; infinite where
+    # they act freely.
     influence_bound: FloatArray
 
     @property
@@ -90,6 +81,19 @@ class GroupRules:
 
 
 @dataclass(frozen=True, eq=False)
+class Model:
+    """One model as kernels read it: public numbers, columns in the tiles' order."""
+
+    coef: FloatArray  # (n_columns,); (n_columns, n_outputs) for softmax residuals
+    offset: FloatArray  # (n_columns,): what is subtracted from every column
+    rules: GroupRules
+    # Residuals ``score - y`` are clipped to plus or minus this; None for logistic and
+    # softmax residuals, which are bounded anyway.
+    residual_bound: float | None
+    anchor: FloatArray | None = None  # whose residuals are subtracted, as in SVRG
+
+
+@dataclass(frozen=True, eq=False)
 class RowTiles:
     """A matrix and its labels in tiles of equally many rows, the last one padded.
 
@@ -99,43 +103,28 @@ class RowTiles:
     only a kernel whose sums have no order may read arranged tiles
     (`docs/theory/solvers.md`, section 6). Columns that can hold 0 and 1 alone, which
     the layout knows, take one byte a row: a pass over a file is as long as its bytes.
-
-    Parameters
-    ----------
-    values : array of float, shape (n_stored, tile_rows)
-        Scaled features, not yet centered, inside their declared domain: the columns
-        of the first tile that are stored, then those of the second, and so on.
-    columns : array of int, shape (n_stored,)
-        Which column each is, rising within a tile.
-    starts : array of int, shape (n_tiles + 1,)
-        Tile ``k`` stores ``values[starts[k] : starts[k + 1]]``.
-    binary, binary_columns, binary_starts : array of uint8, int and int
-        The same of the layout's binary columns.
-    constants : array of float, shape (n_tiles, n_columns)
-        Value of the columns that are not stored, 0 or 1, such as the intercept's
-        column of ones; 0 for the others.
-    fixed : array of bool, shape (n_tiles, n_columns)
-        Columns that are not stored.
-    low, high : array of float, shape (n_columns,)
-        Ends of the declared domain of every column, scaled: public.
-    labels : array of float, shape (n_tiles, tile_rows)
-        One label per row.
-    n_rows : int
-        Number of rows without padding.
     """
 
+    # (n_stored, tile_rows): scaled features, not yet centered, inside their declared
+    # domain: the columns of the first tile that are stored, then those of the second,
+    # and so on.
     values: NDArray[Any]
-    columns: IntArray
+    columns: IntArray  # (n_stored,): which column each is, rising within a tile
+    # (n_tiles + 1,): tile ``k`` stores ``values[starts[k] : starts[k + 1]]``.
     starts: IntArray
+    # The same of the layout's binary columns.
     binary: NDArray[np.uint8]
     binary_columns: IntArray
     binary_starts: IntArray
+    # (n_tiles, n_columns): value of the columns that are not stored, 0 or 1, such as
+    # the intercept's column of ones; 0 for the others.
     constants: NDArray[Any]
-    fixed: NDArray[np.bool_]
+    fixed: NDArray[np.bool_]  # (n_tiles, n_columns): columns that are not stored
+    # (n_columns,): ends of the declared domain of every column, scaled: public.
     low: FloatArray
     high: FloatArray
-    labels: NDArray[Any]
-    n_rows: int
+    labels: NDArray[Any]  # (n_tiles, tile_rows): one label per row
+    n_rows: int  # number of rows without padding
 
     def __post_init__(self) -> None:
         # Tiles in memory are of the type of mapped ones, which nobody may write to:
@@ -193,11 +182,8 @@ class RowTiles:
     def taken(self, rows: IntArray) -> "RowTiles":
         """Return some of the rows, in tiles that store all of their columns.
 
-        Parameters
-        ----------
-        rows : array of int
-            Numbers of rows, rising; of tiles that were not arranged they are those of
-            the rows that were tiled.
+        Their numbers rise; only in tiles that were not arranged they are those of the
+        rows that were tiled.
         """
         tile_rows, n_columns = self.labels.shape[1], self.low.size
         n_tiles = max(1, -(-rows.size // tile_rows))

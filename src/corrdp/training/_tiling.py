@@ -16,13 +16,11 @@ from corrdp._typing import FloatArray, IntArray, JSONObject
 from corrdp.exceptions import CorrDPError
 from corrdp.policy import Block
 from corrdp.tables import ArrayFile, ArrayFileWriter
-from corrdp.training._constant import LabelTotals, label_sums
 from corrdp.training._layout import (
     GradientLayout,
     central_reference,
     standardizing_scale,
 )
-from corrdp.training._means import CodeTotals, add_exact, exact_sums, rounded
 from corrdp.training._prepared_rows import (
     PreparedRows,
     SegmentHost,
@@ -31,6 +29,14 @@ from corrdp.training._prepared_rows import (
     tile_order,
 )
 from corrdp.training._tiles import TILE_ARRAYS, RowTiles
+from corrdp.training._totals import (
+    CodeTotals,
+    LabelTotals,
+    add_exact,
+    exact_sums,
+    label_sums,
+    rounded,
+)
 from corrdp.training.losses import Loss
 
 SEGMENT_CODES = 2**22
@@ -42,20 +48,12 @@ _SUMS, _LABELS, _COUNT = "code_sums", "exact_labels", "n_rows"
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Consecutive rows: tiles, and what is asked of the rows only once.
+    """Consecutive rows: tiles, and what is asked of the rows only once."""
 
-    Parameters
-    ----------
-    tiles : RowTiles
-        As kernels read them.
-    code_sums : array of int, shape (3, n_codes)
-        Sum of the encoded rows, exact (`exact_sums`).
-    labels : array, shape (n_rows,)
-        Labels without rounding: indices in one byte each, numbers in double precision.
-    """
-
-    tiles: RowTiles
-    code_sums: IntArray
+    tiles: RowTiles  # as kernels read them
+    code_sums: IntArray  # (3, n_codes): sum of the encoded rows, exact (`exact_sums`)
+    # (n_rows,): labels without rounding: indices in one byte each, numbers in double
+    # precision.
     labels: NDArray[Any]
 
     def arrays(self) -> dict[str, NDArray[Any]]:

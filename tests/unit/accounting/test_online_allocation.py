@@ -107,7 +107,7 @@ class TestMonotoneDual:
     def test_the_allocator_takes_exactly_these_steps(self):
         load = self.LOAD
         allocator = OnlineAllocator(np.ones(6), budget_mu=np.ones(6), n_iterations=1)
-        allocator._dual_floor.fill(0.0)
+        allocator._dual_floor = 0.0
         found = []
         for _ in range(30):
             dual = allocator._dual.copy()
@@ -123,7 +123,7 @@ class TestRecovery:
     def excess_after_tightening(self, *, plant_no_floor=False, n_calls=10):
         allocator = OnlineAllocator([1, 1], budget_mu=[1.0, 1.0])
         if plant_no_floor:
-            allocator._dual_floor.fill(0.0)
+            allocator._dual_floor = 0.0
         for _ in range(300):
             allocator.update(self.LOOSE)
         for _ in range(n_calls):

@@ -45,6 +45,9 @@ def test_other_commands_are_silent_and_without_a_file_nothing_changes(folder):
         ("plan = 3\n", ["must be a table of options"]),
         ("[train]\nresearch = true\n", ["'research'", "has to be typed"]),
         ("[train]\naccept-new-data = true\n", ["'accept-new-data'", "typed"]),
+        ('[leakage]\nsource = "public"\n', ["'source'", "has to be typed"]),
+        ('[train]\npublic-test = "d.csv"\n', ["'public-test'", "typed"]),
+        ('[train]\npublic-rows = "d.csv"\n', ["'public-rows'", "typed"]),
         ("[plan\n", ["cannot read 'corrdp.toml'"]),
     ],
 )

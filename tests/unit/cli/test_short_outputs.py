@@ -3,13 +3,7 @@
 import pytest
 
 from command_runner import run
-from corrdp.cli._check import (
-    NOT_IN_POLICY,
-    TO_CONFIRM,
-    TO_DECLARE,
-    TO_RENAME,
-    _joined,
-)
+from corrdp.cli._check import TO_RENAME
 from corrdp.cli._plan import training_plan
 from corrdp.datasets import hospital_policy
 from corrdp.estimators import LogisticRegression
@@ -17,13 +11,30 @@ from corrdp.leakage import declared_table
 from corrdp.policy import BooleanDomain, Budget, Feature, Policy
 
 
-def test_notes_that_begin_alike_share_a_line():
-    notes = [TO_DECLARE + "age", TO_DECLARE + "a: b", TO_CONFIRM + "features.x.type"]
-    assert _joined([*notes, NOT_IN_POLICY + "id"]) == [
-        "to declare or estimate: leakage of age, a: b",
+def test_notes_that_begin_alike_share_a_line(tmp_path):
+    features = [Feature(name, "insensitive", BooleanDomain()) for name in ("x", "a: b")]
+    policy = Policy(
+        (Feature("s", "sensitive", BooleanDomain()), *features),
+        unconfirmed=("features.x.type",),
+    )
+    (tmp_path / "policy.toml").write_text(policy.to_toml())
+    (tmp_path / "data.csv").write_text("s,x,a: b,id\n1,0,1,7\n")
+    done = run("check", "data.csv", "--policy", "policy.toml", cwd=tmp_path)
+    assert done.stdout.splitlines() == [
         "to confirm: features.x.type",
+        "to declare or estimate: leakage of x, a: b",
         "not in the policy: id",
+        "the table fits the policy",
     ]
+
+
+def test_init_refuses_what_it_would_ignore(tmp_path):
+    (tmp_path / "data.csv").write_text("age,sex,y\n1,a,0\n2,b,1\n")
+    words = ("--target", "y", "--sensitive", "sex", "--label", "public")
+    done = run("init", "data.csv", *words, "--delta", 1e-6, cwd=tmp_path)
+    assert done.code == 3
+    assert "without --epsilon" in done.stderr
+    assert not (tmp_path / "policy.toml").exists()
 
 
 @pytest.mark.parametrize(

@@ -124,16 +124,16 @@ def test_the_purchase_is_recorded_before_a_row_is_counted(frame, monkeypatch):
     seen = []
 
     def failing(*arguments, charge, **options):
-        before = model._family_record().n_fits
+        before = model.family.n_fits
         charge(None)
-        seen.append((before, model._family_record().n_fits))
+        seen.append((before, model.family.n_fits))
         raise RuntimeError("power cut")
 
     monkeypatch.setattr(training, "estimate_leakage", failing)
     with pytest.raises(RuntimeError, match="power cut"):
         model.fit(frame)
     assert seen == [(0, 1)]
-    assert model._family_record().n_fits == 1
+    assert model.family.n_fits == 1
     with pytest.raises(BudgetError, match="together"):
         model.fit(frame)
 

@@ -223,13 +223,13 @@ def test_threads_that_copy_an_unused_estimator_at_once_share_one_record(monkeypa
     """One thread asks for the record while another is about to make it."""
     model, found = family(), []
 
-    def interrupted():
+    def interrupted(estimator):
         if not found:
             found.append(None)
             found.append(clone(model).family)
         return Family()
 
-    monkeypatch.setattr("corrdp.estimators._private.Family", interrupted)
+    monkeypatch.setattr("corrdp.estimators._private.new_family", interrupted)
     assert model.family is found[1]
 
 
@@ -273,7 +273,7 @@ def test_what_a_ledger_refuses_is_not_spent_and_not_fitted(ledger):
     model = family(ledger=ledger, epsilon=100.0)
     with pytest.raises(BudgetError, match="left of"):
         model.fit(FRAME)
-    assert model._family_record().n_fits == 0
+    assert model.family.n_fits == 0
     assert not hasattr(model, "policy_")
     assert paid(ledger) == []
 
@@ -311,7 +311,7 @@ def test_a_raised_epsilon_does_not_forget():
 
 def test_a_record_that_cannot_be_shared_refuses(monkeypatch):
     model = family(fits=9)
-    model._family_record()
+    assert model.family.n_fits == 0
     monkeypatch.setattr("corrdp.estimators._family.os.getpid", lambda: -2)
     with pytest.raises(BudgetError, match="another process"):
         model.fit(FRAME)
@@ -362,7 +362,7 @@ def test_a_fit_that_breaks_off_leaves_the_whole_earlier_fit(monkeypatch):
         model.fit(regression_frame())
     assert model.certificate_ is certificate
     np.testing.assert_array_equal(model.coef_, coef)
-    assert model._family_record().n_fits == 2  # it was paid for
+    assert model.family.n_fits == 2  # it was paid for
 
 
 def test_a_first_fit_that_raises_leaves_nothing_fitted():
@@ -419,3 +419,19 @@ def test_a_model_from_a_file_has_the_fits_that_are_left(fits, tmp_path):
         assert loaded.certificate_.epsilon_cap <= model.certificate_.epsilon_cap
     with pytest.raises(BudgetError):
         loaded.fit(FRAME)
+
+
+class WithOneMore(LogisticRegression):
+    """As users derive: some parameters of the base, and one of their own."""
+
+    def __init__(self, policy=None, *, epsilon=None, delta=None, note=""):
+        super().__init__(policy, epsilon=epsilon, delta=delta, n_steps=5)
+        self.note = note
+
+
+def test_a_derived_class_with_parameters_of_its_own_is_a_family_as_well():
+    model = WithOneMore(example_policy(), epsilon=8.0, delta=1e-3, note="mine")
+    assert clone(model).note == "mine"
+    clone(model).fit(FRAME)
+    with pytest.raises(BudgetError, match="Spent: 1 fit"):
+        model.fit(FRAME)

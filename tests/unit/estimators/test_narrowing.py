@@ -18,6 +18,7 @@ from corrdp.estimators import (
     PrivateSearchCV,
 )
 from corrdp.estimators import _narrowing as narrowing
+from corrdp.estimators._fitting import Promise
 from corrdp.estimators._narrowing import SHARE, interval, plan_narrowing
 from corrdp.exceptions import (
     BudgetError,
@@ -82,7 +83,9 @@ def planned(policy, n_rows=N_ROWS, budget=BUDGET):
     leakage = resolve_leakage(
         policy, None, declared=policy, calibration=model.calibration
     )
-    return plan_narrowing(policy, leakage, budget=budget, n_rows=n_rows), leakage
+    return plan_narrowing(
+        Promise.of(policy, leakage), budget=budget, n_rows=n_rows
+    ), leakage
 
 
 def fitted(bounds="released", rows=None, **options):
@@ -249,7 +252,10 @@ def test_a_model_that_learns_labels_alone_pays_for_no_counts():
     leakage = resolve_leakage(
         policy, None, declared=policy, calibration=Calibration.CERTIFIED
     )
-    assert plan_narrowing(policy, leakage, budget=BUDGET, n_rows=n_rows) is not None
+    assert (
+        plan_narrowing(Promise.of(policy, leakage), budget=BUDGET, n_rows=n_rows)
+        is not None
+    )
     model = LogisticRegression(
         policy, epsilon=BUDGET.epsilon, delta=BUDGET.delta, random_state=1
     )

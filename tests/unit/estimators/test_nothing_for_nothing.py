@@ -167,7 +167,7 @@ def test_a_network_that_cannot_be_trained_costs_nothing(options):
     )
     with pytest.raises(CorrDPError, match=next(iter(options))):
         model.fit(FRAME)
-    assert model._family_record().n_fits == 0
+    assert model.family.n_fits == 0
 
 
 @pytest.mark.parametrize("units", [None, "20", 20, [(3,), 4], [[3, 2]], {3}])
@@ -198,7 +198,7 @@ def test_a_checkpoint_of_another_training_costs_nothing(tmp_path):
     other = MLPClassifier(example_policy(), n_steps=3, **options)
     with pytest.raises(GuaranteeVoidError, match="another plan"):
         other.fit(FRAME)
-    assert other._family_record().n_fits == 0
+    assert other.family.n_fits == 0
 
 
 def test_the_private_table_is_no_public_one():

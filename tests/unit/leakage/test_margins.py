@@ -34,7 +34,7 @@ from corrdp.policy import (
     policy_blocks,
 )
 from corrdp.training import plan_spending
-from corrdp.training._means import release_means
+from corrdp.training._totals import release_means
 
 N_ROWS = 4000
 
@@ -207,7 +207,7 @@ def test_what_tables_tell_is_not_paid_again_and_the_rest_is():
 
     plain, told = spending({}), spending(means)
     assert told.means_cost == dict.fromkeys(plain.means_cost, 0.0)
-    assert [part.name for part in told.components(50, told.means_cost)] == ["gradients"]
+    assert [part.name for part in told.components(50)] == ["gradients"]
     assert "column means of s, t, u, v are read" in told.known_text
     partly = spending({name: means[name] for name in ("u", "s")})
     assert partly.means_cost["insensitive:u"] == 0.0
@@ -237,7 +237,7 @@ def test_known_means_leave_instead_of_exact_sums():
     )
     codes = PolicyEncoder(policy).transform(example_rows())
     for rows in (codes, codes[::-1] * 0.5):
-        means, _ = release_means(rows, blocks, spending, noise_generator(0))
+        means = release_means(rows, spending, noise_generator(0))
         for block in blocks:
             if block.name in known:
                 assert tuple(means[block.columns]) == known[block.name]

@@ -69,6 +69,16 @@ def test_features_move_under_the_classes_that_change_them(relation):
         Movement.of_features(policy, {"z": 1.0}, grid=1.0)
 
 
+@pytest.mark.parametrize("field", ["absolute", "squared"])
+def test_a_movement_beyond_all_integers_is_no_negative_one(field):
+    """As an integer 1e20 is below 0, which took noise from the group."""
+    rows = {name: np.array([[4, 1.0]] * 2) for name in ("absolute", "squared")}
+    rows[field][:, 0] = 1e20
+    groups, classes = (Group("a", 1), Group("b", 1)), ("sensitive", WHOLE_RECORD)
+    with pytest.raises(CorrDPError, match=f"{field} movements must be at most"):
+        Movement(groups, classes, **rows)
+
+
 def test_paper_variant_is_definition_2_9():
     """The smaller of 3 + 4 / 2 + 4 / 4 and the largest class, which moves by 4."""
     assert scales(plan("paper")) == pytest.approx([4.0] * 4, rel=1e-5)

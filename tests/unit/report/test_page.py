@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from corrdp.datasets import hospital_policy
-from corrdp.leakage.estimators._discrete import resolution_assumptions
+from corrdp.leakage.estimators import resolution_assumptions
 from corrdp.report import render_html, render_markdown
 from corrdp.report._html import page_view
 from report_fixtures import full_summary, wide_summary

@@ -8,7 +8,7 @@ import pytest
 from corrdp.exceptions import CorrDPError
 from corrdp.reproduction import EXPERIMENTS, Calibration, Cell, CellResult, Results
 from corrdp.reproduction import _findings as findings
-from corrdp.reproduction._findings import Verdict
+from corrdp.reproduction._findings import Finding, Verdict
 from corrdp.reproduction._page import findings_page
 from corrdp.reproduction._sentences import FINDINGS
 
@@ -28,6 +28,11 @@ def planted(score, *, name="adult", noise=0.001, proof=lambda method, epsilon: e
     return Results(cells)
 
 
+def checked(rule):
+    """Return the check of a finding that is about Adult alone."""
+    return Finding("Adult is as it is.", ("adult",), rule).check
+
+
 def lead(amount, below=math.inf):
     """Return scores in which corr leads standard by an amount up to some epsilon."""
 
@@ -38,14 +43,14 @@ def lead(amount, below=math.inf):
 
 
 def test_better_everywhere_somewhere_nowhere():
-    check = findings.outranks(("adult",), "corr", "standard")
+    check = checked(findings.outranks("corr", "standard"))
     assert check(planted(lead(0.01)), THEOREM).verdict is Verdict.HOLDS
     assert check(planted(lead(0.01, below=1.0)), THEOREM).verdict is Verdict.IN_PART
     assert check(planted(lead(-0.01)), THEOREM).verdict is Verdict.FAILS
 
 
 def test_a_difference_within_the_noise_is_no_lead():
-    check = findings.outranks(("adult",), "corr", "standard")
+    check = checked(findings.outranks("corr", "standard"))
     outcome = check(planted(lead(0.0), noise=0.05), THEOREM)
     # ten fair comparisons at two standard errors: five wins have probability < 1e-5
     assert outcome.verdict is not Verdict.HOLDS
@@ -53,7 +58,7 @@ def test_a_difference_within_the_noise_is_no_lead():
 
 
 def test_close_means_not_far_behind():
-    check = findings.stays_close(("adult",), "corr", "semi")
+    check = checked(findings.stays_close("corr", "semi"))
     assert check(planted(lead(-0.005)), THEOREM).verdict is Verdict.HOLDS
     assert check(planted(lead(0.2)), THEOREM).verdict is Verdict.HOLDS
     assert check(planted(lead(-0.02)), THEOREM).verdict is Verdict.FAILS
@@ -64,11 +69,11 @@ def test_the_gap_of_a_window_is_measured_from_training_without_noise():
     def score(method, epsilon):
         return 0.83 if method == "nonprivate" else 0.80
 
-    check = findings.gap_below("adult", 0.04, (0.2, 0.5))
+    check = checked(findings.gap_below(0.04, (0.2, 0.5)))
     assert check(planted(score), THEOREM).verdict is Verdict.HOLDS
-    check = findings.gap_below("adult", 0.02, (0.2, 0.5))
+    check = checked(findings.gap_below(0.02, (0.2, 0.5)))
     assert check(planted(score), THEOREM).verdict is Verdict.FAILS
-    check = findings.gap_below("adult", 0.04, (20.0, 50.0))
+    check = checked(findings.gap_below(0.04, (20.0, 50.0)))
     assert "no epsilon" in check(planted(score), THEOREM).numbers
 
 
@@ -76,14 +81,14 @@ def test_partial_is_beaten_or_not():
     def score(method, epsilon):
         return 0.79 if method == "partial" else 0.8
 
-    check = findings.outranks_partial("adult", ("corr", "standard"))
+    check = checked(findings.outranks_partial("corr", "standard"))
     assert check(planted(score), THEOREM).verdict is Verdict.HOLDS
     assert check(planted(lead(0.1)), THEOREM).verdict is Verdict.IN_PART
     assert check(planted(lead(-0.1)), THEOREM).verdict is Verdict.FAILS
 
 
 def test_the_lead_must_grow_with_privacy():
-    check = findings.grows_with_privacy("adult")
+    check = checked(findings.grows_with_privacy)
     growing = planted(
         lambda m, e: 0.8 - (1 if m == "standard" else 0.5) * 0.1 / e, noise=0.0
     )
@@ -93,7 +98,7 @@ def test_the_lead_must_grow_with_privacy():
 
 
 def test_a_printed_baseline_is_compared():
-    check = findings.baseline_is("adult", 0.83)
+    check = checked(findings.baseline_is(0.83))
     assert check(planted(lambda *_: 0.831), THEOREM).verdict is Verdict.HOLDS
     assert check(planted(lambda *_: 0.80), THEOREM).verdict is Verdict.FAILS
 
@@ -108,8 +113,8 @@ def test_a_lead_that_is_only_a_weaker_proof_disappears():
     def proof(method, epsilon):
         return 3 * epsilon if method == "corr" else epsilon
 
-    nominal = findings.outranks(("adult",), "corr", "standard")
-    equal = findings.outranks_at_equal_proof(("adult",))
+    nominal = checked(findings.outranks("corr", "standard"))
+    equal = checked(findings.outranks_at_equal_proof)
     honest = planted(score, proof=proof, noise=1e-3)
     assert nominal(honest, THEOREM).verdict is Verdict.HOLDS
     assert equal(honest, THEOREM).verdict is not Verdict.HOLDS
@@ -141,7 +146,7 @@ def test_results_are_tidy():
 def test_an_absent_cell_is_named():
     cell = Cell(EXPERIMENTS["adult"], THEOREM, "corr", 1.0, 1)
     with pytest.raises(CorrDPError, match="hold no cell adult, theorem, semi"):
-        Results({cell: CellResult((0.8,))}).scores("adult", THEOREM, "semi", 1.0)
+        Results({cell: CellResult((0.8,))}).panel("adult", THEOREM).scores("semi", 1.0)
 
 
 def test_the_page_quotes_and_judges():

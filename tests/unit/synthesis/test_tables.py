@@ -26,7 +26,7 @@ from corrdp.synthesis import Synthesizer, _estimation
 from corrdp.synthesis._counts import count_cells
 from corrdp.synthesis._estimation import NoisyTable, combined, fit_model, softened
 from corrdp.synthesis._junction_tree import junction_tree
-from corrdp.synthesis._plan import StagePlan, plan_stage, plan_useful
+from corrdp.synthesis._plan import StagePlan, plan_stage
 from corrdp.synthesis._release import measure, release_tables
 from corrdp.synthesis._structure import TableShape
 from synthesis_examples import marginal
@@ -145,7 +145,7 @@ def test_whole_record_is_priced_in_advance_and_holds_for_any_choice():
     assert math.isfinite(claim.epsilon)
     assert claim.epsilon >= plan.certificate().classes["sensitive"].epsilon
     every = list(itertools.combinations(range(5), 3))
-    stage = plan_useful(
+    stage = plan_stage(
         every,
         sizes=plan.columns.sizes,
         changed=plan.singles.changed,
@@ -159,7 +159,7 @@ def test_whole_record_is_priced_in_advance_and_holds_for_any_choice():
 def test_noise_that_would_drown_its_table_is_not_bought():
     changed = {"sensitive": frozenset({0, 1}), WHOLE_RECORD: frozenset({0, 1, 2})}
     regions = [(0,), (0, 1), (1, 2)]
-    stage = plan_useful(
+    stage = plan_stage(
         regions,
         sizes=(2, 400, 400),
         changed=changed,

@@ -37,7 +37,7 @@ from corrdp.training import (
     plan_spending,
     prepare_rows,
 )
-from corrdp.training._constant import constant_noise, release_constant
+from corrdp.training._totals import constant_noise, release_constant
 
 LABELS = {
     "two": (BooleanDomain(), LogisticLoss(), 1.0),
@@ -141,7 +141,7 @@ def test_public_labels_cost_nothing_and_get_no_noise():
 def test_the_certificate_is_issued_on_the_label_mean_alone():
     plan = plan_of(score=1.0)
     assert plan.noise == CONSTANT
-    (component,) = plan.components({"sensitive": 5.0})
+    (component,) = plan.components()
     assert component.name == "label mean"
     _, cost = plan.constant_noise
     for neighbor in plan.spending.classes:

@@ -27,7 +27,7 @@ from corrdp.training import (
     LogisticLoss,
     PlanInputs,
     _candidates,
-    _typical_sizes,
+    _expectations,
     default_plan,
     or_constant,
     plan_spending,
@@ -289,8 +289,8 @@ def test_no_choice_depends_on_how_a_bound_is_read(logistic, monkeypatch):
 
     before = chosen()
     assert len({noise for noise, *_ in before}) > 1
-    other = _typical_sizes.Bend(odds_scale=40.0, band=7.0)
-    monkeypatch.setattr(_typical_sizes, "LABELS_BEND", other)
-    monkeypatch.setattr(_typical_sizes, "NUMBERS_BEND", other)
+    other = _expectations.Bend(odds_scale=40.0, band=7.0)
+    monkeypatch.setattr(_expectations, "LABELS_BEND", other)
+    monkeypatch.setattr(_expectations, "NUMBERS_BEND", other)
     assert default_plan(facts_of(logistic=logistic)).prediction.bend is other
     assert chosen() == before

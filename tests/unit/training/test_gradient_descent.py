@@ -10,7 +10,7 @@ from corrdp.accounting import step_mu
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.training import GradientSensitivity, default_plan, descend, standard_plan
 from corrdp.training import _step_sizes as module
-from corrdp.training._means import release_means
+from corrdp.training._totals import release_means
 from descent_examples import accuracy, example_plan, example_rows
 
 
@@ -97,9 +97,8 @@ def test_noise_of_an_earlier_step_used_again_is_caught(monkeypatch):
 def test_means_cost_what_the_spending_allows_and_stay_in_the_domain():
     codes, _ = example_rows(200)
     plan = example_plan(200, epsilon=0.05)
-    blocks = plan.layout.blocks
-    means, cost = release_means(codes, blocks, plan.spending, noise_generator(0))
-    allowed = plan.spending.means_mu
+    means = release_means(codes, plan.spending, noise_generator(0))
+    cost, allowed = plan.spending.means_cost, plan.spending.means_mu
     assert all(cost[name] <= allowed[name] for name in cost)
     assert cost["sensitive"] == pytest.approx(allowed["sensitive"], rel=1e-6)
     assert -0.5 <= means[0] <= 0.5

@@ -19,8 +19,8 @@ from corrdp.training import (
     prepare_rows,
     standard_plan,
 )
+from corrdp.training._expectations import LABELS_BEND, NUMBERS_BEND, typical_sizes
 from corrdp.training._hindsight import NUMBERS_TOLD, LookingBack
-from corrdp.training._typical_sizes import LABELS_BEND, NUMBERS_BEND, typical_sizes
 from descent_examples import example_frame, example_plan, example_policy, example_rows
 
 SIZES = st.floats(1e-9, 1e9)

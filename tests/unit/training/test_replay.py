@@ -137,7 +137,7 @@ def followed(kind, seed=0):
 
 def component(plan, name):
     """Return what one release of a kind costs each class, by the certificate."""
-    parts = {part.name: part for part in plan.components(plan.spending.means_cost)}
+    parts = {part.name: part for part in plan.components()}
     if name not in parts:
         return None
     return {key: events[0].mu for key, events in parts[name].events.items()}

@@ -86,7 +86,7 @@ def test_adam_of_a_constant_gradient_is_its_sign():
 def test_outputs(output):
     rng = np.random.default_rng(4)
     drawn = int(np.random.default_rng(4).integers(10))
-    iterates = Iterates(output, 10, rng)
+    iterates = Iterates(output, 10, rng, 0.5)
     for step in range(10):
         iterates.add(step, np.array([float(step)]))
     wanted = {Output.AVERAGE: 7.0, Output.LAST: 9.0, Output.RANDOM: float(drawn)}

@@ -46,7 +46,7 @@ def spending_of(policy, **options):
 def test_everything_released_composes_to_the_budget(adapts, score):
     policy = example_policy(score)
     spending = spending_of(policy, adapts_residual_bound=adapts)
-    components = spending.components(200, spending.means_cost)
+    components = spending.components(200)
     certificate = certify(
         policy, components, budget=BUDGET, leakage=Claim.declared(policy)
     )
@@ -61,7 +61,7 @@ def test_every_class_can_spend_all_it_has():
     spending = spending_of(policy)
     assert spending.means_cost["label"] == 0.0
     for name, total in spending.total_mu.items():
-        parts = spending.components(30, spending.means_cost)
+        parts = spending.components(30)
         squares = [e.count * e.mu**2 for p in parts for e in p.events[name]]
         assert math.fsum(squares) == pytest.approx(total**2, rel=1e-9)
         assert math.fsum(squares) <= total**2
@@ -77,7 +77,7 @@ def test_one_step_more_than_planned_is_refused():
         for name, mu in spending.step_mu(200).items()
     }
     parts = [
-        *spending.components(200, spending.means_cost)[:-1],
+        *spending.components(200)[:-1],
         Component("g", events=events),
     ]
     with pytest.raises(GuaranteeVoidError, match="sensitive"):
@@ -103,7 +103,7 @@ def test_earlier_releases_are_charged_to_the_same_budget():
     earlier = gaussian_mu(epsilon=0.3, delta=1e-5)
     leakage = released(GaussianEvent(mu=earlier))
     spending = spending_of(policy, spent=[leakage])
-    components = spending.components(50, spending.means_cost)
+    components = spending.components(50)
     events = [e for part in components for e in part.events["sensitive"]]
     alone = epsilon_within(events, delta=1e-5, allowed_epsilon=0.7)
     together = epsilon_within(

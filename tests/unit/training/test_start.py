@@ -23,8 +23,8 @@ from corrdp.training import (
     standard_plan,
     tiled_in_memory,
 )
-from corrdp.training._constant import free_constant
 from corrdp.training._gradient_descent import starting_coef
+from corrdp.training._totals import free_constant
 from noisy_plans import N_ROWS, plan_of, rows_of, started
 
 

@@ -13,7 +13,7 @@ from corrdp.training import (
     MultinomialLoss,
     nominal_coef,
 )
-from corrdp.training._typical_sizes import typical_sizes
+from corrdp.training._expectations import typical_sizes
 from descent_examples import example_policy
 
 

@@ -25,7 +25,6 @@ from corrdp.training import (
     TrainingPlan,
     constant_model,
     initial_coef,
-    means_noise,
     release_means,
 )
 
@@ -56,7 +55,7 @@ def mean_challenges(
     `corrdp.training.release_means` (`docs/theory/audit.md`).
     """
     blocks, spending, n_rows = plan.layout.blocks, plan.spending, plan.n_rows
-    noise_scale, cost = means_noise(blocks, spending)
+    noise_scale, cost = spending.means_noise
     if not any(cost.values()):
         return ()
     scale = np.repeat(noise_scale, [block.stop - block.start for block in blocks])
@@ -64,7 +63,7 @@ def mean_challenges(
 
     def sample(total: FloatArray, n_runs: int, rng: np.random.Generator) -> FloatArray:
         totals = CodeTotals(total, n_rows)
-        means = [release_means(totals, blocks, spending, rng)[0] for _ in range(n_runs)]
+        means = [release_means(totals, spending, rng) for _ in range(n_runs)]
         return n_rows * np.stack(means)
 
     return replayed(
@@ -138,7 +137,7 @@ def count_challenges(
     path = np.zeros((length, *initial_coef(plan).shape))
     steps = DescentSteps(plan, path, np.random.default_rng(random_state), descent)
     parts = [
-        part for part in steps.plan.components({}) if part.name == "residual fractions"
+        part for part in steps.plan.components() if part.name == "residual fractions"
     ]
     if not parts:
         return ()
@@ -181,7 +180,7 @@ def constant_challenges(
     Tables that differ in one label where the class may change it; the model is that of
     `corrdp.training.constant_model` (`docs/theory/audit.md`).
     """
-    labels, parts = label_values(plan.loss), plan.components({})
+    labels, parts = label_values(plan.loss), plan.components()
     _, balanced = central_table(plan.layout.blocks, labels, plan.n_rows)
 
     def pair_of(neighbor: NeighborClass, n_records: int) -> Pair:

@@ -244,7 +244,7 @@ def descent_challenges(
     for index, planned in enumerate(plan.walks):
         walk = planned.alone.with_steps(count)
         is_head_start = planned is plan.head_start
-        parts = [part for part in walk.components({}) if part.name in _GRADIENTS]
+        parts = [part for part in walk.components() if part.name in _GRADIENTS]
 
         def claims(class_name: str, parts: list[Component] = parts) -> dict[str, Claim]:
             return {"": Claim(Component.joint_events(parts, class_name), delta)}

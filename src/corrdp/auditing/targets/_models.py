@@ -17,7 +17,6 @@ from corrdp.training import (
     descend_together,
     initial_coef,
     is_plain,
-    means_noise,
     prepare_rows,
 )
 
@@ -62,7 +61,7 @@ def model_challenges(
         final = [np.append(result.coef.ravel(), result.intercept) for result in results]
         return np.hstack([*seen, np.stack(final)])
 
-    parts = plan.components(means_noise(plan.layout.blocks, plan.spending)[1])
+    parts = plan.components()
 
     def pair_of(
         neighbor: NeighborClass, n_records: int

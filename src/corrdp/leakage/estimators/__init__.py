@@ -1,5 +1,6 @@
 """Estimators of leakage behind one interface."""
 
+from corrdp.leakage._levels import resolution_assumptions
 from corrdp.leakage.estimators._choice import (
     ESTIMATORS,
     choose_estimator,
@@ -9,7 +10,6 @@ from corrdp.leakage.estimators._discrete import (
     Histogram,
     PlugIn,
     histogram_bins,
-    resolution_assumptions,
 )
 from corrdp.leakage.estimators._gaussian import GaussianPosterior, gaussian_leakage
 from corrdp.leakage.estimators._sample import (

@@ -1,24 +1,19 @@
 """Estimators that count: plug-in at the declared resolution, and histogram."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from corrdp._validate import check_count
-from corrdp.leakage._levels import ground_distances
-from corrdp.leakage._plug_in import TableWords, plug_in_leakage
+from corrdp.leakage._counts import CountLayout, count_codes
+from corrdp.leakage._levels import TableWords
+from corrdp.leakage._plug_in import plug_in_leakage
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage.estimators._sample import (
     EstimationContext,
     Sample,
     SampleColumn,
-    check_cells,
-    joint_codes,
     require_codes,
 )
-from corrdp.policy import Feature, NumberDomain
 
 
 @dataclass(frozen=True)
@@ -96,16 +91,6 @@ def histogram_bins(n_rows: int, n_sensitive: int) -> int:
     return max(2, math.ceil(round(root, 9)))
 
 
-def resolution_assumptions(changed: Sequence[Feature]) -> tuple[str, ...]:
-    """Return what counting binned numbers assumes of the changed features."""
-    return tuple(
-        f"{feature.name} enters the model binned, or values inside one of its bins "
-        "tell the same about the sensitive features"
-        for feature in changed
-        if isinstance(feature.domain, NumberDomain)
-    )
-
-
 def _counted(
     sensitive: tuple[SampleColumn, ...],
     changed: tuple[SampleColumn, ...],
@@ -113,20 +98,19 @@ def _counted(
     *,
     example: str,
 ) -> FeatureLeakage:
-    cells, n_cells = joint_codes(sensitive)
-    values, n_values = joint_codes(changed)
-    check_cells(n_values * n_cells)
-    if not sensitive:
-        cells = np.zeros_like(values)
-    counts = np.bincount(values * n_cells + cells, minlength=n_values * n_cells)
-    words = TableWords(
-        value_texts=[column.texts for column in changed],
-        ground=[ground_distances(c.feature, c.n_codes or 1) for c in sensitive],
-        assumptions=resolution_assumptions([c.feature for c in changed]),
+    told, known = (
+        [(column.feature, column.n_codes or 1) for column in columns]
+        for columns in (sensitive, changed)
     )
+    layout = CountLayout(
+        n_codes={feature.name: n_codes for feature, n_codes in told + known},
+        sensitive=tuple(feature.name for feature, _ in told),
+        targets={"changed": tuple(feature.name for feature, _ in known)},
+    )
+    codes = {column.feature.name: column.values for column in sensitive + changed}
     return plug_in_leakage(
-        counts.reshape(n_values, n_cells),
-        words,
+        count_codes([codes], layout).tables[0],
+        TableWords.of(known, told),
         metric=context.metric,
         failure_probability=context.failure_probability,
         example=example,

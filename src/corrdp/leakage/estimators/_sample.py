@@ -20,16 +20,10 @@ from corrdp.policy import Feature, NumberDomain, Policy, PolicyEncoder, Slot
 
 @dataclass(frozen=True, eq=False)
 class SampleColumn:
-    """One feature of a sample.
+    """One feature of a sample, as integer codes or as numbers.
 
-    Parameters
-    ----------
-    feature : Feature
-        Its declaration.
-    values : array
-        Numbers in [0, 1], 0 the lower and 1 the upper bound; or integer codes.
-    n_codes : int or None
-        Number of codes; None for numbers.
+    Numbers lie in [0, 1], 0 for the lower and 1 for the upper bound, and have None for
+    a number of codes.
     """
 
     feature: Feature
@@ -56,10 +50,7 @@ class SampleColumn:
 class Sample:
     """Sensitive features, and the insensitive ones whose leakage is asked.
 
-    Parameters
-    ----------
-    sensitive, changed : tuple of SampleColumn
-        Under ``one_insensitive`` `changed` is one feature, else the whole block.
+    Under ``one_insensitive`` one feature is `changed`, else the whole block.
     """
 
     sensitive: tuple[SampleColumn, ...]
@@ -84,21 +75,11 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class EstimationContext:
-    """What every estimator is told besides the sample.
-
-    Parameters
-    ----------
-    metric : Metric
-        Distance between conditional distributions.
-    failure_probability : float
-        Probability with which the feature's upper bound may be too small.
-    generator : numpy Generator
-        Randomness of estimators that draw; never used for privacy noise.
-    """
+    """What every estimator is told besides the sample."""
 
     metric: Metric
-    failure_probability: float
-    generator: np.random.Generator
+    failure_probability: float  # with which the feature's upper bound may be too small
+    generator: np.random.Generator  # of estimators that draw, never of privacy noise
 
 
 class Estimator(Protocol):
@@ -121,18 +102,9 @@ class Estimator(Protocol):
 def read_sample(
     frame: Any, policy: Policy, changed: Sequence[str], *, discrete_numbers: bool
 ) -> Sample:
-    """Return the sample of a table.
+    """Return the sample of a table that the policy's encoder reads.
 
-    Parameters
-    ----------
-    frame : table
-        Any table that the policy's encoder reads.
-    policy : Policy
-        Domains and roles.
-    changed : sequence of str
-        Insensitive features whose leakage is asked.
-    discrete_numbers : bool
-        Whether numbers with declared bins are given as codes of their bins.
+    With `discrete_numbers` those with declared bins are given as codes of their bins.
     """
     encoder = PolicyEncoder(policy)
     n_codes = encoder.n_codes

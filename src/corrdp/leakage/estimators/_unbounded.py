@@ -226,8 +226,7 @@ class MonteCarlo:
         told = require_numbers(self.name, sample.sensitive)
         changed = require_codes(self.name, sample.changed)
         needed = 10 * self.n_components * told.shape[1]
-        values, n_values = joint_codes(changed)
-        usable = _usable(
+        values, usable, n_values = _usable(
             changed, needed, "estimator='monte_carlo'", ", or lower n_components"
         )
         seed = int(context.generator.integers(2**31))
@@ -300,8 +299,7 @@ class VariationalCritic:
             column.binned(OUTER_BINS) if column.is_number else column
             for column in sample.changed
         )
-        usable = _usable(changed, SMALLEST_GROUP, "estimator='critic'")
-        values, _ = joint_codes(changed)
+        values, usable, _ = _usable(changed, SMALLEST_GROUP, "estimator='critic'")
         inputs = np.stack([c.values.astype(np.float64) for c in sample.sensitive], 1)
         held_out = context.generator.random(sample.n_rows) < 0.5
         n_pairs = usable.size * (usable.size - 1) // 2
@@ -370,8 +368,8 @@ def _pairs(count: int) -> Iterator[tuple[int, int]]:
 
 def _usable(
     changed: tuple[SampleColumn, ...], needed: int, who: str, or_else: str = ""
-) -> IntArray:
-    """Return the values that enough rows hold, two at least."""
+) -> tuple[IntArray, IntArray, int]:
+    """Return the value of every row, those that enough rows hold, and how many are."""
     values, n_values = joint_codes(changed)
     usable = np.flatnonzero(np.bincount(values, minlength=n_values) >= needed)
     if usable.size < 2:
@@ -380,7 +378,7 @@ def _usable(
             f"{', '.join(c.feature.name for c in changed)}. Merge values by "
             f"groups{or_else}."
         )
-    return usable
+    return values, usable, n_values
 
 
 def _texts(changed: tuple[SampleColumn, ...], values: IntArray) -> list[str]:

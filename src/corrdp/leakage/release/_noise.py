@@ -1,13 +1,13 @@
 """The noise of a leakage release: drawn exactly, from the plan that prices it."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.accounting import NoisePlan
+from corrdp.accounting import Group, NoisePlan, SensitivityTable
 from corrdp.exceptions import BudgetError
 from corrdp.leakage._bounds import NOISE_LATTICE
 from corrdp.leakage._counts import CountLayout, TableShape
@@ -23,11 +23,35 @@ from corrdp.mechanisms.noise import (
     discrete_gaussian,
     gaussian_part,
 )
+from corrdp.policy import NeighborClass
 
 SIZES = "{}: row sizes"
 
 Grouping: TypeAlias = Callable[[TableShape, FloatArray, float], Groups]
 """Which values of a table are one, from its noisy sizes and the noise on cells."""
+
+
+def count_sensitivity(
+    read: Mapping[Group, Collection[str]], classes: Sequence[NeighborClass]
+) -> SensitivityTable:
+    r"""Return how far counts move, by group and the features that its counts read.
+
+    Guarantee
+    ---------
+    Replacing a record moves two counts of a group by one each, :math:`\sqrt 2`, if the
+    class may change a feature that they read, else none (docs/theory/leakage.md,
+    Theorem 5; docs/theory/default_rule.md, Proposition 5).
+    """
+    return SensitivityTable(
+        groups=tuple(read),
+        classes=tuple(neighbor.name for neighbor in classes),
+        bounds=np.array(
+            [
+                [math.sqrt(2.0) * bool(set(c.features) & {*f}) for f in read.values()]
+                for c in classes
+            ]
+        ),
+    )
 
 
 def release_tables(
@@ -138,12 +162,7 @@ def noisy_leakages(
     Theorem 5); bounds hold by its Theorem 2.
     """
     shares = shares_of_cells(
-        {
-            shape.name: (noisy.cells, noisy.cell_scale)
-            for shape in layout.shapes
-            for noisy in [released[shape.name]]
-            if noisy.cells.any()
-        }
+        {n: (t.cells, t.cell_scale) for n, t in released.items() if t.cells.any()}
     )
     found = {}
     for shape in layout.shapes:

@@ -3,7 +3,6 @@
 Theory: ``docs/theory/default_rule.md``, section 7.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ from corrdp.accounting import Group, SensitivityTable
 from corrdp.exceptions import GuaranteeVoidError
 from corrdp.leakage._coding import counts_of
 from corrdp.leakage._counts import ContingencyCounts, CountLayout
-from corrdp.leakage.release._noise import noisy_counts
+from corrdp.leakage.release._noise import count_sensitivity, noisy_counts
 from corrdp.policy import (
     ColumnRole,
     NeighborClass,
@@ -44,16 +43,7 @@ def number_count_sensitivity(
     class may change the number, else none (``docs/theory/default_rule.md``,
     Proposition 5).
     """
-    return SensitivityTable(
-        groups=tuple(Group(name, 1, (name,)) for name in names),
-        classes=tuple(neighbor.name for neighbor in classes),
-        bounds=np.array(
-            [
-                [math.sqrt(2.0) * (name in neighbor.features) for name in names]
-                for neighbor in classes
-            ]
-        ),
-    )
+    return count_sensitivity({Group(n, 1, (n,)): (n,) for n in names}, classes)
 
 
 def release_number_counts(

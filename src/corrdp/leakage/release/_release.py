@@ -4,8 +4,6 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import numpy as np
-
 from corrdp._names import BLOCK
 from corrdp._random import noise_generator
 from corrdp._validate import (
@@ -16,7 +14,7 @@ from corrdp._validate import (
     check_failure_probability,
     check_flag,
 )
-from corrdp.accounting import Group, NoisePlan, SensitivityTable, plan_noise
+from corrdp.accounting import Group, NoisePlan, plan_noise
 from corrdp.certificate import Component
 from corrdp.exceptions import BudgetError, GuaranteeVoidError
 from corrdp.leakage._coding import check_readable
@@ -37,6 +35,7 @@ from corrdp.leakage.release._exact import exact_leakages, with_paper_upper
 from corrdp.leakage.release._noise import (
     SIZES,
     check_covered,
+    count_sensitivity,
     noisy_leakages,
     release_tables,
     released_margins,
@@ -255,28 +254,18 @@ def _plan_tables(
         policy, dict.fromkeys(policy.insensitive, 1.0) if one_insensitive else 1.0
     )
     sensitive = set(policy.sensitive)
-    groups, read = [], []
+    read: dict[Group, set[str]] = {}
     for shape in shapes:
         # A bound compares two rows of cells, however many values a table has.
         size, weight = shape.n_values * shape.n_cells, 1 / shape.n_values
-        groups.append(Group(shape.name, size, shape.features, weight))
-        read.append(sensitive | set(shape.features))
+        cells = Group(shape.name, size, shape.features, weight)
+        read[cells] = sensitive | set(shape.features)
         # Errors of sizes enter the bound once, those of cells add up over the cells.
         weight = math.sqrt(shape.n_cells) / shape.n_values
-        groups.append(
-            Group(SIZES.format(shape.name), shape.n_values, shape.features, weight)
-        )
-        read.append(set(shape.features))
-    table = SensitivityTable(
-        groups=tuple(groups),
-        classes=tuple(neighbor.name for neighbor in classes),
-        bounds=np.array(
-            [
-                [math.sqrt(2.0) * bool(set(c.features) & names) for names in read]
-                for c in classes
-            ]
-        ),
-    )
+        name = SIZES.format(shape.name)
+        sizes = Group(name, shape.n_values, shape.features, weight)
+        read[sizes] = set(shape.features)
+    table = count_sensitivity(read, classes)
     allowed = {c.name: epsilon if c.promised else math.inf for c in classes}
     plan = plan_noise(table, allowed_epsilon=allowed, delta=delta)
     return check_covered(plan, epsilon=epsilon)

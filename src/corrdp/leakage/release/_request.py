@@ -15,8 +15,8 @@ from corrdp.leakage._joining import (
     joined_policy,
     joined_words,
 )
+from corrdp.leakage._levels import TableWords
 from corrdp.leakage._metrics import Metric
-from corrdp.leakage._plug_in import TableWords
 from corrdp.leakage._result import FeatureLeakage
 from corrdp.leakage._targets import table_words
 from corrdp.leakage.estimators import Estimator

@@ -72,14 +72,7 @@ def discrete_laplace(
 ) -> IntArray:
     r"""Draw whole numbers with probability proportional to ``exp(-abs(k) / scale)``.
 
-    Parameters
-    ----------
-    scale : Fraction
-        As returned by `grid_scale`.
-    size : int
-        How many.
-    generator : numpy Generator
-        Source of uniform whole numbers.
+    The scale is one that `grid_scale` returned.
 
     Guarantee
     ---------
@@ -110,8 +103,10 @@ def discrete_gaussian(
     ----------
     scale : Fraction
         As returned by `grid_scale`; the standard deviation is at most this.
-    size, generator
-        As in `discrete_laplace`.
+    size : int
+        How many.
+    generator : numpy Generator
+        Source of uniform whole numbers.
 
     Guarantee
     ---------

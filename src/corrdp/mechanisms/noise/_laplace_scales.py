@@ -154,30 +154,12 @@ def laplace_scales(
     objective: Objective = Objective.TOTAL,
     cost: FloatArray,
 ) -> FloatArray:
-    r"""Return one Laplace scale per group.
+    """Return one Laplace scale per group; 0 for one that moves under no class.
 
-    Parameters
-    ----------
-    bounds : array of float, shape (n_classes, n_groups)
-        1-norm movement of each group under each promised class; under ``ordinary``
-        the whole record is the one class.
-    allowed_epsilon : array of float, shape (n_classes,)
-        Epsilon promised to each class, positive and finite.
-    epsilon : float
-        Budget of the sensitive class.
-    variant : Variant
-        ``paper``: one scale from `correlated_sensitivity`. ``tight`` and ``ordinary``:
-        the smallest one scale that serves every class. ``optimal``: a scale per group.
-    objective : Objective
-        For ``optimal``: the total of ``cost * scale**2``, or the largest term of it.
-    cost : array of float, shape (n_groups,)
-        Weight of each group's squared scale: times its size for ``total``, of one
-        coordinate for ``worst``.
-
-    Returns
-    -------
-    scale : array of float, shape (n_groups,)
-        Zero for a group that moves under no class.
+    ``paper`` takes one scale from `correlated_sensitivity`, whose first parameters are
+    those here; ``tight`` and ``ordinary`` the smallest one that serves every class,
+    which for ``ordinary`` is the whole record; ``optimal`` a scale per group, for the
+    least total of ``cost * scale**2`` or the least largest term of it.
 
     Guarantee
     ---------

@@ -44,7 +44,7 @@ class Movement:
 
     def __post_init__(self) -> None:
         shape = (len(self.classes), len(self.groups))
-        for name in ("absolute", "squared"):
+        for name, power in (("absolute", 1), ("squared", 2)):
             values = check_nonnegative_array(
                 name, getattr(self, name), ndim=2, error=GuaranteeVoidError
             )
@@ -52,6 +52,14 @@ class Movement:
                 raise CorrDPError(
                     f"{name} must hold whole numbers of grid steps in shape (classes, "
                     f"groups) = {shape}, got shape {values.shape}. Round them up."
+                )
+            # Before they are made integers: beyond 2**63 a float becomes a negative
+            # one, which would count as no movement.
+            largest = values.max(initial=0.0)
+            if largest > LARGEST_MOVEMENT**power:
+                raise CorrDPError(
+                    f"{name} movements must be at most 2**{30 * power} grid steps, got "
+                    f"{largest:.0f}. Declare a coarser grid."
                 )
             # Squares may need more digits than a float has: keep integers as they are.
             object.__setattr__(
@@ -72,11 +80,6 @@ class Movement:
             raise CorrDPError(
                 f"classes must contain {WHOLE_RECORD!r}, got {list(self.classes)}. "
                 "Bound a change of the whole record."
-            )
-        if self.absolute.max(initial=0) > LARGEST_MOVEMENT:
-            raise CorrDPError(
-                f"movements must be at most 2**30 grid steps, got "
-                f"{int(self.absolute.max())}. Declare a coarser grid."
             )
 
     @classmethod

@@ -95,8 +95,7 @@ class VectorPlan:
         """Return the exact price: sum of movement / scale, or half of its squares."""
         row = self.movement.row(class_name)
         if self.kind is NoiseKind.LAPLACE:
-            terms = [Fraction(e) for e in self._group_epsilons(row)]
-            return sum(terms, Fraction(0))
+            return sum(self._group_epsilons(row), Fraction(0))
         return sum(
             (
                 Fraction(int(square)) / (2 * scale**2)

@@ -22,29 +22,16 @@ class BoxModel:
 
     Gradients are :math:`r(\theta^\top x, y)\, x` with :math:`r = 2 (z - y)` for least
     squares and :math:`r = 1 / (1 + e^{-z}) - y` for logistic regression (Examples 3.5
-    and 3.6).
-
-    Attributes
-    ----------
-    loss : {"least_squares", "logistic"}
-        Loss of one record.
-    lower, upper : array of float, shape (n_columns,)
-        Declared bounds of the columns.
-    parameter_radius : float
-        D, bound on the 2-norm of the coefficients.
-    coefficient_bound : array of float, shape (n_columns,), optional
-        Bounds on each coefficient, as projecting per block gives. The examples need
-        one and a radius does not imply it (E7).
-    label_bound : float, optional
-        Bound on the absolute label of least squares; logistic labels are 0 and 1.
+    and 3.6). The examples need a bound on each coefficient, as projecting per block
+    gives; a radius does not imply it (E7).
     """
 
     loss: LossKind
-    lower: ArrayLike
+    lower: ArrayLike  # declared bounds of the columns, shape (n_columns,)
     upper: ArrayLike
-    parameter_radius: float
-    coefficient_bound: ArrayLike | None = None
-    label_bound: float | None = None
+    parameter_radius: float  # D, of the 2-norm of the coefficients
+    coefficient_bound: ArrayLike | None = None  # of each, shape (n_columns,)
+    label_bound: float | None = None  # of least squares; else labels are 0 and 1
 
     def __post_init__(self) -> None:
         losses = ("least_squares", "logistic")
@@ -144,12 +131,7 @@ class BoxModel:
     def gradient(self, coef: FloatArray, rows: FloatArray, y: FloatArray) -> FloatArray:
         """Return the gradient of each record at a coefficient vector of its own.
 
-        Parameters
-        ----------
-        coef, rows : array of float, shape (n_candidates, n_columns)
-            Coefficients and rows, paired; gradients have the same shape.
-        y : array of float, shape (n_candidates,)
-            Labels.
+        Coefficients, rows and gradients have shape (n_candidates, n_columns).
         """
         predictor = np.einsum("ij,ij->i", coef, rows)
         if self.loss == "logistic":
@@ -162,40 +144,19 @@ class BoxModel:
 
 @dataclass(frozen=True, kw_only=True)
 class GradientConstants:
-    """Constants with which Assumption 3.4 and its relaxed form hold.
+    """Constants with which Assumption 3.4 and its relaxed form hold."""
 
-    Attributes
-    ----------
-    lipschitz : float
-        L.
-    direct : float
-        C_1, the weight of the coordinate's own column.
-    cross : float
-        C_2, the weight of the others, before division by m.
-    relaxed : float
-        C of Assumption C.2, which counts changed columns.
-    """
-
-    lipschitz: float
-    direct: float
-    cross: float
-    relaxed: float
+    lipschitz: float  # L
+    direct: float  # C_1, the weight of the coordinate's own column
+    cross: float  # C_2, the weight of the others, before division by m
+    relaxed: float  # C of Assumption C.2, which counts changed columns
 
 
 def gradient_constants(model: BoxModel) -> GradientConstants:
     r"""Return constants with which Assumptions 3.4 and C.2 are proved to hold.
 
-    Parameters
-    ----------
-    model : BoxModel
-        Model, domain and parameter bound.
-
-    Returns
-    -------
-    constants : GradientConstants
-        From :math:`|g_i - g_i'| \le R |\Delta_i| + \kappa X_i \sum_j c_j |\Delta_j|`,
-        with residual bound R, residual slope kappa, column bound X and coefficient
-        bound c.
+    From :math:`|g_i - g_i'| \le R |\Delta_i| + \kappa X_i \sum_j c_j |\Delta_j|`, with
+    residual bound R, residual slope kappa, column bound X and coefficient bound c.
 
     Guarantee
     ---------
@@ -228,18 +189,8 @@ def printed_least_squares_constants(
 ) -> GradientConstants:
     r"""Return the constants of Example 3.5.
 
-    Parameters
-    ----------
-    feature_bound, parameter_radius, label_bound, n_columns
-        B, D, the bound on the absolute label, and m.
-    spread_constant : float
-        C in :math:`B |\theta_i| \le C D / m`.
-
-    Returns
-    -------
-    constants : GradientConstants
-        :math:`L = 2 B (D + \max |y|)`, :math:`C_1 = 4 B + 2 C D / m`,
-        :math:`C_2 = 2 C D`; `relaxed` is the larger of C_1 and C_2.
+    :math:`L = 2 B (D + \max |y|)`, :math:`C_1 = 4 B + 2 C D / m`, :math:`C_2 = 2 C D`,
+    with C in :math:`B |\theta_i| \le C D / m`; `relaxed` is the larger of C_1 and C_2.
 
     Guarantee
     ---------
@@ -270,17 +221,9 @@ def printed_logistic_constants(
 ) -> GradientConstants:
     r"""Return the constants of Example 3.6.
 
-    Parameters
-    ----------
-    feature_bound, parameter_radius, n_columns, spread_constant
-        As in `printed_least_squares_constants`.
-
-    Returns
-    -------
-    constants : GradientConstants
-        :math:`C_1 = 2 + C D / (4 m)`, :math:`C_2 = C D / 4`; L = B, which the paper
-        does not print but :math:`|\sigma - y| \le 1` gives; `relaxed` is the larger
-        of C_1 and C_2.
+    :math:`C_1 = 2 + C D / (4 m)`, :math:`C_2 = C D / 4`; L = B, which the paper does
+    not print but :math:`|\sigma - y| \le 1` gives. Otherwise as in
+    `printed_least_squares_constants`.
 
     Guarantee
     ---------

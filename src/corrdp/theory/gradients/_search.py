@@ -21,25 +21,16 @@ Verdict: TypeAlias = Literal["proved", "violated", "undecided"]
 class AssumptionReport:
     """Whether an assumption on gradients holds, and with which constants.
 
-    Attributes
-    ----------
-    verdict : {"proved", "violated", "undecided"}
-        "violated" comes with a pair of rows that breaks the inequality; "undecided"
-        says that the search found none and the bounds were not enough.
-    sufficient : GradientConstants
-        Constants with which the assumption is proved to hold.
-    direct_lower, cross_lower : float
-        Values that C_1 and C_2 must reach, seen at changes of a single column.
-    largest_ratio : float
-        Largest change of a coordinate over what the inequality allows; above 1 when
-        violated.
+    "violated": a pair of rows breaks the inequality; "undecided": the search found none
+    and the bounds were not enough. C_1 and C_2 must reach the lower values, seen at
+    changes of a single column.
     """
 
     verdict: Verdict
-    sufficient: GradientConstants
+    sufficient: GradientConstants  # with which the assumption is proved to hold
     direct_lower: float
     cross_lower: float
-    largest_ratio: float
+    largest_ratio: float  # change of a coordinate over what is allowed
 
 
 def check_gradient_assumption(
@@ -56,30 +47,16 @@ def check_gradient_assumption(
     :math:`(g(x_1) - g(x_2))_i \le C_1 L |x_1^{(i)} - x_2^{(i)}| + C_2 \frac{L}{m}
     \sum_{j \ne i} |x_1^{(j)} - x_2^{(j)}|`.
 
-    Parameters
-    ----------
-    model : BoxModel
-        Model, domain and parameter bound.
-    direct, cross : float
-        C_1 and C_2 to check.
-    lipschitz : float, optional
-        L; the model's own bound by default.
-    n_candidates : int, default 4096
-        Pairs of rows to try.
-    seed : int, default 0
-        Seed of the search, which touches no data.
-
-    Returns
-    -------
-    report : AssumptionReport
-        Verdict and constants.
+    L is the model's own bound unless `lipschitz` is given. The search tries
+    `n_candidates` pairs of rows of the box; it touches no data.
 
     Guarantee
     ---------
     "proved" and "violated" are both certain; the search alone never proves. Note:
     `docs/theory/paper_bounds.md`.
     """
-    size = _lipschitz(model, lipschitz)
+    size = model.lipschitz if lipschitz is None else lipschitz
+    check_positive("lipschitz", size)
     own = size * check_real("direct", direct, lower=0.0)
     others = size * check_real("cross", cross, lower=0.0)
     pairs = _candidate_pairs(model, n_candidates=n_candidates, seed=seed)
@@ -91,7 +68,7 @@ def check_gradient_assumption(
         own >= sufficient.direct * sufficient.lipschitz
         and others >= sufficient.cross * sufficient.lipschitz
     )
-    return _report(model, pairs, allowed, sufficient, is_proved, lipschitz=size)
+    return _report(model, pairs, allowed, sufficient, is_proved, size)
 
 
 def check_relaxed_assumption(
@@ -107,25 +84,14 @@ def check_relaxed_assumption(
     :math:`(g(x_1) - g(x_2))_i \le C L (1[x_1^{(i)} \ne x_2^{(i)}] + \frac{1}{m}
     \sum_{j \ne i} 1[x_1^{(j)} \ne x_2^{(j)}])`.
 
-    Parameters
-    ----------
-    model : BoxModel
-        Model, domain and parameter bound.
-    constant : float
-        C to check.
-    lipschitz, n_candidates, seed
-        As in `check_gradient_assumption`.
-
-    Returns
-    -------
-    report : AssumptionReport
-        Verdict and constants.
+    Otherwise as `check_gradient_assumption`.
 
     Guarantee
     ---------
     As in `check_gradient_assumption`. Note: `docs/theory/paper_bounds.md`.
     """
-    size = _lipschitz(model, lipschitz)
+    size = model.lipschitz if lipschitz is None else lipschitz
+    check_positive("lipschitz", size)
     unit = size * check_real("constant", constant, lower=0.0)
     pairs = _candidate_pairs(model, n_candidates=n_candidates, seed=seed)
     changed = (pairs.rows != pairs.neighbors).astype(np.float64)
@@ -133,7 +99,7 @@ def check_relaxed_assumption(
     allowed = unit * (changed + n_others / model.n_columns)
     sufficient = gradient_constants(model)
     is_proved = unit >= sufficient.relaxed * sufficient.lipschitz
-    return _report(model, pairs, allowed, sufficient, is_proved, lipschitz=size)
+    return _report(model, pairs, allowed, sufficient, is_proved, size)
 
 
 @dataclass(frozen=True)
@@ -192,7 +158,6 @@ def _report(
     allowed: FloatArray,
     sufficient: GradientConstants,
     is_proved: bool,
-    *,
     lipschitz: float,
 ) -> AssumptionReport:
     moved = np.abs(
@@ -211,7 +176,7 @@ def _report(
         verdict = "violated"
     elif is_proved:
         verdict = "proved"
-    direct_lower, cross_lower = _needed_constants(pairs, moved, lipschitz=lipschitz)
+    direct_lower, cross_lower = _needed_constants(pairs, moved, lipschitz)
     return AssumptionReport(
         verdict=verdict,
         sufficient=sufficient,
@@ -222,7 +187,7 @@ def _report(
 
 
 def _needed_constants(
-    pairs: _Pairs, moved: FloatArray, *, lipschitz: float
+    pairs: _Pairs, moved: FloatArray, lipschitz: float
 ) -> tuple[float, float]:
     """Return the C_1 and C_2 that changes of a single column force."""
     single = np.arange(moved.shape[0] // 2)
@@ -235,9 +200,3 @@ def _needed_constants(
     own = slopes[index, column].max(initial=0.0)
     slopes[index, column] = 0.0
     return float(own), float(moved.shape[1] * slopes.max(initial=0.0))
-
-
-def _lipschitz(model: BoxModel, lipschitz: float | None) -> float:
-    if lipschitz is None:
-        return model.lipschitz
-    return check_positive("lipschitz", lipschitz)

@@ -15,18 +15,10 @@ from corrdp.theory._checks import check_probability
 
 @dataclass(frozen=True, kw_only=True)
 class AmplificationClaim:
-    """Lemma A.5 beside the truth, for one distance.
+    """Lemma A.5 beside the truth, for one distance."""
 
-    Attributes
-    ----------
-    claimed_epsilon : float
-        zeta * epsilon / d, which the lemma promises between neighbors.
-    true_epsilon : float
-        The smallest epsilon that covers every mechanism of the kind.
-    """
-
-    claimed_epsilon: float
-    true_epsilon: float
+    claimed_epsilon: float  # zeta * epsilon / d, which the lemma promises
+    true_epsilon: float  # the smallest that covers every mechanism of the kind
 
     @property
     def holds(self) -> bool:
@@ -39,6 +31,10 @@ def amplified_epsilon(
 ) -> float:
     r"""Return the epsilon between neighbors of a mechanism run on a sample.
 
+    :math:`\log \frac{1 - \zeta + \zeta e^a}{1 - \zeta + \zeta e^{a - b}}` with
+    :math:`b \le 2 a`. At a = b it is the :math:`\log(1 + \zeta (e^b - 1))` of Balle,
+    Barthe and Gaboardi (2018).
+
     Parameters
     ----------
     class_epsilon : float
@@ -48,13 +44,6 @@ def amplified_epsilon(
         one. Infinity means no bound, and then sampling does not help.
     sampling_rate : float
         zeta in (0, 1], of independent (Poisson) sampling.
-
-    Returns
-    -------
-    epsilon : float
-        :math:`\log \frac{1 - \zeta + \zeta e^a}{1 - \zeta + \zeta e^{a - b}}` with
-        :math:`b \le 2 a`. At a = b it is the :math:`\log(1 + \zeta (e^b - 1))` of
-        Balle, Barthe and Gaboardi (2018).
 
     Guarantee
     ---------
@@ -92,24 +81,12 @@ def amplification_claim(
     sampling_rate: float,
     presence_epsilon: float | None = None,
 ) -> AmplificationClaim:
-    r"""Return the claim of Lemma A.5, flagged.
+    r"""Return the claim of Lemma A.5, flagged: true only if nothing is sampled away.
 
     The lemma replaces epsilon by epsilon / d in a theorem that reads
     :math:`\log(1 + \zeta (e^\epsilon - 1))` and keeps only its first-order term, which
-    is too small at every epsilon and absurd at large epsilon / d (E8).
-
-    Parameters
-    ----------
-    epsilon, distance, sampling_rate : float
-        CorrDP epsilon before sampling; d and zeta in (0, 1].
-    presence_epsilon : float, optional
-        As in `amplified_epsilon`; by default epsilon / d, what the cited theorem
-        would assume.
-
-    Returns
-    -------
-    claim : AmplificationClaim
-        Its `holds` is false unless nothing is sampled away.
+    is too small at every epsilon and absurd at large epsilon / d (E8). Without a
+    `presence_epsilon` it is epsilon / d, what the cited theorem would assume.
 
     Guarantee
     ---------

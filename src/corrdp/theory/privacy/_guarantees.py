@@ -16,12 +16,8 @@ from corrdp.theory._checks import check_positive, check_probability
 class CorrDPGuarantee:
     """An (epsilon, delta)-CorrDP statement, as in Definition 2.2.
 
-    Attributes
-    ----------
-    epsilon : float
-        Neighbors at distance d are (epsilon / d, delta)-indistinguishable.
-    delta : float
-        In [0, 1]; at 1 nothing is promised.
+    Neighbors at distance d are (epsilon / d, delta)-indistinguishable; at delta 1
+    nothing is promised.
     """
 
     epsilon: float
@@ -39,16 +35,6 @@ class CorrDPGuarantee:
 def post_processed(guarantee: CorrDPGuarantee) -> CorrDPGuarantee:
     """Return the guarantee of any function of a release: the same one.
 
-    Parameters
-    ----------
-    guarantee : CorrDPGuarantee
-        Of the release.
-
-    Returns
-    -------
-    guarantee : CorrDPGuarantee
-        Unchanged.
-
     Guarantee
     ---------
     Proposition B.4, first part, deterministic and randomized functions alike: proof in
@@ -58,17 +44,9 @@ def post_processed(guarantee: CorrDPGuarantee) -> CorrDPGuarantee:
 
 
 def composed(guarantees: Iterable[CorrDPGuarantee]) -> CorrDPGuarantee:
-    """Return the guarantee of several releases about the same rows.
+    """Return the guarantee of several releases about the same rows: epsilons add.
 
-    Parameters
-    ----------
-    guarantees : iterable of CorrDPGuarantee
-        At least one, all for the same sensitive columns and the same distance.
-
-    Returns
-    -------
-    guarantee : CorrDPGuarantee
-        Sums of epsilons and deltas.
+    All of them are for the same sensitive columns and the same distance.
 
     Guarantee
     ---------
@@ -92,17 +70,8 @@ def high_probability_composed(
 ) -> CorrDPGuarantee:
     """Return the guarantee of a mechanism that may fail to be private.
 
-    Parameters
-    ----------
-    guarantee : CorrDPGuarantee
-        What holds outside the failure event, (epsilon, delta_1).
-    failure_probability : float
-        delta_2 in [0, 1), over the mechanism's own coins.
-
-    Returns
-    -------
-    guarantee : CorrDPGuarantee
-        (epsilon, delta_1 + delta_2).
+    (epsilon, delta_1 + delta_2), with what holds outside the failure event and its
+    probability delta_2 in [0, 1) over the mechanism's own coins.
 
     Guarantee
     ---------
@@ -124,19 +93,9 @@ def subsampled(
 ) -> CorrDPGuarantee:
     """Return the guarantee of a mechanism run on a subsample: the same one.
 
-    Parameters
-    ----------
-    guarantee : CorrDPGuarantee
-        Of the mechanism, for the distance between subsampled databases.
-    distance_is_preserved : bool
-        The stability condition: that distance equals the distance between the full
-        databases, almost surely. True when distances are declared or come from other
-        rows; false when leakage is estimated on the subsample.
-
-    Returns
-    -------
-    guarantee : CorrDPGuarantee
-        Unchanged: no amplification.
+    The stability condition is that the distance between subsampled databases equals
+    that between the full ones, almost surely: true when distances are declared or come
+    from other rows, false when leakage is estimated on the subsample.
 
     Guarantee
     ---------
@@ -156,21 +115,10 @@ def subsampled(
 def whole_record(guarantee: CorrDPGuarantee, *, distance: float) -> CorrDPGuarantee:
     """Return what CorrDP implies when sensitive and insensitive columns both change.
 
-    Remark 2.4 says that the constraint "becomes exactly DP"; what follows by going
-    through the record with only its sensitive columns changed is weaker (E12).
-
-    Parameters
-    ----------
-    guarantee : CorrDPGuarantee
-        Of the mechanism.
-    distance : float
-        d in (0, 1] of the insensitive change.
-
-    Returns
-    -------
-    guarantee : CorrDPGuarantee
-        Ordinary DP (distance 1) with epsilon + epsilon / d and
-        delta * (1 + e^epsilon).
+    Ordinary DP (distance 1) with epsilon + epsilon / d and delta * (1 + e^epsilon), for
+    an insensitive change at distance d. Remark 2.4 says that the constraint "becomes
+    exactly DP"; what follows by going through the record with only its sensitive
+    columns changed is weaker (E12).
 
     Guarantee
     ---------
@@ -189,19 +137,10 @@ def variability_loss(
 ) -> float:
     r"""Return the part of the log-moment that unequal variances cause.
 
-    Parameters
-    ----------
-    variance, neighbor_variance : float
-        u, the variance on one database, and v, that on its neighbor.
-    order : float
-        lambda > 0.
-
-    Returns
-    -------
-    loss : float
-        :math:`(\lambda + 1) \log u - \lambda \log v - \log((\lambda + 1) u -
-        \lambda v)`, which is twice the log-moment of one coordinate; infinite when the
-        last argument is not positive (E17).
+    With variance u on one database and v on its neighbor it is
+    :math:`(\lambda + 1) \log u - \lambda \log v - \log((\lambda + 1) u - \lambda v)`,
+    twice the log-moment of one coordinate; infinite when the last argument is not
+    positive (E17).
 
     Guarantee
     ---------
@@ -222,21 +161,8 @@ def variability_loss_upper(
 ) -> float:
     r"""Return the bound of Lemma A.9 on `variability_loss`.
 
-    Parameters
-    ----------
-    variance : float
-        u > 0.
-    stability_constant : float
-        C such that neighbors' variances differ by at most C / n.
-    n_rows : int
-        n, at least 10 C max(lambda, 1) / u.
-    order : float
-        lambda > 0.
-
-    Returns
-    -------
-    loss_upper : float
-        :math:`2 \lambda (\lambda + 1) C^2 / (3 n^2 u^2)`.
+    :math:`2 \lambda (\lambda + 1) C^2 / (3 n^2 u^2)`, for variances of neighbors that
+    differ by at most C / n, and n at least 10 C max(lambda, 1) / u.
 
     Guarantee
     ---------

@@ -28,21 +28,9 @@ def gaussian_log_moment(
 ) -> float:
     r"""Return the log-moment of one Gaussian step.
 
-    Parameters
-    ----------
-    shift : array of float, shape (n_coordinates,)
-        How far each coordinate of the mean moves, in absolute value.
-    noise_scale : array of float, shape (n_coordinates,)
-        Standard deviations.
-    order : float
-        lambda > 0.
-
-    Returns
-    -------
-    log_moment : float
-        :math:`\alpha(\lambda) = \frac{\lambda (\lambda + 1)}{2} \sum_i
-        (\Delta_i / \sigma_i)^2 = \lambda D_{\lambda + 1}`; infinite when a coordinate
-        moves without noise.
+    :math:`\alpha(\lambda) = \frac{\lambda (\lambda + 1)}{2} \sum_i
+    (\Delta_i / \sigma_i)^2 = \lambda D_{\lambda + 1}`, where coordinate i of the mean
+    moves by `shift`; infinite when one moves without noise.
 
     Guarantee
     ---------
@@ -67,23 +55,11 @@ def gaussian_log_moment(
 def tail_delta(
     log_moment: float, *, epsilon: float, order: float, distance: float = 1.0
 ) -> float:
-    r"""Return the delta that a log-moment proves at a given epsilon.
+    r"""Return the delta that a log-moment proves at a given epsilon, at most 1.
 
-    Lemma A.4, second part: :math:`\exp(\alpha(\lambda) - \lambda \epsilon / d)`.
-
-    Parameters
-    ----------
-    log_moment : float
-        Total log-moment over all steps, at this order.
-    epsilon : float
-        CorrDP epsilon; neighbors at distance d may differ by epsilon / d.
-    order, distance : float
-        lambda > 0, and d in (0, 1].
-
-    Returns
-    -------
-    delta : float
-        Capped at 1.
+    Lemma A.4, second part: :math:`\exp(\alpha(\lambda) - \lambda \epsilon / d)`, with
+    the log-moment of all steps at this order; neighbors at distance d in (0, 1] may
+    differ by epsilon / d.
 
     Guarantee
     ---------
@@ -100,19 +76,8 @@ def moments_epsilon(squared_ratio: float, *, delta: float) -> float:
     r"""Return the epsilon of composed Gaussian steps at the best order.
 
     Minimizing the tail bound over real orders gives
-    :math:`s/2 + \sqrt{2 s \log(1/\delta)}`.
-
-    Parameters
-    ----------
-    squared_ratio : float
-        s, the sum over steps and coordinates of (shift / noise_scale)^2.
-    delta : float
-        Target delta.
-
-    Returns
-    -------
-    epsilon : float
-        Per-class epsilon; divide by nothing: the class's distance is not applied.
+    :math:`s/2 + \sqrt{2 s \log(1/\delta)}`, s being the sum over steps and coordinates
+    of (shift / noise_scale)^2. It is that of a class: its distance is not applied.
 
     Guarantee
     ---------
@@ -124,18 +89,7 @@ def moments_epsilon(squared_ratio: float, *, delta: float) -> float:
 
 
 def proof_order(*, epsilon: float, delta: float) -> float:
-    r"""Return the order :math:`\lambda = 2 \log(1/\delta) / \epsilon` of the proof.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Budget.
-
-    Returns
-    -------
-    order : float
-        Positive.
-    """
+    r"""Return the order :math:`\lambda = 2 \log(1/\delta) / \epsilon` of the proof."""
     return -2 * math.log(check_delta(delta)) / check_epsilon(epsilon)
 
 
@@ -150,21 +104,8 @@ def proof_noise_variance(
     r"""Return the noise that the proof of Theorem 3.7 really asks for.
 
     The log-moment is shared equally among coordinates at `proof_order`:
-    :math:`\sigma_i^2 = (\lambda + 1) m T d \Delta_i^2 / \epsilon`.
-
-    Parameters
-    ----------
-    shift : array of float, shape (n_coordinates,)
-        How far each coordinate of the mean gradient moves between neighbors.
-    epsilon, delta, n_steps
-        Budget, and T.
-    distance : float, default 1.0
-        d of the class, in (0, 1].
-
-    Returns
-    -------
-    noise_variance : array of float, shape (n_coordinates,)
-        Zero where the coordinate does not move.
+    :math:`\sigma_i^2 = (\lambda + 1) m T d \Delta_i^2 / \epsilon`, where coordinate i
+    of the mean gradient moves by `shift` between neighbors at distance d in (0, 1].
 
     Guarantee
     ---------
@@ -188,23 +129,11 @@ def gaussian_renyi_divergence(
     *,
     order: float,
 ) -> float:
-    r"""Return the Renyi divergence of one Gaussian from another.
+    r"""Return the Renyi divergence :math:`D_\alpha(P \| Q)` of Gaussians.
 
-    Parameters
-    ----------
-    first_mean, second_mean : array of float, shape (n_coordinates,)
-        Means of P and Q.
-    first_covariance, second_covariance : array, shape (n_coordinates, n_coordinates)
-        Positive definite covariances of P and Q.
-    order : float
-        alpha > 0; 1 gives the Kullback-Leibler divergence.
-
-    Returns
-    -------
-    divergence : float
-        :math:`D_\alpha(P \| Q)`; infinite when alpha > 1 and
-        :math:`\Sigma_\alpha = (1-\alpha) \Sigma_1 + \alpha \Sigma_2` is not positive
-        definite.
+    Of order alpha > 0, 1 being the Kullback-Leibler divergence; covariances are
+    positive definite. Infinite when alpha > 1 and :math:`\Sigma_\alpha = (1-\alpha)
+    \Sigma_1 + \alpha \Sigma_2` is not positive definite.
 
     Guarantee
     ---------

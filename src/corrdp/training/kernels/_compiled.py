@@ -24,7 +24,7 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.training._tiles import GroupRules, RowTiles
+from corrdp.training._tiles import GroupRules, Model, RowTiles
 from corrdp.training.kernels._grids import Models, Tiles, counted, public_grids
 
 TILE_ROWS = 512
@@ -353,12 +353,7 @@ def _shifted(low: Any, high: Any, models: Any, gradients: Any, totals: Any) -> A
 
 
 def gradient_sums(
-    rows: RowTiles,
-    coefs: FloatArray,
-    offsets: FloatArray,
-    rules: Sequence[GroupRules],
-    *,
-    residual_bounds: Sequence[float | None],
+    rows: RowTiles, models: Sequence[Model]
 ) -> tuple[FloatArray, IntArray]:
     """Return gradients of many models in one pass over the tiles, one row for each.
 
@@ -366,69 +361,44 @@ def gradient_sums(
     -----
     Sums before noise, not to be released (`docs/theory/solvers.md`, section 1).
     """
-    terms = (coefs, offsets, rules, residual_bounds)
-    return _counted_gradients(rows, _gradient_counts(rows, *terms), *terms)
+    packed = _packed_models(models)
+    return _counted_gradients(rows, _gradient_counts(rows, packed), packed)
 
 
-def gradient_counts(
-    rows: RowTiles,
-    coef: FloatArray,
-    offset: FloatArray,
-    rules: GroupRules,
-    *,
-    residual_bound: float | None,
-) -> tuple[IntArray, ...]:
+def gradient_counts(rows: RowTiles, model: Model) -> tuple[IntArray, ...]:
     """Return the sum in steps of public grids: columns, groups, small residuals.
 
     As `_plain.gradient_counts`, with counts of its own.
     """
-    return _gradient_counts(rows, coef[None], offset[None], [rules], [residual_bound])
+    return _gradient_counts(rows, _packed_models([model]))
 
 
 def counted_gradient(
-    rows: RowTiles,
-    total: tuple[IntArray, ...],
-    coef: FloatArray,
-    offset: FloatArray,
-    rules: GroupRules,
-    *,
-    residual_bound: float | None,
+    rows: RowTiles, total: tuple[IntArray, ...], model: Model
 ) -> tuple[FloatArray, int]:
     """Return the gradient, and the number of small residuals, that counts stand for."""
-    gradients, inside = _counted_gradients(
-        rows, total, coef[None], offset[None], [rules], [residual_bound]
-    )
+    gradients, inside = _counted_gradients(rows, total, _packed_models([model]))
     return gradients[0], int(inside[0])
 
 
-def _packed_models(
-    coefs: FloatArray,
-    offsets: FloatArray,
-    rules: Sequence[GroupRules],
-    residual_bounds: Sequence[float | None],
-) -> Models:
+def _packed_models(models: Sequence[Model]) -> Models:
+    residual_bounds = [model.residual_bound for model in models]
+    coefs, offsets = [m.coef for m in models], [m.offset for m in models]
     return Models(
-        np.ascontiguousarray(coefs, np.float32).astype(np.float64),
-        np.ascontiguousarray(offsets, np.float32).astype(np.float64),
+        np.array(coefs, np.float32).astype(np.float64),
+        np.array(offsets, np.float32).astype(np.float64),
         np.array([bound is not None for bound in residual_bounds]),
         np.array([1.0 if bound is None else bound for bound in residual_bounds]),
-        *_packed(tuple(rules)),
+        *_packed(tuple(model.rules for model in models)),
     )
 
 
-def _gradient_counts(
-    rows: RowTiles,
-    coefs: FloatArray,
-    offsets: FloatArray,
-    rules: Sequence[GroupRules],
-    residual_bounds: Sequence[float | None],
-) -> tuple[IntArray, ...]:
+def _gradient_counts(rows: RowTiles, models: Models) -> tuple[IntArray, ...]:
     tiles = Tiles(*(getattr(rows, name) for name in Tiles._fields))
-    models = _packed_models(coefs, offsets, rules, residual_bounds)
-    n_tiles, n_columns = len(rows.labels), coefs.shape[1]
-    n_parts = max(1, min(get_num_threads(), n_tiles * len(rules) // _TILES_PER_THREAD))
+    n_tiles, (n_models, n_columns) = len(rows.labels), models.coef.shape
+    n_parts = max(1, min(get_num_threads(), n_tiles * n_models // _TILES_PER_THREAD))
     n_sums = n_columns + models.clip.shape[1] + 1
-    sums = np.empty((n_parts, len(rules), n_sums), np.int64)
+    sums = np.empty((n_parts, n_models, n_sums), np.int64)
     if n_parts == 1:
         _count_tiles(tiles, models, 0, n_tiles, sums[0])
     else:
@@ -439,14 +409,8 @@ def _gradient_counts(
 
 
 def _counted_gradients(
-    rows: RowTiles,
-    total: tuple[IntArray, ...],
-    coefs: FloatArray,
-    offsets: FloatArray,
-    rules: Sequence[GroupRules],
-    residual_bounds: Sequence[float | None],
+    rows: RowTiles, total: tuple[IntArray, ...], models: Models
 ) -> tuple[FloatArray, IntArray]:
-    models = _packed_models(coefs, offsets, rules, residual_bounds)
     gradients, totals = (np.ascontiguousarray(part) for part in total[:2])
     return _shifted(rows.low, rows.high, models, gradients, totals), total[2]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from corrdp._typing import FloatArray, IntArray
-from corrdp.training._tiles import GroupRules, RowTiles
+from corrdp.training._tiles import GroupRules, Model, RowTiles
 
 TILE_ROWS = 2048
 # Integers below 2**53 are exact: 21 + 20 + 11 bits for sums over a tile's rows.
@@ -31,34 +31,10 @@ _SMALLEST_EXPONENT = -900  # of a limit, so that no step is 0
 _SMALLEST_NORM = 1e-30  # a record without features in a group has nothing to clip
 
 
-def gradient_counts(
-    rows: RowTiles,
-    coef: FloatArray,
-    offset: FloatArray,
-    rules: GroupRules,
-    *,
-    residual_bound: float | None,
-    anchor: FloatArray | None = None,
-) -> tuple[IntArray, ...]:
+def gradient_counts(rows: RowTiles, model: Model) -> tuple[IntArray, ...]:
     """Return the sum of clipped record gradients in steps of public grids.
 
     Counts of several sets of rows add up to those of all of them.
-
-    Parameters
-    ----------
-    rows : RowTiles
-        Scaled features, the intercept's column of ones among them, and labels.
-    coef : array of float, shape (n_columns,) or (n_columns, n_outputs)
-        Parameters in the tiles' order; a matrix for softmax residuals.
-    offset : array of float, shape (n_columns,)
-        What is subtracted from every column, in the tiles' order.
-    rules : GroupRules
-        Groups, their norms and bounds.
-    residual_bound : float or None
-        Residuals ``score - y`` clipped to plus or minus this; None for logistic or
-        softmax residuals, which are bounded anyway.
-    anchor : array of float, same shape as `coef`, optional
-        Parameters whose residuals are subtracted (variance reduction).
 
     Returns
     -------
@@ -72,17 +48,17 @@ def gradient_counts(
     Sums before noise, not to be released (`docs/theory/solvers.md`, section 6);
     `docs/theory/influence.md` bounds how far they can move.
     """
-    grid = _grid(rows, coef, offset, residual_bound, anchor)
-    step, residual_step, limit, terms = grid
-    high = np.zeros((coef.shape[0], terms[0].counts.shape[0]), np.int64)
+    step, residual_step, limit, terms = _grid(rows, model)
+    rules, residual_bound = model.rules, model.residual_bound
+    high = np.zeros((model.offset.size, terms[0].counts.shape[0]), np.int64)
     low, n_inside = np.zeros_like(high), 0
-    buffer = np.empty((coef.shape[0], rows.labels.shape[1]))
+    buffer = np.empty((model.offset.size, rows.labels.shape[1]))
     for raw_tile, labels in rows:
         counts = buffer[:, : labels.size]
-        np.subtract(raw_tile, offset[:, None], out=counts)
+        np.subtract(raw_tile, model.offset[:, None], out=counts)
         counts *= 1.0 / step  # a power of two
         np.rint(counts, out=counts)
-        if anchor is not None and residual_bound is None:
+        if model.anchor is not None and residual_bound is None:
             labels = np.zeros_like(labels)  # cancel in a difference, to the last bit
         residual, without = _residuals(counts, labels, terms[0], rules, residual_bound)
         if residual_bound is not None:
@@ -102,24 +78,17 @@ def gradient_counts(
 
 
 def counted_gradient(
-    rows: RowTiles,
-    total: tuple[IntArray, ...],
-    coef: FloatArray,
-    offset: FloatArray,
-    rules: GroupRules,
-    *,
-    residual_bound: float | None,
-    anchor: FloatArray | None = None,
+    rows: RowTiles, total: tuple[IntArray, ...], model: Model
 ) -> tuple[FloatArray, int]:
     """Return the gradient, and the number of small residuals, that counts stand for.
 
     Of `rows` the declared ends of columns are read and nothing else.
     """
-    grid = _grid(rows, coef, offset, residual_bound, anchor)
+    grid = _grid(rows, model)
     high, low, n_inside = total
     high, low = high + (low >> _LOW_BITS), low & (2**_LOW_BITS - 1)
     gradient = (high * 2.0**_LOW_BITS + low) * (grid.step * grid.residual_step)
-    return gradient.reshape(coef.shape), int(n_inside[0])
+    return gradient.reshape(model.coef.shape), int(n_inside[0])
 
 
 class _Grid(NamedTuple):
@@ -129,20 +98,15 @@ class _Grid(NamedTuple):
     terms: "list[_Weights]"
 
 
-def _grid(
-    rows: RowTiles,
-    coef: FloatArray,
-    offset: FloatArray,
-    residual_bound: float | None,
-    anchor: FloatArray | None,
-) -> _Grid:
+def _grid(rows: RowTiles, model: Model) -> _Grid:
     """Return the public grids of features and residuals, and parameters on theirs."""
+    coef, offset, anchor = model.coef, model.offset, model.anchor
     reach = np.maximum(np.abs(rows.low - offset), np.abs(rows.high - offset))
     step = _step(float(reach.max()), _FEATURE_BITS)
     terms = [_Weights(coef, reach, step)]
     if anchor is not None:
         terms.append(_Weights(anchor, reach, step))
-    limit = sum(term.residual_limit(residual_bound) for term in terms)
+    limit = sum(term.residual_limit(model.residual_bound) for term in terms)
     if anchor is not None:  # a difference is at most what the scores have moved
         limit = min(limit, float(np.sum(np.abs(coef - anchor).T @ reach)))
     return _Grid(step, _step(limit, _RESIDUAL_BITS), limit, terms)

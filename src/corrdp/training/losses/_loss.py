@@ -150,14 +150,8 @@ class Loss(ABC):
         """Return the pairs of differences of residuals at two parameters (Lemma 5).
 
         A difference is at most what the residual can move over the step, and moves
-        with the record at most as both residuals do.
-
-        Parameters
-        ----------
-        step, here, there : Scores
-            Of the difference of the parameters, and of both of them.
-        labels : LabelChanges
-            What classes do to the label.
+        with the record at most as both residuals do. Scores are those of the difference
+        of the parameters, and of both of them.
         """
         first = self.residual_gaps(here, labels, in_difference=True)
         second = self.residual_gaps(there, labels, in_difference=True)

@@ -21,41 +21,26 @@ from corrdp.training._layout import GradientLayout
 from corrdp.training.losses import Loss
 
 _ABOVE = 1.0 + 1e-15  # rows are equal within rounding
+# Pairs are as many as corners squared. Beyond so many one entry above them all stands
+# for them, which costs a feature of many levels some noise and keeps tables small.
 _MOST_CORNERS_IN_PAIRS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureGeometry:
-    """Corners of one raw feature, or of its curve, scaled and centered.
+    """Corners of one raw feature, or of its curve, scaled and centered."""
 
-    Attributes
-    ----------
-    name : str
-        The feature, or ``<feature>:curve``.
-    feature : str
-        The raw feature, by which classes name it.
-    columns : array of int, shape (n_corners,)
-        Column of the non-zero code of every corner.
-    values : array of float, shape (n_corners,)
-        The non-zero code, scaled.
-    radius : float
-        Largest norm of a corner after centering.
-    diameter : float
-        Largest distance of two corners.
-    pairs : array of float, shape (n_pairs, 3)
-        For pairs of corners v, w: the squared norms of v - w and v + w, and the
-        difference of the squared norms of v and w; pairs that no residuals can
-        make the worst are left out.
-    """
-
-    name: str
-    feature: str
+    name: str  # the feature, or ``<feature>:curve``
+    feature: str  # the raw feature, by which classes name it
     group: int
     sensitive: bool
-    columns: IntArray
-    values: FloatArray
-    radius: float
-    diameter: float
+    columns: IntArray  # (n_corners,): column of the non-zero code of every corner
+    values: FloatArray  # (n_corners,): the non-zero code, scaled
+    radius: float  # largest norm of a corner after centering
+    diameter: float  # largest distance of two corners
+    # (n_pairs, 3): for pairs of corners v, w: the squared norms of v - w and v + w, and
+    # the difference of the squared norms of v and w; pairs that no residuals can make
+    # the worst are left out.
     pairs: FloatArray
 
 
@@ -161,14 +146,9 @@ def _extent(
     """Return radius, diameter and pairs of corners after centering.
 
     Most features of a wide table have the same corners, and the candidates of a plan
-    differ in groups only: what was found once is shared. Offsets are public.
-
-    Parameters
-    ----------
-    places : bytes of int64
-        Column of the non-zero code of every corner, counted within the feature.
-    values, offset : bytes of float64
-        That code, scaled; what centering takes off every column of the feature.
+    differ in groups only: what was found once is shared. Offsets are public. Arrays are
+    bytes, which a cache can look up: the column of the non-zero code of every corner,
+    counted within the feature; that code, scaled; what centering takes off.
     """
     at, center = np.frombuffer(places, np.int64), np.frombuffer(offset)
     corners = np.zeros((at.size, center.size))
@@ -241,27 +221,14 @@ class Corner(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Rows of one class for one case of the label, in order of the gap.
-
-    Parameters
-    ----------
-    neighbor : NeighborClass
-        The class.
-    flips : bool
-        Whether the label changes the sign of the residual.
-    reference_fixed : bool
-        Whether the residual at the reference is the same for both records.
-    corners : tuple of Corner
-        One row each.
-    capped_group : int
-        Changed group whose clip norm gets a corner, -1 for none.
-    """
+    """Rows of one class for one case of the label, in order of the gap."""
 
     neighbor: NeighborClass
-    flips: bool
+    flips: bool  # whether the label changes the sign of the residual
+    # Whether the residual at the reference is the same for both records.
     reference_fixed: bool
-    corners: tuple[Corner, ...]
-    capped_group: int = -1
+    corners: tuple[Corner, ...]  # one row each
+    capped_group: int = -1  # changed group whose clip norm gets a corner, -1 for none
 
     @property
     def probes(self) -> tuple[Corner, Corner, Corner]:

@@ -12,6 +12,8 @@ from corrdp.training.sensitivity._corners import Corner
 from corrdp.training.sensitivity._residuals import ResidualPairs
 from corrdp.training.sensitivity._table import MovementTable
 
+# Bounds are rounded up by more than all operations here can have rounded them down; a
+# twelfth digit of noise is nothing that anybody would miss.
 ROUNDING = 1e-12
 
 

@@ -16,83 +16,50 @@ from scipy.special import expit
 
 from corrdp._typing import FloatArray
 
-_LARGEST_SCORE = 700.0
+_LARGEST_SCORE = 700.0  # beyond it exp is no number; residuals there are 1 to all bits
 _ROUNDING = 1e-12
 
 
 class Scores(NamedTuple):
-    """Reach of the scores over the domain, at given parameters.
+    """Reach of the scores over the domain, at given parameters."""
 
-    Attributes
-    ----------
-    low, high : float
-        Smallest and largest score; with several outputs, minus and plus the largest
-        2-norm.
-    spread_limit : float
-        Largest difference between two outputs of one record; 0 for one output.
-    change, reference_change : array of float, shape (n_classes,)
-        Largest 2-norm of the change of the score, over all changed features and
-        over those that the reference does not replace.
-    spread, reference_spread : array of float, shape (n_classes,)
-        The same for the largest entry minus the smallest.
-    """
-
+    # Smallest and largest score; with several outputs, minus and plus the largest
+    # 2-norm.
     low: float
     high: float
+    # Largest difference between two outputs of one record; 0 for one output.
     spread_limit: float
+    # (n_classes,): largest 2-norm of the change of the score, over all changed features
+    # and over those that the reference does not replace.
     change: FloatArray
     reference_change: FloatArray
+    # (n_classes,): the same for the largest entry minus the smallest.
     spread: FloatArray
     reference_spread: FloatArray
 
 
 class LabelChanges(NamedTuple):
-    """What is declared about labels, and what classes of neighbors do to them.
+    """What is declared about labels, and what classes of neighbors do to them."""
 
-    Attributes
-    ----------
-    bounds : pair of float
-        Smallest and largest label, if labels are numbers.
-    changes : array of float, shape (n_classes,)
-        1 where a class may change the label.
-    gap : array of float, shape (n_classes,)
-        How far it may move a label that is a number.
-    """
-
-    bounds: tuple[float, float]
-    changes: FloatArray
-    gap: FloatArray
+    bounds: tuple[float, float]  # smallest and largest label, if labels are numbers
+    changes: FloatArray  # (n_classes,): 1 where a class may change the label
+    gap: FloatArray  # (n_classes,): how far it may move a label that is a number
 
 
 class ResidualPairs(NamedTuple):
-    """Outer bounds of the residual pairs, one entry per class.
+    """Outer bounds of the residual pairs, one entry per class."""
 
-    Attributes
-    ----------
-    peak : float
-        Largest size of a residual.
-    peak_gap : array of float, shape (n_classes,)
-        Gap up to which the peak can be held.
-    largest_gap : array of float, shape (n_classes,)
-        Largest gap.
-    slope : array of float, shape (n_classes,)
-        Fall of the larger residual per unit of gap beyond `peak_gap`.
-    largest_reference_gap : array of float, shape (n_classes,)
-        Largest gap of the residuals computed at the reference.
-    largest_flip_gap, largest_flip_reference_gap : array of float, shape (n_classes,)
-        The same gaps when the label changes the sign of the residual.
-    largest_unrelated_gap : float
-        Largest gap of any two residuals of the same label.
-    """
-
-    peak: float
-    peak_gap: FloatArray
-    largest_gap: FloatArray
+    peak: float  # largest size of a residual
+    peak_gap: FloatArray  # (n_classes,): gap up to which the peak can be held
+    largest_gap: FloatArray  # (n_classes,): largest gap
+    # (n_classes,): fall of the larger residual per unit of gap beyond `peak_gap`.
     slope: FloatArray
+    # (n_classes,): largest gap of the residuals computed at the reference.
     largest_reference_gap: FloatArray
+    # (n_classes,): the same gaps when the label changes the sign of the residual.
     largest_flip_gap: FloatArray
     largest_flip_reference_gap: FloatArray
-    largest_unrelated_gap: float
+    largest_unrelated_gap: float  # largest gap of any two residuals of the same label
 
 
 def logistic_pairs(
@@ -110,6 +77,8 @@ def logistic_pairs(
     peak_gap = np.clip(peak - lower, 0.0, largest_gap)
     steepness = lower * expit(score_range - limit) / (peak * rest)
     largest_reference_gap = np.tanh(reference_range / 4.0)
+    # Rounding goes outwards: a longer plateau and a flatter fall beyond it only add
+    # pairs, and a bound over more pairs still holds.
     return ResidualPairs(
         peak=peak,
         peak_gap=np.minimum(peak_gap + _ROUNDING, largest_gap),

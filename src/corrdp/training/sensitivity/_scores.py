@@ -16,31 +16,19 @@ from corrdp.training.sensitivity._residuals import Scores
 
 
 class CornerScores(NamedTuple):
-    """Corners of all features and what classes change, as arrays.
+    """Corners of all features and what classes change, as arrays."""
 
-    Attributes
-    ----------
-    columns, values : array, shape (n_corners,)
-        The single non-zero entry of every corner.
-    starts : array of int, shape (n_features,)
-        First corner of every feature.
-    first_columns : array of int, shape (n_features,)
-        First column of every feature.
-    changed : array of float, shape (2 * n_classes, n_features)
-        1 where a class changes a feature; then 1 where it changes one that the
-        reference does not replace.
-    sensitive : array of bool, shape (n_features,)
-        Features that the reference replaces.
-    offset, reference : array of float, shape (n_columns,)
-        Offset of the columns, and the centered reference, 0 off the sensitive ones.
-    """
-
+    # (n_corners,): the single non-zero entry of every corner.
     columns: IntArray
     values: FloatArray
-    starts: IntArray
-    first_columns: IntArray
+    starts: IntArray  # (n_features,): first corner of every feature
+    first_columns: IntArray  # (n_features,): first column of every feature
+    # (2 * n_classes, n_features): 1 where a class changes a feature; then 1 where it
+    # changes one that the reference does not replace.
     changed: FloatArray
-    sensitive: NDArray[np.bool_]
+    sensitive: NDArray[np.bool_]  # (n_features,): features that the reference replaces
+    # (n_columns,): offset of the columns, and the centered reference, 0 off the
+    # sensitive ones.
     offset: FloatArray
     reference: FloatArray
 
@@ -48,11 +36,9 @@ class CornerScores(NamedTuple):
 class ScoreRanges:
     """Corner scores of every feature, gathered for one set of classes.
 
-    Parameters
-    ----------
-    reference : array of float, shape (n_codes,), optional
-        Row that replaces the sensitive features in the reference residual, which
-        the reach of the scores must cover; by default what centering maps to 0.
+    The reference is the row that replaces the sensitive features in the reference
+    residual, which the reach of the scores must cover; by default what centering maps
+    to 0.
     """
 
     def __init__(

@@ -26,101 +26,56 @@ BoolArray = NDArray[np.bool_]
 
 
 class ChangedPairs(NamedTuple):
-    """Pairs of corners of changed features, sorted by row, group and feature.
+    """Pairs of corners of changed features, sorted by row, group and feature."""
 
-    Attributes
-    ----------
-    row : array of int, shape (n_pairs,)
-        Row of each pair.
-    weights : array of float, shape (3, n_pairs)
-        `FeatureGeometry.pairs`, transposed.
-    feature_starts : array of int
-        First pair of every changed feature of a row.
-    cell_starts : array of int
-        First feature of every cell (row and group) with changed features.
-    cells : array of int
-        Flat index of the cell.
-    """
-
-    row: IntArray
-    weights: FloatArray
-    feature_starts: IntArray
+    row: IntArray  # (n_pairs,): row of each pair
+    weights: FloatArray  # (3, n_pairs): `FeatureGeometry.pairs`, transposed
+    feature_starts: IntArray  # first pair of every changed feature of a row
+    # First feature of every cell (row and group) with changed features.
     cell_starts: IntArray
-    cells: IntArray
+    cells: IntArray  # flat index of the cell
 
 
 class InfluencedCells(NamedTuple):
-    """Cells of groups with an influence bound whose features change.
+    """Cells of groups with an influence bound whose features change."""
 
-    Attributes
-    ----------
-    rows, groups : array of int, shape (n_cells,)
-        The cells.
-    probes : array of int, shape (3, n_cells)
-        Rows of the probes of the cell's chain.
-    """
-
+    # (n_cells,): the cells.
     rows: IntArray
     groups: IntArray
-    probes: IntArray
+    probes: IntArray  # (3, n_cells): rows of the probes of the cell's chain
 
 
 class MovementTable(NamedTuple):
-    """Arrays from which bounds are evaluated.
+    """Arrays from which bounds are evaluated."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the result; the arrays go on with the probes.
-    row_class : array of int, shape (n_rows + n_probes,)
-        Index of the row's class.
-    corner : array of int, shape (n_rows + n_probes,)
-        Its `Corner`.
-    follows_line : array of float, shape (n_rows + n_probes,)
-        1 where the larger residual follows the line of the class, 0 where it is held
-        at the peak.
-    influence_gap : array of float, shape (n_classes,)
-        Gap beyond which influence bounds hold; infinite if none does.
-    unchanged_square : array of float, shape (n_rows + n_probes, n_groups)
-        Squared radius of the features of the group that do not change.
-    diameter : array of float, shape (n_rows + n_probes, n_groups)
-        How far the features of the group can move.
-    projected : array of int
-        Groups whose features are projected on a ball.
-    radius, clip_norm, influence_norm : array of float, shape (n_groups,)
-        Largest norm of the features, clip norm, and influence bound in the norm of
-        the group.
-    cap : array of float, shape (n_rows, n_groups)
-        Largest movement, whatever the residuals.
-    continues : array of bool, shape (n_rows - 1, 1)
-        Whether a row belongs to the same chain as the next.
-    bounded : array of int
-        Groups with an influence bound.
-    reference_moves : array of int
-        Rows in which the reference residual moves, if a group is bounded.
-    flips : array of bool, shape (n_rows,)
-        Whether the label changes the sign of the residual.
-    capped_rows, capped_groups, chain_starts, chain_ends : array of int
-        Rows of chains in which a changed group is clipped, the group, and the
-        positions among them of the first and the last row of the chain.
-    """
-
-    n_rows: int
-    row_class: IntArray
-    corner: IntArray
+    n_rows: int  # rows of the result; the arrays go on with the probes
+    row_class: IntArray  # (n_rows + n_probes,): index of the row's class
+    corner: IntArray  # (n_rows + n_probes,): its `Corner`
+    # (n_rows + n_probes,): 1 where the larger residual follows the line of the class, 0
+    # where it is held at the peak.
     follows_line: FloatArray
+    # (n_classes,): gap beyond which influence bounds hold; infinite if none does.
     influence_gap: FloatArray
+    # (n_rows + n_probes, n_groups): squared radius of the features of the group that do
+    # not change.
     unchanged_square: FloatArray
+    # (n_rows + n_probes, n_groups): how far the features of the group can move.
     diameter: FloatArray
-    projected: IntArray
+    projected: IntArray  # groups whose features are projected on a ball
+    # (n_groups,): largest norm of the features, clip norm, and influence bound in the
+    # norm of the group.
     radius: FloatArray
     clip_norm: FloatArray
     influence_norm: FloatArray
-    cap: FloatArray
+    cap: FloatArray  # (n_rows, n_groups): largest movement, whatever the residuals
+    # (n_rows - 1, 1): whether a row belongs to the same chain as the next.
     continues: BoolArray
-    bounded: IntArray
+    bounded: IntArray  # groups with an influence bound
+    # Rows in which the reference residual moves, if a group is bounded.
     reference_moves: IntArray
-    flips: BoolArray
+    flips: BoolArray  # (n_rows,): whether the label changes the sign of the residual
+    # Rows of chains in which a changed group is clipped, the group, and the positions
+    # among them of the first and the last row of the chain.
     capped_rows: IntArray
     capped_groups: IntArray
     chain_starts: IntArray
@@ -266,16 +221,8 @@ def _changes(
 ) -> tuple[FloatArray, FloatArray, ChangedPairs]:
     """Return what stays, how far the rest moves, and the pairs it moves between.
 
-    Parameters
-    ----------
-    projected : sequence of bool
-        Whether a group is projected on its ball.
-    geometries : sequence of FeatureGeometry
-        Of all features.
-    places : sequence of sequence of int
-        Per chain, the geometries that change: all rows of a chain share the answer.
-    row_chain : sequence of int
-        Chain of every row, probes included.
+    Per chain, `places` are those of the geometries that change: all rows of a chain,
+    probes included, share the answer.
     """
     n_groups = len(projected)
     group = np.array([geometry.group for geometry in geometries])

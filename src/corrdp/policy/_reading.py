@@ -1,16 +1,28 @@
-"""What decides in which order the rows of a source come, where that must not tell."""
+"""Reading what a policy declares: which rows, in which order, and whether they fit."""
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Collection, Iterable
+from contextlib import closing, nullcontext
 from glob import has_magic
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+
 from corrdp.exceptions import CorrDPError, PolicyError
+from corrdp.policy._encoder import read_cells
+from corrdp.policy._features import number_columns
 from corrdp.policy._policy import Policy
-from corrdp.tables import files_of
+from corrdp.tables import (
+    files_of,
+    is_source,
+    iter_batches,
+    read_distinct,
+    read_table,
+    watching_rows,
+)
 
 # A table without rowid lies in the order of its key, and so does one whose key is the
 # rowid; every other key has an index of its own beside the table.
@@ -22,7 +34,74 @@ _KEY_OF_TABLE = """
 """
 
 
-def refuse_order_by_cells(source: Any, policy: Policy) -> None:
+def read_declared(
+    source: Any, policy: Policy, *, with_label: bool = True, with_others: bool = False
+) -> Any:
+    """Return the policy's columns of a source, label and unit included, in memory.
+
+    The source is one of `corrdp.tables.iter_batches`; `with_others` columns that the
+    policy does not name are read too, as texts.
+
+    Guarantee
+    ---------
+    A cell of the table is a function of the same cell of the source
+    (docs/theory/encoder.md). Nobody is told how many rows were read of a table with
+    units: how many a unit has is private. Neither folders nor keys order rows of units
+    by cells that are protected: which rows stay would depend on them
+    (docs/theory/queries.md).
+    """
+    if policy.unit is not None:
+        _refuse_order_by_cells(source, policy)
+    declared = policy.columns if with_label else policy.features
+    names = [column.name for column in declared]
+    names += [] if policy.unit is None else [policy.unit]
+    quiet = nullcontext() if policy.unit is None else watching_rows(lambda _: None)
+    with quiet:
+        return read_table(
+            source,
+            None if with_others else names,
+            number_columns=number_columns(declared),
+        )
+
+
+def require_fit(policy: Policy, table: Any, names: Collection[str]) -> None:
+    """Raise if a named column does not fit, so that nobody pays for what is refused.
+
+    Guarantee
+    ---------
+    Releases nothing but a refusal, which depends on rows (`docs/theory/encoder.md`).
+    """
+    parts: Iterable[Any] = [table]
+    if is_source(table):
+        numbers = number_columns(policy.columns)
+        parts = iter_batches(table, list(names), number_columns=numbers)
+    for part in parts:
+        for problem in table_problems(policy, part, names).values():
+            raise PolicyError(problem)
+
+
+def table_problems(
+    policy: Policy, table: Any, names: Collection[str] | None = None
+) -> dict[str, str]:
+    """Return what is wrong with each column that does not fit, without its values.
+
+    Of all columns, or only of those that are named.
+    """
+    problems = {}
+    for column in policy.columns:
+        if names is not None and column.name not in names:
+            continue
+        known = [column.name]
+        if isinstance(table, np.ndarray):  # whose columns are the features
+            known = [feature.name for feature in policy.features]
+        try:
+            read_cells(column, read_distinct(table, known, only=[column.name])[0])
+        except CorrDPError as error:
+            problems[column.name] = str(error)
+    return problems
+
+
+def _refuse_order_by_cells(source: Any, policy: Policy) -> None:
     """Raise if cells of a protected column decide in which order rows come.
 
     The first rows of a unit are used. A row that moved to another place, because its
