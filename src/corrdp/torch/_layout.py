@@ -201,11 +201,7 @@ def tower_layout(
     reference: FloatArray,
     towers: Sequence[str],
 ) -> NetworkLayout:
-    """Return one group per layer, with those that are towers marked.
-
-    Layers, blocks and reference are those of `grouped_layout`; `towers` names layers,
-    or modules that hold them.
-    """
+    """Return one group per layer; `towers` names layers, or modules that hold them."""
     names = tuple(layer.name for layer in tower_layers(layers, towers))
     layout = replace(layered_layout(layers), towers=names)
     return _with_inputs(layout, blocks, reference)
