@@ -123,13 +123,13 @@ def noise_used_twice(monkeypatch):
 
 
 def reference_without_noise(monkeypatch):
-    honest = ReferencePlan.release
+    honest = ReferencePlan.release_total
 
-    def planted(self, features, generator):
+    def planted(self, total, n_rows, generator):
         bare = replace(self, deviation=np.zeros_like(self.deviation))
-        return honest(bare, features, generator)
+        return honest(bare, total, n_rows, generator)
 
-    monkeypatch.setattr(ReferencePlan, "release", planted)
+    monkeypatch.setattr(ReferencePlan, "release_total", planted)
 
 
 def backward_unclipped(monkeypatch):

@@ -121,22 +121,19 @@ def estimator_challenges(
     deadline = deadline or Deadline()
     if isinstance(planned, PrivateNetwork) and _gives_way(estimator, planned, n_rows):
         planned = planned.linear_model()
+    search: dict[str, Any] = {"random_state": random_state}
     if isinstance(planned, PrivateNetwork):
         nominal = _nominal(planned) if _is_theorem(planned) else None
         return network_challenges(
-            planned,
-            n_rows=most,
-            nominal=nominal,
-            random_state=random_state,
-            deadline=deadline,
+            planned, n_rows=most, nominal=nominal, deadline=deadline, **search
         )
     if _is_theorem(planned):
         return theorem_challenges(
             replace(planned.theorem_plan(n_rows), n_rows=most),
             neighbor_classes(planned.policy, planned.leakage),
             nominal=_nominal(planned),
-            random_state=random_state,
             deadline=deadline,
+            **search,
         )
     delta = float(planned.delta or 0.0)
     told = getattr(estimator, "planned_", {})  # also by labels that no class changes
@@ -144,6 +141,7 @@ def estimator_challenges(
         n_rows, label_deviation=told.get("label_deviation")
     )
     plan = plan.with_rows(most)
+    search["delta"] = delta
     if planned.sampling_rate is not None and plan.noise != CONSTANT:
         return sampled_challenges(
             plan,
@@ -154,9 +152,8 @@ def estimator_challenges(
                 rate=planned.sampling_rate,
                 n_steps=_SAMPLED_STEPS,
             ),
-            delta=delta,
-            random_state=random_state,
             deadline=deadline,
+            **search,
         )
     counts: tuple[Challenge[Any], ...] = ()
     if counted is not None:
@@ -171,27 +168,13 @@ def estimator_challenges(
     bought = _of_leakage(estimator)
     if plan.noise == CONSTANT:
         return bought + counts + constant_challenges(plan, delta=delta)
-    seed = random_state
     return (
         bought
         + counts
-        + mean_challenges(
-            plan, delta=delta, random_state=seed, deadline=deadline.share(0.1)
-        )
-        + count_challenges(
-            plan, delta=delta, random_state=seed, deadline=deadline.share(0.1)
-        )
-        + descent_challenges(
-            plan, delta=delta, random_state=seed, deadline=deadline.share(0.7)
-        )
-        + model_challenges(
-            plan,
-            delta=delta,
-            n_steps=2,
-            n_runs=200,
-            random_state=seed,
-            deadline=deadline,
-        )
+        + mean_challenges(plan, deadline=deadline.share(0.1), **search)
+        + count_challenges(plan, deadline=deadline.share(0.1), **search)
+        + descent_challenges(plan, deadline=deadline.share(0.7), **search)
+        + model_challenges(plan, n_steps=2, n_runs=200, deadline=deadline, **search)
     )
 
 

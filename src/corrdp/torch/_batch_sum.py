@@ -44,24 +44,10 @@ class _Part(NamedTuple):
 class BatchSum:
     """The sum over a batch of what its examples contribute, clipped by group.
 
-    Parameters
-    ----------
-    module, layers, loss, randomness
-        The network, its layers with trained parameters, the loss of every example, and
-        where random layers draw from.
-    layout : NetworkLayout
-        Groups, clipping norms, influence bounds.
-    entry : str
-        Name of the layer that must read the encoded columns; empty if none must.
-    max_rows : int
-        Most rows of one pass; larger batches are taken in parts.
-
-    Attributes
-    ----------
-    total : Tensor
-        All parts of the last sum, flat; not private.
-    reference : Tensor
-        What stands for sensitive codes in the second pass.
+    Batches of more than `max_rows` are taken in parts. The layer `entry`, if it has a
+    name, must read the encoded columns. `total` holds all parts of the last sum, flat,
+    and is not private; `reference` is what stands for sensitive codes in the second
+    pass.
 
     Guarantee
     ---------

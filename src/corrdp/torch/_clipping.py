@@ -88,20 +88,14 @@ class GroupClipper:
     ) -> None:
         """Write the clipped sum of every parameter into `out`.
 
-        Parameters
-        ----------
-        activations, backprops : mapping of str to Tensor
-            Input of every layer and gradient of the summed loss at its output.
-        reference_backprop : Tensor, optional
-            The latter of the input layer when sensitive codes are at their reference;
-            needed if influence is clipped. `second_passes` holds the same of towers.
-        out : mapping of (str, str) to Tensor
-            One tensor per parameter, by layer and name.
-        check_finite : bool
-            Whether to look for norms that are not finite. Without a look, what has such
-            a norm may make the sum NaN instead of contributing nothing.
-        room : Room, optional
-            Part of the clipping norms that every example may use; all by default.
+        By layer, `activations` are what it was given, `backprops` the gradient of the
+        summed loss at its output. With sensitive codes at their reference the latter is
+        `reference_backprop` for the input layer, needed if influence is clipped, and
+        `second_passes` hold both for towers. Every example may use its part, `room`, of
+        the clipping norms; all by default.
+
+        Unless norms that are not finite are looked for, what has one may make the sum
+        NaN instead of contributing nothing.
         """
         gradients = {
             layer.name: example_gradients(

@@ -39,29 +39,15 @@ def write_factors(
 ) -> bool:  # fmt: skip
     """Write the factor of every example, and each layer's narrower side times it.
 
-    Parameters
-    ----------
-    inputs, signals : tuple of array, shape (n, ...)
-        What each linear layer was given, and the gradient of the loss at its output.
-    has_bias : tuple of float
-        One for a layer with a bias, which reads a one, else zero.
-    clip_norm : float
-        Clipping norm of the layers together.
-    room : array, shape (n,) or (1,)
-        Part of it that every example may use.
-    least : float
-        What squares of rows count as at least, per column.
-    limit : float
-        Largest square of a norm that is taken, of rows and of their products.
-    factors : array, shape (n,)
-        Written to.
-    scaled : tuple of array
-        Written to: signals where they are no wider than inputs, else inputs.
+    By layer, of shape (n, ...): `inputs` are what a linear one was given, `signals` the
+    gradient of the loss at its output; `has_bias` is 1 for a bias, which reads a one,
+    else 0. Every example may use its part `room`, shape (n,) or (1,), of the clipping
+    norm of the layers together. Squares of rows count as `least` per column at least,
+    and none above `limit` is taken, of rows or of their products.
 
-    Returns
-    -------
-    bool
-        Whether all rows were within the limit; nothing of use is written if not.
+    Writes to `factors`, shape (n,), and `scaled`, one per layer: signals where they are
+    no wider than inputs, else inputs. Returns whether all rows were within the limit;
+    nothing of use is written if not.
     """
     varies = room.shape[0] > 1
     for i in range(factors.shape[0]):
@@ -136,29 +122,15 @@ def write_scaled_codes(
 
     Anchor, influence, then the norm: `docs/theory/networks.md`, section 3.
 
-    Parameters
-    ----------
-    codes : array, shape (n, n_columns)
-        What the input layer was given.
-    signal, reference : array, shape (n, n_units)
-        The gradient at its output, and that with sensitive codes at their reference.
-    runs : array of int, shape (n_runs, 3)
-        First column, end and group of columns that lie beside each other.
-    clip_norms : array, shape (n_groups, n or 1)
-        Clipping norms of groups, or of groups and examples.
-    influence : array, shape (n_groups,)
-        Influence bounds.
-    least : float
-        What squares of rows count as at least, per column.
-    limits : tuple of float
-        Largest square of a row of codes and of a signal that is taken.
-    scaled : array, shape (2 n, n_columns)
-        Written to.
+    `codes`, shape (n, n_columns), are what the input layer was given, `signal` and
+    `reference`, shape (n, n_units), the gradient at its output, and that with sensitive
+    codes at their reference. `runs`, shape (n_runs, 3), are first column, end and group
+    of columns that lie beside each other; clipping norms have the shape (n_groups, n or
+    1), influence bounds (n_groups,). Squares of rows count as `least` per column at
+    least, and none above `limits`, of codes and of signals, is taken.
 
-    Returns
-    -------
-    bool
-        Whether all rows were within the limits; nothing of use is written if not.
+    Writes to `scaled`, shape (2 n, n_columns). Returns whether all rows were within the
+    limits; nothing of use is written if not.
     """
     n, n_groups = codes.shape[0], influence.shape[0]
     products, squares = np.empty((5, n)), np.zeros((n_groups, n))

@@ -67,10 +67,6 @@ class InputWeightClipper:
         shape (n, n_units), is the gradient of the loss at its output, and `reference`
         the same with sensitive codes at their reference: needed if influence is
         clipped. `room` is that of `GroupClipper.add_sum`.
-
-        Guarantee
-        ---------
-        See the class; proof in `docs/theory/networks.md`.
         """
         clip_norms = self._norms_of(room)
         if reference is not None:

@@ -46,33 +46,18 @@ class ParameterGroup:
 
 @dataclass(frozen=True, eq=False)
 class NetworkLayout:
-    """Where every parameter belongs.
+    """Where every parameter belongs, and what the second pass replaces.
 
-    Parameters
-    ----------
-    groups : tuple of ParameterGroup
-        The groups.
-    parameter_groups : mapping of (str, str) to int
-        Group of each parameter, by layer and name; the input weights are missing if
-        their columns belong to several groups.
-    column_groups : array of int, shape (n_columns,)
-        Group of every column of the input weights; empty if they are one parameter
-        like all others.
-    input_layer : str
-        Name of the layer that reads the encoded columns; empty if there is none.
-    sensitive : array of bool, shape (n_columns,)
-        Encoded columns that the second pass replaces by their reference.
-    reference : array of float, shape (n_columns,)
-        Public codes that stand for sensitive ones in the second pass.
-    sensitive_features : frozenset of str
-        Raw features of those columns.
-    residual_bound : float
-        Largest norm of the gradient of one example's loss at the module's output; an
-        example whose gradient there is shorter has proportionally shorter clipping
-        norms. Infinite for plain clipping.
-    towers : tuple of str
-        Names of linear layers that sensitive features join only after, and whose
-        influence bounds are kept by a rule of their own.
+    `parameter_groups` go by layer and name, without the input weights if their columns
+    belong to several groups: those are `column_groups`, shape (n_columns,), which is
+    empty if input weights are one parameter like all others. The layer `input_layer`
+    reads the encoded columns, of which the second pass replaces `sensitive` by the
+    public codes of `reference`, both of shape (n_columns,).
+
+    An example whose gradient at the module's output is shorter than `residual_bound`
+    has proportionally shorter clipping norms; infinite for plain clipping. `towers` are
+    linear layers that sensitive features join only after, and whose influence bounds
+    are kept by a rule of their own.
     """
 
     groups: tuple[ParameterGroup, ...]
@@ -216,11 +201,7 @@ def tower_layout(
     reference: FloatArray,
     towers: Sequence[str],
 ) -> NetworkLayout:
-    """Return one group per layer, with those that are towers marked.
-
-    Layers, blocks and reference are those of `grouped_layout`; `towers` names layers,
-    or modules that hold them.
-    """
+    """Return one group per layer; `towers` names layers, or modules that hold them."""
     names = tuple(layer.name for layer in tower_layers(layers, towers))
     layout = replace(layered_layout(layers), towers=names)
     return _with_inputs(layout, blocks, reference)

@@ -85,12 +85,7 @@ class PoissonLoader:
             yield self.draw()
 
     def draw(self) -> tuple[Tensor, Tensor]:
-        """Return one batch.
-
-        Guarantee
-        ---------
-        See the class; theory in `docs/theory/sampling.md`.
-        """
+        """Return one batch."""
         if self.rate is None:
             return self._hand_out(self.features, self.labels)
         index = self._sample().to(self.features.device)

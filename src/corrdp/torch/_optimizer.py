@@ -12,14 +12,8 @@ from corrdp.torch._private import PrivateModule
 class PrivateOptimizer(torch.optim.Optimizer):
     """An optimizer that steps on fresh private gradients only.
 
-    Schedulers of torch take it as they take any optimizer.
-
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-        Any optimizer over parameters of the module.
-    module : PrivateModule
-        Where gradients come from.
+    Schedulers of torch take it as they take any optimizer, over parameters of the
+    module that gradients come from.
 
     Guarantee
     ---------
@@ -84,13 +78,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             progress.is_stepping = False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop gradients; `PrivateModule.backward` does so by itself.
-
-        Parameters
-        ----------
-        set_to_none : bool
-            Leave no gradient, instead of zeros.
-        """
+        """Drop gradients, or set them to 0; `PrivateModule.backward` does by itself."""
         self.optimizer.zero_grad(set_to_none=set_to_none)
         progress = self._module.progress
         progress.gradient_is_fresh = False

@@ -30,10 +30,9 @@ def one_pass_factors(
     clip_norm: float,
     room: Tensor,
 ) -> tuple[Tensor, list[Tensor]] | None:
-    """Return factors that clip some linear layers together, and what they multiply.
+    """Return what `_fused.write_factors` writes; None where torch is to compute it.
 
-    Arguments and results are those of `_fused.write_factors`. None where torch is to
-    compute them: also for rows beyond `LARGEST_SQUARE`.
+    That is also for rows beyond `LARGEST_SQUARE`.
 
     Guarantee
     ---------
@@ -72,8 +71,8 @@ def one_pass_codes(
 ) -> tuple[Tensor, Tensor] | None:
     """Return what multiplies a signal and its reference in the clipped sum.
 
-    Arguments are those of `_fused.write_scaled_codes`. None where torch is to compute
-    it: also for rows beyond the limits.
+    As `_fused.write_scaled_codes` writes it; None where torch is to compute it, also
+    for rows beyond the limits.
 
     Guarantee
     ---------

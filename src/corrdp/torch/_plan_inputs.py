@@ -36,26 +36,10 @@ SEPARATE_EXAMPLES = (
 class NetworkPlanInputs:
     """What a plan may depend on: public numbers and the shape of the module.
 
-    Parameters
-    ----------
-    layers : tuple of Layer
-        Layers with trained parameters.
-    blocks : tuple of Block
-        Blocks of the encoded columns.
-    classes : tuple of NeighborClass
-        Classes with their distances.
-    n_rows, n_steps : int
-        Public number of rows, and of gradients.
-    rate : float, optional
-        Poisson sampling rate; None for full batches.
-    influence : float
-        Influence bound of a group in units of its clipping norm.
-    by_feature : bool
-        Group input columns by raw feature instead of by role.
-    residual_bound : float
-        Infinite for plain clipping.
-    reference, policy, budget, clip_norm, input_layer, code_scale, spent, towers
-        As `corrdp.torch.make_private`.
+    `rate` is that of Poisson sampling, None for full batches; `influence` the bound of
+    a group in units of its clipping norm; `by_feature` whether input columns are
+    grouped by raw feature instead of by role; `residual_bound` infinite for plain
+    clipping. Everything else is as in `corrdp.torch.make_private`.
     """
 
     layers: tuple[Layer, ...]
@@ -145,23 +129,11 @@ class NetworkPlanInputs:
 class NetworkPlan:
     """Groups and noise of a training.
 
-    Parameters
-    ----------
-    method : str
-        ``corr``, noise by groups; or ``standard``, one norm and one noise scale.
-    calibration : Calibration
-        How the noise was set.
-    layout : NetworkLayout
-        Groups that are clipped, with norms and influence bounds.
-    noise_layout : NetworkLayout
-        Groups that share a noise scale; `layout` itself under ``certified``.
-    noise : NoisePlan
-        Noise per group, steps, sampling rate, and its price per class.
-    deviation : float
-        Noise on one mean gradient, all coordinates, per clipping norm, if all of the
-        budget were spent on it.
-    reference : ReferencePlan, optional
-        How the reference is released before the first step; None if it is public.
+    `layout` are the groups that are clipped, `noise_layout` those that share a noise
+    scale: the same under ``certified``. `deviation` is the noise on one mean gradient,
+    all coordinates, per clipping norm, if all of the budget were spent on it;
+    `reference` how the reference is released before the first step, None if it is
+    public.
     """
 
     method: str

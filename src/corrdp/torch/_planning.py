@@ -46,20 +46,10 @@ def plan_network(
     calibration: Calibration = Calibration.CERTIFIED,
     fall_back: bool = True,
 ) -> NetworkPlan:
-    """Return groups and noise for a training.
+    """Return groups and noise for a training; arguments are those of `make_private`.
 
-    Parameters
-    ----------
-    facts : NetworkPlanInputs
-        Public numbers and the shape of the module.
-    method : {"corr", "layered", "standard"}
-        Noise by groups of input columns; a norm and a noise scale per layer, or one
-        for the whole gradient, both of which are ordinary differential privacy.
-    calibration : Calibration
-        ``certified`` or ``theorem``.
-    fall_back : bool
-        Let ``corr`` take noise by layer, which is valid for every policy, where the
-        rule predicts less error of it.
+    Where the rule predicts less error of noise by layer, which is valid for every
+    policy, ``corr`` takes it if it may `fall_back`.
 
     Guarantee
     ---------
@@ -77,10 +67,11 @@ def plan_network(
         return theorem_plan(facts, "corr" if method == "corr" else "standard")
     fall_back = fall_back and facts.leaves_whole_record
     candidates = []
-    if method != "corr" or fall_back:
-        plain = _flat(facts) if method == "standard" else _layered(facts)
-        name = "standard" if method == "standard" else "layered"
-        candidates.append((_deviation(facts, plain), name, plain))
+    if method == "standard":
+        candidates.append((0.0, "standard", _flat(facts)))
+    elif method == "layered" or fall_back:
+        layout = _layered(facts)
+        candidates.append((_deviation(facts, layout), "layered", layout))
     if method == "corr" and not (fall_back and _nothing_to_bound(facts)):
         layout = grouped(facts, facts.influence)
         error = _deviation(facts, layout) + _influence_bias(facts)
@@ -210,13 +201,17 @@ def _flat(facts: NetworkPlanInputs) -> NetworkLayout:
     return flat_layout(facts.layers).with_clip_norm(facts.clip_norm)
 
 
+def _nominal_layers(facts: NetworkPlanInputs) -> dict[str, float]:
+    """Return the nominal square of the gradient of every layer, by its group."""
+    return {f"layer:{layer.name}": _nominal_square(layer) for layer in facts.layers}
+
+
 def _layered(facts: NetworkPlanInputs) -> NetworkLayout:
     layout = layered_layout(facts.layers)
     first = facts.layers[0]
     inputs = sum(_nominal_variance(facts.blocks).values())
-    nominal = {f"layer:{la.name}": _nominal_square(la) for la in facts.layers}
-    nominal[f"layer:{first.name}"] = INPUT_SHARE * (1.0 + inputs)
-    return _sharing_norm(layout, facts.clip_norm, nominal)
+    own = {f"layer:{first.name}": INPUT_SHARE * (1.0 + inputs)}
+    return _sharing_norm(layout, facts.clip_norm, _nominal_layers(facts) | own)
 
 
 def grouped(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
@@ -242,8 +237,7 @@ def grouped(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
 def _towered(facts: NetworkPlanInputs, influence: float) -> NetworkLayout:
     """Return layers that share the clipping norm, with bounds on those of towers."""
     layout = tower_layout(facts.layers, facts.blocks, facts.reference, facts.towers)
-    nominal = {f"layer:{la.name}": _nominal_square(la) for la in facts.layers}
-    layout = _sharing_norm(layout, facts.clip_norm, nominal)
+    layout = _sharing_norm(layout, facts.clip_norm, _nominal_layers(facts))
     bounded = {layout.parameter_groups[name, WEIGHT] for name in layout.towers}
     return _with_influence(layout, bounded, influence)
 
@@ -287,15 +281,11 @@ def _nominal_squares(
     other linear layers by half their inputs, everything else as one.
     """
     variance = _nominal_variance(facts.blocks)
-    by_layer = {f"layer:{layer.name}": layer for layer in facts.layers}
+    layers = _nominal_layers(facts)
     return {
-        group.name: (
-            INPUT_SHARE * sum(variance[feature] for feature in group.features)
-            if group.features
-            else _nominal_square(by_layer[group.name])
-            if group.name in by_layer
-            else INPUT_SHARE
-        )
+        group.name: INPUT_SHARE * sum(variance[name] for name in group.features)
+        if group.features
+        else layers.get(group.name, INPUT_SHARE)
         for group in layout.groups
     }
 

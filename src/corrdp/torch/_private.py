@@ -38,28 +38,10 @@ class PrivateModule(nn.Module):
     `make_private` builds it. Calling it calls the module; `backward` stands for
     ``loss.backward()``.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The network.
-    layers : tuple of Layer
-        Its layers with trained parameters.
-    loss : callable
-        Maps outputs and labels to one loss per example, shape (n,).
-    plan : NetworkPlan
-        Groups, clipping norms, influence bounds, noise, number of steps.
-    terms : ReleaseTerms
-        Policy, budget and leakage, for the certificate.
-    loader : PoissonLoader
-        The only source of batches; sums are divided by its expected batch.
-    generator : numpy.random.Generator
-        Source of noise, and of the masks of random layers.
-    has_random_layers : bool
-        Whether the module draws random numbers.
-    max_rows : int, optional
-        Most rows of one pass; larger batches are taken in parts.
-    ranks : Ranks, optional
-        The processes that hold the rows; this one alone by default.
+    The loss maps outputs and labels to one loss per example, shape (n,); the loader is
+    the only source of batches; the generator that of noise, and of the masks of random
+    layers. Larger batches than `max_rows` are taken in parts; `ranks` are the processes
+    that hold the rows, this one alone by default.
 
     Guarantee
     ---------

@@ -142,8 +142,10 @@ class _Trial(NamedTuple):
         for row in range(_ROWS):
             others = torch.arange(_ROWS) != row
             changed, labeled = inputs.clone(), targets.clone()
-            changed[others] = _other_rows(features, generator, spread, 0.0)[others]
-            labeled[others] = _other_rows(labels, generator, 0.1, 0.5)[others]
+            other = _random_rows(features, generator, spread, center=0.0, whole=1)
+            changed[others] = other[others]
+            other = _random_rows(labels, generator, 0.1, center=0.5, whole=1)
+            labeled[others] = other[others]
             self._check_same(first, self._pass(changed, labeled), row)
         n_alone = self._check_size(first, inputs, targets)
         self._check_places(first, inputs, targets)
@@ -410,22 +412,19 @@ def _largest(numbers: Tensor) -> float:
 
 
 def _random_rows(
-    like: Tensor, generator: torch.Generator, spread: float, center: float
+    like: Tensor,
+    generator: torch.Generator,
+    spread: float,
+    *,
+    center: float,
+    whole: int = 0,
 ) -> Tensor:
-    """Return rows around a center; zeros if they are not real numbers."""
+    """Return rows around a center; all `whole` if they are not real numbers."""
     shape = (_ROWS, *like.shape[1:])
     if not like.is_floating_point():
-        return torch.zeros(shape, dtype=like.dtype, device=like.device)
+        return torch.full(shape, whole, dtype=like.dtype, device=like.device)
     rows = center + spread * torch.randn(shape, generator=generator).clamp(-3.0, 3.0)
     return rows.to(like)
-
-
-def _other_rows(
-    like: Tensor, generator: torch.Generator, spread: float, center: float
-) -> Tensor:
-    """Return rows that differ from those of `_random_rows`; ones if not real."""
-    rows = _random_rows(like, generator, spread, center)
-    return rows if like.is_floating_point() else torch.ones_like(rows)
 
 
 def _move_parameters(layers: tuple[Layer, ...], seed: int) -> None:

@@ -124,13 +124,7 @@ class _Recurrent(nn.Module):
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory of one layer, forwards, examples on the first axis.
-
-    Parameters
-    ----------
-    input_size, hidden_size : int
-        Widths.
-    """
+    """Long short-term memory of one layer, forwards, examples on the first axis."""
 
     cells_type = LSTMCells
 
@@ -141,13 +135,7 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent unit of one layer, forwards, examples on the first axis.
-
-    Parameters
-    ----------
-    input_size, hidden_size : int
-        Widths.
-    """
+    """Gated recurrent unit of one layer, forwards, examples on the first axis."""
 
     cells_type = GRUCells
 
@@ -199,18 +187,13 @@ class MultiheadAttention(nn.Module):
                 "mask, as for torch.nn.MultiheadAttention."
             )
         queries, keys, values = (
-            layer(given).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
-            for layer, given in (
-                (self.query, query),
-                (self.key, key),
-                (self.value, value),
-            )
+            given.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+            for given in (self.query(query), self.key(key), self.value(value))
         )
         scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[-1])
-        for mask in (
-            attn_mask,
-            None if key_padding_mask is None else key_padding_mask[:, None, None],
-        ):
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask[:, None, None]
+        for mask in (attn_mask, key_padding_mask):
             scores = _masked(scores, mask)
         weights = scores.softmax(-1)
         heads = self.dropout(weights) @ values

@@ -8,16 +8,16 @@ from corrdp.auditing import audit, query_challenges
 from corrdp.exceptions import CorrDPError
 from corrdp.mechanisms.noise import _vector
 from corrdp.policy import Budget
-from corrdp.queries import answer_plan, plan_queries, released_runs
+from corrdp.queries import _choices, answer_plan, plan_queries, released_runs
 
 N_ROWS = 60
 
 
-def plan(*texts, delta=0.0, **settings):
+def plan(*texts, epsilon=2.0, delta=0.0, **settings):
     return plan_queries(
         audited_policy(),
         texts or ("mean(age)", "mean(hours)", "count() by job"),
-        budget=Budget(epsilon=2.0, delta=delta),
+        budget=Budget(epsilon=epsilon, delta=delta),
         n_rows=N_ROWS,
         **settings,
     )
@@ -69,6 +69,18 @@ def test_places_of_quantiles_are_attacked_with_the_sums():
     one = query_challenges(planned)[0]
     outputs = one.sample(one.first, 5, np.random.default_rng(0))
     assert outputs.shape == (5, 3)  # two counts that move, and the place
+
+
+@pytest.mark.parametrize("text", ["median(age)", "quantiles(age, 0.2)"])
+def test_places_are_drawn_at_their_rate_and_at_twice_the_rate_are_refuted(
+    text, monkeypatch
+):
+    """Among rows at the ends alone all places between them gain or lose alike."""
+    challenges = query_challenges(plan(text, epsilon=1.0))[:1]
+    assert audit(challenges, n_runs=2400, random_state=0).passed
+    rate = _choices.choice_rate
+    monkeypatch.setattr(_choices, "choice_rate", lambda scale: 2 * rate(scale))
+    assert broken(audit(challenges, n_runs=2400, random_state=0)) == {"sensitive"}
 
 
 def test_answers_are_one_of_the_runs_that_audits_make():

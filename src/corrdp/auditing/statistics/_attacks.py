@@ -68,13 +68,8 @@ def _unit(first: FloatArray, second: FloatArray) -> FloatArray:
 class LikelihoodAttack:
     """A score that is known in advance: the white-box attack.
 
-    Parameters
-    ----------
-    score : callable
-        Takes outputs, one row per run, and returns one number per run, larger on the
-        second neighbor; best is the logarithm of the likelihood ratio.
-    name : str
-        Name shown in results.
+    It gives one number per run, larger on the second neighbor; best is the logarithm of
+    the likelihood ratio.
     """
 
     score: FittedScore

@@ -16,21 +16,9 @@ _LARGEST_EXPONENT = 700.0  # beyond it does not fit, and nothing is proved anywa
 def clopper_pearson(
     successes: FloatArray | int, n_trials: int, *, failure_probability: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return exact lower and upper bounds on a probability.
+    """Return exact lower and upper bounds on a probability, from independent trials.
 
-    Parameters
-    ----------
-    successes : int or array of int
-        How often the event happened.
-    n_trials : int
-        Number of independent trials.
-    failure_probability : float
-        Probability with which the lower bound may be too large; the same for the
-        upper bound.
-
-    Returns
-    -------
-    lower, upper : array of float
+    Each of the two fails with `failure_probability` at most.
 
     Examples
     --------
@@ -58,15 +46,8 @@ def clopper_pearson(
 class EventBounds:
     """Bounds on the probability of one event on two neighbors.
 
-    Parameters
-    ----------
-    likely_lower : float
-        Lower bound where the event is likely: on the second neighbor.
-    rare_upper : float
-        Upper bound where it is rare: on the first.
-    n_records : int
-        In how many records the two differ. Of several only `mu_lower`, which is for
-        one of them, says more than nothing.
+    It is likely on the second neighbor, rare on the first. They differ in `n_records`:
+    of several only `mu_lower`, which is for one of them, says more than nothing.
 
     Guarantee
     ---------
@@ -116,16 +97,9 @@ def event_bounds(
 ) -> EventBounds:
     """Bound the probabilities that a score exceeds a threshold.
 
-    Parameters
-    ----------
-    rare, likely : array of float
-        Scores of independent runs on the first and on the second neighbor.
-    threshold : float
-        Chosen without looking at these scores.
-    failure_probability : float
-        Probability with which either of the two bounds may be wrong, in all.
-    n_records : int
-        In how many records the two neighbors differ.
+    Scores are those of independent runs on the first (`rare`) and the second neighbor
+    (`likely`), and the threshold was chosen without looking at them. Either bound may
+    be wrong with `failure_probability`, in all.
     """
     each = failure_probability / 2.0
     hits = int(np.count_nonzero(likely > threshold))
@@ -138,15 +112,8 @@ def event_bounds(
 def roc_points(rare: FloatArray, likely: FloatArray) -> tuple[tuple[float, float], ...]:
     """Return rates of false and of true alarms of a score, from strict to lenient.
 
-    Parameters
-    ----------
-    rare, likely : array of float
-        Scores of runs, or canaries, of the first and of the second neighbor.
-
-    Returns
-    -------
-    points : tuple of (float, float)
-        Some thirty points from (0, 0) to (1, 1); estimates, not bounds.
+    Some thirty points from (0, 0) to (1, 1), from scores of runs, or canaries, of the
+    first and of the second neighbor: estimates, not bounds.
 
     Examples
     --------

@@ -12,18 +12,10 @@ LeastChance: TypeAlias = Callable[[float], float]
 
 
 def least_chance(claim: Claim) -> LeastChance:
-    r"""Return the least probability on one neighbor, from that on the other.
+    """Return what gives the least probability on one neighbor, from the other's.
 
-    Parameters
-    ----------
-    claim : Claim
-        Gaussian claims are inverted exactly, others through points of their curve.
-
-    Returns
-    -------
-    least : callable
-        Takes a probability x of an event on one neighbor and returns a lower bound on
-        its probability on the other; infinite if x is above 1.
+    Infinite above 1. Gaussian claims are inverted exactly, others through points of
+    their curve.
 
     Guarantee
     ---------
@@ -62,18 +54,8 @@ def is_too_many_correct(
 ) -> bool:
     """Return whether so many correct guesses contradict a claim.
 
-    Parameters
-    ----------
-    n_correct : int
-        Coins that were guessed correctly.
-    n_guesses : int
-        How many were guessed, a number fixed before the run.
-    n_canaries : int
-        How many coins there are.
-    claim : Claim
-        What is stated for the class of all canaries.
-    failure_probability : float
-        Probability with which a true claim may be contradicted.
+    The number of guesses, among as many canaries of the claimed class, was fixed before
+    the run. A true claim may be contradicted with `failure_probability`.
 
     Guarantee
     ---------

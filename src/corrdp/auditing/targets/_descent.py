@@ -225,23 +225,11 @@ def descent_challenges(
 ) -> tuple[Challenge[FloatArray], ...]:
     """Challenge the noisy gradients of the descent that trains, class by class.
 
-    Parameters
-    ----------
-    plan : TrainingPlan
-        As an estimator's ``plan`` gives it.
-    delta : float
-        Where epsilons are read.
-    n_steps : int
-        Steps among which the whole budget of the gradients is divided; rounded up to
-        whole epochs under variance reduction.
-    name : str
-        Name of the mechanism in the report.
-    descent : type
-        What trains; another one in tests that plant a bug.
-    contributions : callable, optional
-        What records add, for tests that plant a bug there; see `DescentSteps`.
-    random_state, deadline
-        Seed of the search and of the noise; what ends the search early.
+    The plan is as an estimator's ``plan`` gives it; epsilons are read at `delta`. The
+    whole budget of the gradients is divided among `n_steps`, rounded up to whole epochs
+    under variance reduction. Tests that plant a bug pass another `descent`, or other
+    `contributions`; see `DescentSteps`. The seed is that of the search and of the
+    noise; the deadline ends the search early.
 
     Guarantee
     ---------
@@ -287,17 +275,8 @@ def theorem_challenges(
 ) -> tuple[Challenge[FloatArray], ...]:
     """Challenge training with the paper's noise: what it says, and what is proved.
 
-    Parameters
-    ----------
-    plan : TheoremPlan
-        As an estimator's ``theorem_plan`` gives it.
-    classes : tuple of NeighborClass
-        Classes to attack.
-    nominal : mapping of str to float
-        Epsilon that the paper's formula is meant to give; a claim of its own for the
-        classes that it names.
-    random_state, deadline
-        As in `descent_challenges`.
+    `nominal` is the epsilon that the paper's formula is meant to give: a claim of its
+    own for the classes that it names. Seed and deadline as in `descent_challenges`.
 
     Guarantee
     ---------

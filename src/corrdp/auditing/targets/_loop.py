@@ -21,7 +21,7 @@ from corrdp.auditing.statistics import (
     claims_of,
 )
 from corrdp.auditing.statistics._attacks import gaussian_score
-from corrdp.auditing.targets._loop_search import worst_steps
+from corrdp.auditing.targets._loop_search import Weights, worst_steps
 from corrdp.auditing.targets._sampling import sampled_score
 from corrdp.auditing.targets._steps import (
     FEWEST_ROWS,
@@ -117,7 +117,7 @@ class TrainingLoop:
         progress.reference_is_known = self._reference is None
         loader.features, loader.labels = self.batch(*table)
 
-    def place(self, weights: "Sequence[torch.Tensor]") -> None:
+    def place(self, weights: Weights) -> None:
         """Set the trained parameters."""
         import torch
 
@@ -176,7 +176,7 @@ class TrainingLoop:
 
     def sample(
         self,
-        weights: "Sequence[Sequence[torch.Tensor]]",
+        weights: Sequence[Weights],
         table: Table,
         n_runs: int,
         rng: np.random.Generator,
@@ -185,9 +185,7 @@ class TrainingLoop:
         del rng  # training has its own
         return np.stack([self._run(weights, table) for _ in range(n_runs)])
 
-    def _run(
-        self, weights: "Sequence[Sequence[torch.Tensor]]", table: Table
-    ) -> FloatArray:
+    def _run(self, weights: Sequence[Weights], table: Table) -> FloatArray:
         self.begin(table)
         seen = [np.empty(0)]
         for own, batch in zip(weights, self.loader, strict=True):
@@ -221,18 +219,10 @@ def loop_challenges(
 ) -> tuple[Challenge[Table], ...]:
     """Challenge the loop of a training, class by class.
 
-    Parameters
-    ----------
-    training : PrivateTraining
-        As `make_private` returned it, not trained yet; with two or a few steps, since
-        the budget is divided among them. It is spent afterwards: its parameters are
-        anywhere, and its rows are replaced by made-up ones before anything is run.
-    class_names : sequence of str, optional
-        Classes to attack; all of the certificate by default.
-    n_runs : int
-        Trainings on each neighbor.
-    random_state, deadline
-        As in `descent_challenges`.
+    The training is as `make_private` returned it, not trained yet, with two or a few
+    steps, since the budget is divided among them. It is spent afterwards: parameters
+    are anywhere, and rows are replaced by made-up ones before anything is run. Classes
+    are by default all of the certificate; seed and deadline as in `descent_challenges`.
 
     Guarantee
     ---------
@@ -335,7 +325,7 @@ def _attacks(
     loop: TrainingLoop,
     first: Table,
     second: Table,
-    weights: "Sequence[Sequence[torch.Tensor]]",
+    weights: Sequence[Weights],
 ) -> tuple[Attack, ...]:
     """Return likelihood ratios under the planned noise, of all outputs and of parts.
 

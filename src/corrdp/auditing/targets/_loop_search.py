@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import torch
 
     from corrdp.auditing.targets._loop import TrainingLoop
+
+Weights: TypeAlias = "Sequence[torch.Tensor]"  # one per parameter
 
 _SPREADS = (1.0, 3.0, 10.0, 30.0, 100.0)  # of the weights that are tried
 _DRAWS = 3  # for every spread
@@ -51,7 +53,7 @@ def worst_steps(
     neighbor: NeighborClass,
     rng: np.random.Generator,
     deadline: Deadline,
-) -> tuple[RecordPair, list["Sequence[torch.Tensor]"]]:
+) -> tuple[RecordPair, list[Weights]]:
     """Return a pair, and different parameters for every step that suit it.
 
     Guarantee
@@ -62,7 +64,7 @@ def worst_steps(
     are looked for by setting the loss of the record in the middle.
     """
     pairs = candidate_pairs(loop.blocks, loop.labels, neighbor)
-    best: tuple[float, RecordPair, Sequence[torch.Tensor]] | None = None
+    best: tuple[float, RecordPair, Weights] | None = None
     for index, pair in enumerate(pairs):
         own = deadline.share(0.5 / (len(pairs) - index))
         found = _best_weights(loop, pair, rng, own)
@@ -87,10 +89,10 @@ def worst_steps(
 def _path(
     loop: "TrainingLoop",
     pair: RecordPair,
-    weights: "Sequence[torch.Tensor]",
+    weights: Weights,
     rng: np.random.Generator,
     deadline: Deadline,
-) -> list["Sequence[torch.Tensor]"]:
+) -> list[Weights]:
     """Return parameters for every step, the first of them near to some that are known.
 
     The others are far from them: noise that is used twice shows where moves differ.
@@ -105,16 +107,16 @@ def _path(
 
 
 def _path_movement(
-    loop: "TrainingLoop", pair: RecordPair, steps: "Sequence[Sequence[torch.Tensor]]"
+    loop: "TrainingLoop", pair: RecordPair, steps: Sequence[Weights]
 ) -> float:
     return math.hypot(*(_movement(loop, pair, weights) for weights in steps))
 
 
 def _best_weights(
     loop: "TrainingLoop", pair: RecordPair, rng: np.random.Generator, deadline: Deadline
-) -> tuple[float, "Sequence[torch.Tensor]"]:
+) -> tuple[float, Weights]:
     loop.quiet_reference(loop.table(pair.first, pair.first_label))
-    best: tuple[float, Sequence[torch.Tensor]] | None = None
+    best: tuple[float, Weights] | None = None
     for weights in _drawn(loop, rng):
         turned = (_turning(loop, pair, weights, loss=loss) for loss in _LOSSES)
         for tried in (weights, *turned, _parted(loop, pair, weights)):
@@ -127,9 +129,7 @@ def _best_weights(
     return best
 
 
-def _drawn(
-    loop: "TrainingLoop", rng: np.random.Generator
-) -> Iterator["Sequence[torch.Tensor]"]:
+def _drawn(loop: "TrainingLoop", rng: np.random.Generator) -> Iterator[Weights]:
     """Yield parameters from small to large, the last layers larger than the first."""
     generator = _seeded(rng)
     count = len(loop.parameters)
@@ -141,10 +141,10 @@ def _drawn(
 def _turning(
     loop: "TrainingLoop",
     pair: RecordPair,
-    weights: "Sequence[torch.Tensor]",
+    weights: Weights,
     *,
     loss: float,
-) -> "Sequence[torch.Tensor]":
+) -> Weights:
     """Return near parameters at which the record in the middle has a given loss.
 
     Newton's method; for loss 0, that of a square of its residual.
@@ -162,9 +162,7 @@ def _turning(
     return _followed(loop, weights, found, length, _NEWTON_STEPS)
 
 
-def _parted(
-    loop: "TrainingLoop", pair: RecordPair, weights: "Sequence[torch.Tensor]"
-) -> "Sequence[torch.Tensor]":
+def _parted(loop: "TrainingLoop", pair: RecordPair, weights: Weights) -> Weights:
     """Return parameters at which one record is fitted and the other is not."""
     codes, labels = (np.array(part) for part in zip(*pair.records, strict=True))
     batch = loop.batch(codes, labels)
@@ -182,11 +180,11 @@ def _parted(
 
 def _followed(
     loop: "TrainingLoop",
-    weights: "Sequence[torch.Tensor]",
+    weights: Weights,
     function: "Callable[[], torch.Tensor]",
     length: Callable[[float, float], float],
     n_steps: int,
-) -> "Sequence[torch.Tensor]":
+) -> Weights:
     """Step along the gradient of a function, by lengths from its value and norm."""
     import torch
 
@@ -208,17 +206,17 @@ def _followed(
     return [parameter.detach().clone() for parameter in loop.parameters]
 
 
-def _norm(parts: "Sequence[torch.Tensor]") -> float:
+def _norm(parts: Weights) -> float:
     return math.sqrt(sum(float(p.detach().double().square().sum()) for p in parts))
 
 
 def _climbed(
     loop: "TrainingLoop",
     pair: RecordPair,
-    weights: "Sequence[torch.Tensor]",
+    weights: Weights,
     rng: np.random.Generator,
     deadline: Deadline,
-) -> "Sequence[torch.Tensor]":
+) -> Weights:
     """Return parameters nearby at which the pair moves the gradient further."""
     generator = _seeded(rng)
     kept, reached = weights, _movement(loop, pair, weights)
@@ -234,9 +232,7 @@ def _climbed(
     return kept
 
 
-def _movement(
-    loop: "TrainingLoop", pair: RecordPair, weights: "Sequence[torch.Tensor]"
-) -> float:
+def _movement(loop: "TrainingLoop", pair: RecordPair, weights: Weights) -> float:
     """Return how far the pair moves a gradient, in units of the planned noise."""
     loop.place(weights)
     first, second = (loop.part(*record) for record in pair.records)
@@ -273,7 +269,7 @@ def _seeded(rng: np.random.Generator) -> "torch.Generator":
 
 
 def _random_weights(
-    parameters: "Sequence[torch.Tensor]",
+    parameters: Weights,
     spreads: Iterable[float],
     generator: "torch.Generator",
 ) -> list["torch.Tensor"]:
@@ -289,7 +285,7 @@ def _random_weights(
 
 
 def _nearby(
-    weights: "Sequence[torch.Tensor]", size: float, generator: "torch.Generator"
+    weights: Weights, size: float, generator: "torch.Generator"
 ) -> list["torch.Tensor"]:
     """Return parameters that are moved by a part of their mean size."""
     import torch

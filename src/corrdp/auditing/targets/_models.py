@@ -34,20 +34,10 @@ def model_challenges(
 ) -> tuple[Challenge[EncodedRows], ...]:
     """Challenge whole training runs, many models in one pass, class by class.
 
-    Parameters
-    ----------
-    plan, delta, random_state, deadline
-        As in `descent_challenges`.
-    claims : mapping of str to Claim, optional
-        What is stated per class, for example `claims_of` a certificate; what the plan
-        states by default.
-    n_steps : int
-        Steps of every run, among which the whole budget is divided.
-    n_runs : int
-        Runs on each neighbor.
-    white_box : bool
-        Whether the adversary sees every iterate, hence every noisy gradient, or the
-        final model alone.
+    The whole budget is divided among `n_steps`. Claims are what is stated per class,
+    for example `claims_of` a certificate; what the plan states by default. In a white
+    box the adversary sees every iterate, hence every noisy gradient, else the final
+    model alone. Everything else as in `descent_challenges`.
 
     Guarantee
     ---------

@@ -18,16 +18,10 @@ _LEAST_GAIN = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class RecordPair:
-    """Two records that are neighbors of one class, in codes of the encoder.
+    """Two records that are neighbors of one class, in codes of shape (n_codes,).
 
-    Parameters
-    ----------
-    first, second : array of float, shape (n_codes,)
-        The two versions of the record.
-    first_label, second_label : float
-        Their labels as encoded.
-    movement : float
-        What a search maximized: how far outputs are apart, in units of the noise.
+    Labels are as encoded; `movement` is what a search maximized: how far outputs are
+    apart, in units of the noise.
     """
 
     first: FloatArray
@@ -55,25 +49,11 @@ def craft_pair(
 ) -> RecordPair:
     """Search for the two neighbors of a class that outputs tell apart best.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Blocks of the encoder, whose corners are tried.
-    neighbor : NeighborClass
-        Which features, and whether the label, may differ.
-    movement : callable
-        Takes codes and labels of the first records and of the second ones, and returns
-        how far each pair moves the output, in units of its noise.
-    labels : sequence of float
-        Labels that are tried.
-    rng : numpy Generator
-        Draws the starts.
-    n_restarts : int
-        Random records from which single features are changed while that helps.
-    deadline : Deadline, optional
-        Ends the search with the best pair so far, which is one of neighbors, too.
-    start : RecordPair, optional
-        Neighbors of the class from which the search goes on, too.
+    From as many random corners of the domain as `n_restarts`, and from `start`, which
+    are neighbors of the class, too, single features and labels are changed while that
+    helps. `movement` takes codes and labels of the first records and of the second
+    ones, and returns how far each pair moves the output, in units of its noise. The
+    deadline ends the search with the best pair so far, which is one of neighbors.
     """
     moves = _moves(blocks, neighbor, labels, rng)
     pairs = _starts(moves, blocks[-1].stop + 1, n_restarts, rng)

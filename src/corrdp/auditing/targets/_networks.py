@@ -48,20 +48,9 @@ def network_challenges(
 ) -> tuple[Challenge[Any], ...]:
     """Challenge the loop that trains a network estimator, class by class.
 
-    Parameters
-    ----------
-    estimator : MLPClassifier or MLPRegressor
-        With its policy and budget; need not be fitted.
-    n_rows : int
-        Rows that training is planned for.
-    n_steps : int
-        Steps among which the budget is divided.
-    n_runs : int
-        Trainings on each neighbor.
-    nominal : mapping of str to float, optional
-        Under ``theorem``, the epsilon that the paper's formula is meant to give.
-    random_state, deadline
-        As in `descent_challenges`.
+    The estimator need not be fitted; training is planned for `n_rows`, and the budget
+    divided among `n_steps`. Under ``theorem``, `nominal` is the epsilon that the
+    formula of the paper is meant to give. Seed and deadline as in `descent_challenges`.
 
     Guarantee
     ---------

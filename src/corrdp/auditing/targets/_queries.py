@@ -1,5 +1,6 @@
 """Challenges for what queries release: noisy sums, and places of quantiles."""
 
+import math
 from collections.abc import Mapping
 from importlib.util import find_spec
 from itertools import accumulate
@@ -24,6 +25,7 @@ from corrdp.queries import QueryPlan, RankChoice, released_runs
 _N_RUNS, _PLACE_RUNS = 20_000, 2000  # a place takes long to draw
 _PAIRS = 30  # of records that are tried
 _LEAST = 1e-3  # unit of coordinates without noise, in steps
+_FEW_PLACES = 0.1  # share of the places that a change of the record makes likelier
 _MOST_SHOWN = 200  # cells in which the two tables differ
 
 
@@ -32,12 +34,8 @@ def query_challenges(
 ) -> tuple[Challenge[Any], ...]:
     """Challenge everything that answers to queries are computed from, class by class.
 
-    Parameters
-    ----------
-    plan : QueryPlan
-        From `plan_queries`, `plan_bounds` or the plan of an evaluation.
-    random_state, deadline
-        Seed of the search for records; what ends it early.
+    The plan is one of `plan_queries`, `plan_bounds` or of an evaluation; the deadline
+    ends the search for records early.
 
     Guarantee
     ---------
@@ -55,15 +53,12 @@ def query_challenges(
     corners = _corners(plan)
     events = plan.noise.claimed_events()
     draws_places = any(isinstance(moment, RankChoice) for moment in plan.moments)
-    around = {
-        name: [ends[(row + at) % len(ends)] for row in range(plan.n_rows)]
-        for at, (name, ends) in enumerate(corners.items())
-    }
     challenges = []
     for class_name, changed in class_columns(plan.policy).items():
         pair = _worst_pair(plan, corners, changed, rng, deadline or Deadline())
+        others = _others(plan, corners, pair[0])
         first, second = (
-            _rows(plan, {name: [record[name], *around[name][1:]] for name in around})
+            _rows(plan, {name: [record[name], *others[name]] for name in others})
             for record in pair
         )
         exact = [_exact(plan, rows) for rows in (first, second)]
@@ -100,6 +95,40 @@ def _ends(domain: Any) -> tuple[Any, ...]:
         return tuple(domain.levels)
     assert isinstance(domain, BooleanDomain)
     return (False, True)
+
+
+def _others(
+    plan: QueryPlan, corners: Mapping[str, tuple[Any, ...]], record: Mapping[str, Any]
+) -> dict[str, list[Any]]:
+    """Return all rows but the record that differs, which is one of these.
+
+    Sums do not ask what the others are: they are at corners in turn. Places of a
+    quantile do: among corners alone all places between them gain or lose alike, and
+    none can be told. So the others share the cell of the record, and two of them lie
+    between so many below and above that the rank is theirs. Whether the record is below
+    or above then takes a row off the scores of the places on one side and adds one on
+    the other; few places on one side, since what is rare gains most.
+    """
+    count = plan.n_rows - 1
+    asked = [
+        moment
+        for moment in plan.moments
+        if isinstance(moment, RankChoice) and moment.column in corners  # not derived
+    ]
+    if not asked:
+        return {
+            name: [ends[(row + at) % len(ends)] for row in range(1, plan.n_rows)]
+            for at, (name, ends) in enumerate(corners.items())
+        }
+    found = {name: [record[name]] * count for name in corners}
+    for moment in asked:
+        low, high = corners[moment.column]
+        n_low = math.ceil(moment.probability * plan.n_rows) - 2
+        n_low = min(max(n_low, 0), max(count - 2, 0))
+        between = low + (1.0 - _FEW_PLACES) * (high - low)
+        ranked = [low] * n_low + [between] * 2 + [high] * count
+        found[moment.column] = ranked[:count]
+    return found
 
 
 def _rows(plan: QueryPlan, values: Mapping[str, list[Any]]) -> Any:

@@ -45,20 +45,7 @@ def column_sum_challenges(
 ) -> tuple[Challenge[FloatArray], ...]:
     """Challenge a noisy release of the sums of encoded columns, class by class.
 
-    Parameters
-    ----------
-    plan : NoisePlan
-        Noise per block.
-    blocks : sequence of Block
-        Blocks of the encoder.
-    classes : sequence of NeighborClass
-        Classes to attack.
-    claims : mapping of str to Claim, optional
-        What is stated per class; what the plan states by default.
-    name : str
-        Name of the mechanism in the report.
-    random_state : int
-        Seed of the search for neighbors.
+    The plan has noise per block, and states a claim for every class unless `claims` do.
 
     Guarantee
     ---------
@@ -129,18 +116,9 @@ def vector_challenges(
     grid: float,
     name: str = "vector",
 ) -> tuple[Challenge[FloatArray], ...]:
-    """Challenge a release with exact discrete noise.
+    """Challenge a release with exact discrete noise, rounded to steps of `grid`.
 
-    Parameters
-    ----------
-    plan : VectorPlan
-        Noise and what it states per class.
-    neighbors : mapping of str to pair of arrays
-        True answers on two neighbors of each class to attack.
-    grid : float
-        Step of the release.
-    name : str
-        Name of the mechanism in the report.
+    `neighbors` holds the true answers on two neighbors of each class to attack.
 
     Guarantee
     ---------
@@ -181,14 +159,7 @@ def leakage_challenges(
 ) -> tuple[Challenge[FloatArray], ...]:
     """Challenge a private leakage release, class by class, through its own code.
 
-    Parameters
-    ----------
-    policy : Policy
-        Whose tables are counted.
-    plan : NoisePlan
-        From `plan_leakage_release`.
-    classes : sequence of NeighborClass
-        Classes to attack.
+    The plan is that of `plan_leakage_release`.
 
     Guarantee
     ---------
@@ -281,16 +252,8 @@ def number_count_challenges(
 ) -> tuple[Challenge[dict[str, IntArray]], ...]:
     """Challenge counts of where numbers lie, for every class that moves one.
 
-    Parameters
-    ----------
-    policy : Policy
-        Declares the bounds between which numbers are counted.
-    noise_scale, n_bins : mapping
-        As in `corrdp.leakage.release_number_counts`.
-    claims : mapping of str to Claim
-        What is stated per class.
-    classes : sequence of NeighborClass
-        Classes to attack.
+    Noise and numbers of bins are those of `corrdp.leakage.release_number_counts`, by
+    feature; claims go by class.
 
     Guarantee
     ---------

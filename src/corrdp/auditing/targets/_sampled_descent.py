@@ -129,18 +129,10 @@ def sampled_challenges(
 ) -> tuple[Challenge[EncodedRows], ...]:
     """Challenge the noisy sums of the sampled descent, class by class.
 
-    Parameters
-    ----------
-    plan, delta, random_state, deadline
-        As in `descent_challenges`.
-    budget : SampledBudget
-        As `corrdp.estimators.sampled_budget` gives it, for a few steps.
-    class_names : sequence of str, optional
-        Classes to attack; all by default.
-    n_runs : int
-        Runs on each neighbor: every one draws samples and noise of all steps.
-    sums : type
-        What releases; another one in tests that plant a bug.
+    The budget is as `corrdp.estimators.sampled_budget` gives it, for a few steps: every
+    run draws samples and noise of all of them. `class_names` are the classes to attack,
+    all by default; `sums` is what releases, another one in tests that plant a bug.
+    Everything else as in `descent_challenges`.
 
     Guarantee
     ---------

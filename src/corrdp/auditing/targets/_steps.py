@@ -42,16 +42,10 @@ class EncodedRows:
 class NoisySteps(ABC):
     """Steps of one training at fixed parameters; outputs of all steps in a row.
 
-    Attributes
-    ----------
-    blocks : sequence of Block
-        Blocks of the encoder.
-    labels : sequence of float
-        Labels that records may have, at their extremes.
-    noise_scale : array of float, shape (n_outputs,)
-        Noise of every output, for the search and the likelihood: as it is drawn
-        where that is normal (`as_drawn`), so that noise on the wrong outputs leads the
-        search to records that move those.
+    `labels` are those that records may have, at their extremes. `noise_scale` is that
+    of every output, for the search and the likelihood: as it is drawn where that is
+    normal (`as_drawn`), so that noise on the wrong outputs leads the search to records
+    that move those.
     """
 
     blocks: Sequence[Block]

@@ -39,14 +39,8 @@ def synthesizer_challenges(
 ) -> tuple[Challenge[IntArray], ...]:
     """Challenge everything that a synthesizer releases, class by class.
 
-    Parameters
-    ----------
-    synthesizer : Synthesizer
-        Fitted or not; its rows are never read, it is planned anew for `n_rows`.
-    n_rows : int
-        Size of the tables.
-    random_state : int, optional
-        Seed of the run whose choice of tables is attacked.
+    It may be fitted or not; its rows are never read, it is planned anew for tables of
+    `n_rows`. The seed is that of the run whose choice of tables is attacked.
 
     Guarantee
     ---------
