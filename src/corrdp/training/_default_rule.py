@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from corrdp.training._budget_split import BudgetSplit
+from corrdp.training._budget_split import BudgetSplit, with_whole_record
 from corrdp.training._candidates import (
     Candidate,
     HeadStart,
@@ -75,7 +75,8 @@ def default_plan(
     groups = _groups_of_numbers(facts, plan)
     if ordinary is not None and not plan.prediction.learns_nothing:
         plain = candidates[-1].plan
-        saved = plain.prediction.compared_part - groups.prediction.compared_part
+        saved = _most_of_ordinary(facts, ordinary, plain)
+        saved -= groups.prediction.compared_part
         if saved < BENT:
             least = plan.prediction.compared  # taken because groups would lose more
             prediction = replace(plain.prediction, least_bound=least)
@@ -114,6 +115,24 @@ def _groups_of_numbers(facts: PlanInputs, plan: TrainingPlan) -> TrainingPlan:
     farther = replace(facts, farther=FARTHER_RESIDUALS)
     freer = _least_error(_candidates(farther, None, (math.inf,), in_two_walks=False))
     return freer if freer.prediction.compared_part < most else plan
+
+
+def _most_of_ordinary(
+    facts: PlanInputs, ordinary: BudgetSplit, plain: TrainingPlan
+) -> float:
+    """Return what plain noise would lose if it hid all that a stronger promise hides.
+
+    It loses less under a weaker promise, and groups hardly do. Where one keeps groups
+    the other has to keep them too, or it may lose more for promising less.
+    """
+    hidden = {name for changed in ordinary.classes for name in changed.features}
+    known = [name for name in facts.leakage if name in facts.variance]
+    if hidden.issuperset(known):
+        return plain.prediction.compared_part
+    all_hidden = with_whole_record(ordinary, (*hidden, *known))
+    return flat_candidate(
+        replace(facts, spending=all_hidden)
+    ).plan.prediction.compared_part
 
 
 def _with_prediction(plan: TrainingPlan, prediction: Prediction) -> TrainingPlan:
