@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corrdp.estimators import LinearRegression
 from corrdp.policy import (
     Budget,
     CategoryDomain,
@@ -298,6 +299,20 @@ def test_numbers_get_ordinary_noise_unless_groups_save_more_than_they_bend(
         taken.add(chosen.noise)
     assert "standard" in taken
     assert ("corr" in taken) == (n_insensitive > 1)
+
+
+def test_numbers_leave_groups_under_a_weaker_promise_only_where_a_stronger_one_does():
+    sensitive = Feature("s", "sensitive", NumberDomain(0, 1))
+    others = (
+        Feature(f"u{i}", "insensitive", NumberDomain(0, 1), leakage=0.5)
+        for i in range(8)
+    )
+    policy = Policy((sensitive, *others), Label("y", NumberDomain(0, 1), score=0.0))
+    # At 6,000 rows groups save less than they bend of the ordinary noise of semi.
+    for n_rows, noise in ((1_000, "corr"), (6_000, "corr"), (20_000, "standard")):
+        for method in ("corr", "semi"):
+            model = LinearRegression(policy, epsilon=1.0, delta=1e-6, method=method)
+            assert model.plan(n_rows).noise == noise, (method, n_rows)
 
 
 def test_numbers_of_which_nothing_is_learned_are_a_constant_whatever_saves_noise():
