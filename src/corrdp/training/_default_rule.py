@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from corrdp.training._budget_split import BudgetSplit
+from corrdp.training._budget_split import BudgetSplit, with_whole_record
 from corrdp.training._candidates import (
     Candidate,
     HeadStart,
@@ -26,9 +26,10 @@ from corrdp.training._plan_inputs import PlanInputs
 NO_NOISE = 0.05  # of what there is to gain: numbers are projected farther out
 FREE_INFLUENCE = 0.025  # of what there is to gain: influence is not bounded
 FARTHEST = 3.0  # radii of numbers, where there is hardly any noise
-QUIET = 0.03  # of what there is to gain: ordinary noise on numbers may be taken
-SILENT = 0.01  # of what there is to gain: it is taken, whatever groups would save
-LEAST_SAVED = 2 / 3  # of ordinary noise that low: groups that save less are left
+FREE_NUMBERS = 0.07  # of what there is to gain: bounds of linear models are let go
+MOST_SAVED = 2.0  # times the noise that these leave: what saves more is kept
+FARTHER_RESIDUALS = 2.0  # times the largest bound on residuals, where they are
+BENT = 0.01  # of what there is to gain: what groups cost linear models besides noise
 INFLUENCE_CHOICES = (math.inf, 1.0, 0.5, 0.25, 0.1, 0.03)
 FEW_GROUPS = 8  # whose noise is allocated in no time
 BOUND_ROUNDING = 1e-9  # far above the rounding of a lower bound on the noise
@@ -64,25 +65,74 @@ def default_plan(
         facts, ordinary, INFLUENCE_CHOICES, in_two_walks=in_two_walks
     )
     plan = _least_error(candidates)
+    if plan.noise == "standard":
+        return plan
+    # What bounds bend is in no prediction, since nobody knows how much it is before.
+    # With little noise it costs more than what they save: predictions stay.
+    if not facts.bounds_residuals:
+        groups = _groups_of_labels(facts, plan, in_two_walks=in_two_walks)
+        return _with_prediction(groups, plan.prediction)
+    groups = _groups_of_numbers(facts, plan)
+    if ordinary is not None and not plan.prediction.learns_nothing:
+        plain = candidates[-1].plan
+        saved = _most_of_ordinary(facts, ordinary, plain)
+        saved -= groups.prediction.compared_part
+        if saved < BENT:
+            least = plan.prediction.compared  # taken because groups would lose more
+            prediction = replace(plain.prediction, least_bound=least)
+            return replace(plain, prediction=prediction)
+    return _with_prediction(groups, plan.prediction)
+
+
+def _groups_of_labels(
+    facts: PlanInputs, plan: TrainingPlan, *, in_two_walks: bool
+) -> TrainingPlan:
+    """Return the plan, its numbers projected farther out where noise is little."""
     noise = plan.prediction.compared_part
-    # With little noise, what bounds bend costs more than what they save. How much that
-    # is nobody knows before: predictions stay.
-    if facts.bounds_residuals:
-        flat = candidates[-1]
-        assert isinstance(flat, Candidate)
-        return plan if ordinary is None else _or_ordinary(plan, flat)
-    if plan.noise == "standard" or noise >= NO_NOISE:
+    if noise >= NO_NOISE:
         return plan
     farther = min(math.sqrt(NO_NOISE / max(noise, 1e-9)), FARTHEST)
     bounds = [group.influence_bound for group in plan.layout.groups]
     influence = min(bounds) / facts.nominal.residual
     choices = (math.inf if noise < FREE_INFLUENCE else influence,)
-    freer = _least_error(
+    return _least_error(
         _candidates(
             replace(facts, farther=farther), None, choices, in_two_walks=in_two_walks
         )
     )
-    return _with_prediction(freer, plan.prediction)
+
+
+def _groups_of_numbers(facts: PlanInputs, plan: TrainingPlan) -> TrainingPlan:
+    """Return the plan, or one of freer bounds where that has little noise as well.
+
+    Where distances are small, bounds on influence save most of the noise and bend
+    little: they stay.
+    """
+    bounded = plan.prediction.compared_part
+    most = min(FREE_NUMBERS, MOST_SAVED * bounded)
+    if bounded >= most:
+        return plan
+    farther = replace(facts, farther=FARTHER_RESIDUALS)
+    freer = _least_error(_candidates(farther, None, (math.inf,), in_two_walks=False))
+    return freer if freer.prediction.compared_part < most else plan
+
+
+def _most_of_ordinary(
+    facts: PlanInputs, ordinary: BudgetSplit, plain: TrainingPlan
+) -> float:
+    """Return what plain noise would lose if it hid all that a stronger promise hides.
+
+    It loses less under a weaker promise, and groups hardly do. Where one keeps groups
+    the other has to keep them too, or it may lose more for promising less.
+    """
+    hidden = {name for changed in ordinary.classes for name in changed.features}
+    known = [name for name in facts.leakage if name in facts.variance]
+    if hidden.issuperset(known):
+        return plain.prediction.compared_part
+    all_hidden = with_whole_record(ordinary, (*hidden, *known))
+    return flat_candidate(
+        replace(facts, spending=all_hidden)
+    ).plan.prediction.compared_part
 
 
 def _with_prediction(plan: TrainingPlan, prediction: Prediction) -> TrainingPlan:
@@ -90,18 +140,6 @@ def _with_prediction(plan: TrainingPlan, prediction: Prediction) -> TrainingPlan
     if first is not None:
         first = replace(first, prediction=prediction)
     return replace(plan, prediction=prediction, head_start=first)
-
-
-def _or_ordinary(plan: TrainingPlan, flat: Candidate) -> TrainingPlan:
-    """Return the plan, or plain noise where that is low and groups save too little."""
-    plain = flat.plan.prediction.compared_part
-    saves_little = plan.prediction.compared_part > (1.0 - LEAST_SAVED) * plain
-    if not (plain < SILENT or (plain < QUIET and saves_little)):
-        return plan
-    least = plan.prediction.compared  # it is taken because groups would lose more
-    return replace(
-        flat.plan, prediction=replace(flat.plan.prediction, least_bound=least)
-    )
 
 
 def _candidates(

@@ -57,7 +57,8 @@ class PlanInputs:
     leakage : mapping of str to float
         What is known of features that no class names, as under ``semi``; 1 otherwise.
     farther : float
-        Factor on the radius on which numbers are projected.
+        Factor on where numbers are cut: on the radius of features; if labels are
+        numbers, on the largest bound on residuals instead.
     label_deviation : float
         Deviation of numbers that are labels, in units of their range: assumed, or
         that of labels which no class changes (`free_deviation`).
@@ -143,7 +144,7 @@ class PlanInputs:
         A gradient of nominal features is as long then as a clipping norm would allow.
         """
         scale = self.label_deviation / LABEL_DEVIATION
-        return RESIDUAL_BOUND * scale * self._tightness
+        return self.farther * RESIDUAL_BOUND * scale * self._tightness
 
     @cached_property
     def gain(self) -> float:

@@ -130,7 +130,8 @@ def test_sizes_are_in_proportion_to_it():
     assert narrow.loss.residual_bound == pytest.approx(assumed.loss.residual_bound / 4)
     assert narrow.predicted_error == pytest.approx(assumed.predicted_error / 16)
     assert narrow.noise_to_signal == pytest.approx(assumed.noise_to_signal)
-    assert "follow the deviation of these labels" in narrow.to_text()
+    words = "typical sizes follow the standard deviation of these labels"
+    assert words in narrow.to_text()
 
 
 def test_a_declared_huber_loss_keeps_its_threshold_under_one_norm():

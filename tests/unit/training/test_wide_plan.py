@@ -74,7 +74,8 @@ def test_the_plan_is_the_one_that_evaluating_all_candidates_finds(
     _default_rule_least_error = _default_rule._least_error
     monkeypatch.setattr(_default_rule, "_least_error", record)
     # Numbers with fewer rows: where noise is low, the best of all is not always taken.
-    chosen = _model(n_columns, label).plan(200_000 if label else 2_000)
+    n_rows = 200_000 if label else {3: 320, 24: 1_600}[n_columns]
+    chosen = _model(n_columns, label).plan(n_rows)
     best = []
     for candidates in seen:  # with little noise, radii are chosen in a second look
         fresh = [_alone(candidate) for candidate in candidates]
