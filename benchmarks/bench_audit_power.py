@@ -160,7 +160,7 @@ def vector(kind):
     return vector_challenges(plan, ends, grid=grid)
 
 
-def questions(*texts):
+def questions(*texts, epsilon=2.0):
     """Return a plan of questions."""
     from audit_mutants import audited_policy
     from corrdp.policy import Budget
@@ -169,14 +169,14 @@ def questions(*texts):
     return plan_queries(
         audited_policy(),
         texts,
-        budget=Budget(epsilon=2.0, delta=0.0),
+        budget=Budget(epsilon=epsilon, delta=0.0),
         n_rows=N_ROWS,
         kind="laplace",
     )
 
 
 def scaled_places(part):
-    """Draw places of quantiles at a rate that is larger."""
+    """Draw places of quantiles at a rate that is larger; none is above 1."""
     from corrdp.mechanisms.noise import grid_rate
     from corrdp.queries import _choices
 
@@ -265,7 +265,8 @@ RELEASES = {
         lambda: questions("mean(age)", "mean(hours)", "count() by job"),
         noise_of(_VECTOR, "discrete_laplace"),
     ),
-    "queries: a median": (lambda: questions("median(age)"), scaled_places),
+    # At epsilon 2 places are drawn at the largest rate there is: no bug could raise it.
+    "queries: a median": (lambda: questions("median(age)", epsilon=0.6), scaled_places),
     "vectors, Laplace": (
         lambda: vector("laplace"),
         noise_of(_VECTOR, "discrete_laplace"),

@@ -8,12 +8,14 @@ for bounds of the gradient, how often for something else.
 """
 
 import contextlib
+import gc
 import io
 import json
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from functools import _lru_cache_wrapper
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -110,6 +112,19 @@ def traced(action: Callable[[], object]) -> dict[str, Any]:
     return walk.summary()
 
 
+def forget() -> None:
+    """Empty caches of numbers, which a process that just began would have to fill.
+
+    Code that was compiled stays: compiling is not part of a walk.
+    """
+    rooms = ("corrdp.accounting.", "corrdp.training._", "corrdp.training.sensitivity.")
+    # By type: asking a dead weak reference for its class is an error.
+    caches = [c for c in gc.get_objects() if type(c) is _lru_cache_wrapper]
+    for cache in caches:
+        if cache.__module__.startswith(rooms):
+            cache.cache_clear()
+
+
 def command(*words: str) -> None:
     """Run a command line and say nothing."""
     sys.argv = ["corrdp", *words]
@@ -154,6 +169,7 @@ def walks() -> dict[str, Any]:
                 if name == "audit":
                     command(*train)
                 if last:
+                    forget()
                     found[name] = traced(action)
                 else:
                     action()

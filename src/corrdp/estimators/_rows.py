@@ -51,6 +51,8 @@ from corrdp.training import (
 
 BATCH_ROWS = 2**15
 """Rows that are encoded at once."""
+BATCH_CODES = 2**26
+"""Codes that are encoded at once, half a gigabyte: wide tables take fewer rows."""
 
 _READ_BYTES = 2**22
 
@@ -73,6 +75,12 @@ class RowsInBatches:
                 self.n_clipped += count_clipped_rows(policy, table)
             yield self.encoder.transform_columns(table), labels
 
+    @property
+    def _batch_rows(self) -> int:
+        """Return how many rows are encoded at once: a function of the policy."""
+        n_codes = self.encoder.blocks_[-1].stop
+        return min(max(BATCH_CODES // n_codes, 1), BATCH_ROWS)
+
     def _tables(self, policy: Policy) -> Iterator[tuple[Any, NDArray[Any]]]:
         if is_source(self.data):
             assert policy.label is not None  # checked when the policy was resolved
@@ -81,7 +89,7 @@ class RowsInBatches:
                 self.data,
                 [feature.name for feature in policy.features] + [policy.label.name],
                 number_columns=numbers,
-                batch_rows=BATCH_ROWS,
+                batch_rows=self._batch_rows,
             ):
                 yield table, self.encode_label(table[policy.label.name])
             return
@@ -91,8 +99,8 @@ class RowsInBatches:
         is_array = isinstance(self.data, np.ndarray)
         frame = self.data if is_array else nw.from_native(self.data, eager_only=True)
         check_one_label_per_row(frame, labels)
-        for start in range(0, len(frame), BATCH_ROWS):
-            rows = slice(start, start + BATCH_ROWS)
+        for start in range(0, len(frame), self._batch_rows):
+            rows = slice(start, start + self._batch_rows)
             part = frame[rows] if is_array else frame[rows].to_native()
             yield part, self.encode_label(nw.to_native(labels[rows], pass_through=True))
 

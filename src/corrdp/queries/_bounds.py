@@ -29,7 +29,7 @@ from corrdp.queries._kinds import Count
 from corrdp.queries._plan import QueryPlan, plan_queries
 from corrdp.queries._result import Answer
 from corrdp.queries._sketches import FrequentTexts
-from corrdp.tables import number_of
+from corrdp.tables import number_of, read_columns
 
 _POSITIVE = [m * 10.0**k for k in range(-3, 10) for m in (1, 2, 5)]
 GRID: FloatArray = np.array([*(-x for x in reversed(_POSITIVE)), 0.0, *_POSITIVE])
@@ -118,8 +118,8 @@ def plan_bounds(
     def compute(table: Any) -> Mapping[str, NDArray[Any]]:
         levels = np.array(_LEVELS, dtype=object)
         columns = {}
-        for name in names:
-            numbers = np.array([number_of(cell) for cell in table[name].to_pylist()])
+        for name, column in zip(names, read_columns(table, names), strict=True):
+            numbers = np.array([number_of(cell) for cell in column])
             cells = levels[np.searchsorted(GRID, numbers, side="right")]
             cells[np.isnan(numbers)] = None  # says no number
             columns[_grid_name(name)] = cells

@@ -422,3 +422,21 @@ def test_a_ledger_knows_a_file_for_the_table_it_was_charged_for(tmp_path):
     assert ledger.fingerprint(tmp_path / "rows.csv", policy=policy) == (
         ledger.fingerprint(held, policy=policy)
     )
+
+
+def test_wide_rows_are_encoded_fewer_at_once(monkeypatch):
+    """A feature of 30,000 levels would ask for gigabytes a batch; bits stay."""
+    encoded = []
+    transform = tiled.PolicyEncoder.transform_columns
+
+    def watched(encoder, table):
+        codes = transform(encoder, table)
+        encoded.append(codes.size)
+        return codes
+
+    expected = _expected()
+    monkeypatch.setattr(tiled, "BATCH_CODES", 1000)
+    monkeypatch.setattr(tiled.PolicyEncoder, "transform_columns", watched)
+    assert _bits(_fitted(FRAME)) == expected
+    assert max(encoded) <= 1000
+    assert len(encoded) > 10

@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -240,3 +241,16 @@ def test_a_column_cannot_have_the_name_of_a_grid():
     clash = provisional_policy(replace(POLICY, features=features))
     with pytest.raises(PolicyError, match="Rename it"):
         plan_bounds(clash, ["cost"], budget=Budget(epsilon=1.0, delta=0.0), n_rows=10)
+
+
+@pytest.mark.parametrize("as_numbers", [False, True])
+def test_bounds_of_a_frame_are_those_of_the_arrow_table(as_numbers):
+    generator = np.random.default_rng(1)
+    columns = {name: generator.normal(50, 9, 500).round(1) for name in NAMES}
+    table = table_of(**columns)
+    frame = pd.DataFrame(columns) if as_numbers else table.to_pandas()
+    plan = planned(table.num_rows)
+    expected, found = (
+        answer_plan(each, plan, random_state=2).answers for each in (table, frame)
+    )
+    assert [a.values for a in found] == [a.values for a in expected]
