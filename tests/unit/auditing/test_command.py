@@ -85,7 +85,7 @@ def test_run_is_audited_white_box_and_black_box(fit, method, stepping_clock):
 def test_contradicted_claim_is_void(policy_file, monkeypatch):
     challenges = [
         replace(challenge, claim=Claim.gaussian(0.01, delta=1e-6))
-        for challenge in _audit._subject(policy_file, 1.0, 1e-6, None, 1000)
+        for challenge in _audit._subject(policy_file, 1.0, 1e-6, None, 1000, None)
     ]
     monkeypatch.setattr(_audit, "_subject", lambda *_: challenges)
     result = run(policy_file, "--epsilon", 1, "--delta", 1e-6, "--seed", 0)
