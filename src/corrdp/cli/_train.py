@@ -276,8 +276,9 @@ def _refuse_needless(method: MethodChoice, table: Any) -> None:
     if method is MethodChoice.STANDARD and table is not None:
         raise CorrDPError(
             "--method standard fully protects all that is not public and has no use "
-            "for a leakage table. Leave --leakage out: the model gets the whole epsilon, "
-            "and what the table has cost is added up by a ledger, if there is one."
+            "for a leakage table. Leave --leakage out: the model gets the whole "
+            "epsilon, and what the table has cost is added up by a ledger, if there is "
+            "one."
         )
 
 

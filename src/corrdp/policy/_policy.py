@@ -391,7 +391,8 @@ def protected_policy(policy: Policy, method: Method) -> Policy:
     ---------
     ``standard``: a change of any set of features is a sensitive one, so what is
     proved is ordinary replace-one DP of all that is not public. ``semi``: insensitive
-    features count as public and nothing is promised about them (`docs/theory/neighbors.md`).
+    features count as public and nothing is promised about them
+    (`docs/theory/neighbors.md`).
     """
     role = {Method.STANDARD: ColumnRole.SENSITIVE, Method.SEMI: ColumnRole.PUBLIC}
     if method not in role:
