@@ -275,9 +275,10 @@ def _other_model(what: str, model: Model, remedy: str = "Leave it out.") -> Corr
 def _refuse_needless(method: MethodChoice, table: Any) -> None:
     if method is MethodChoice.STANDARD and table is not None:
         raise CorrDPError(
-            "--method standard protects every column fully and has no use for a "
-            "leakage table. Leave --leakage out: the model gets the whole epsilon, "
-            "and what the table has cost is added up by a ledger, if there is one."
+            "--method standard fully protects all that is not public and has no use "
+            "for a leakage table. Leave --leakage out: the model gets the whole "
+            "epsilon, and what the table has cost is added up by a ledger, if there is "
+            "one."
         )
 
 

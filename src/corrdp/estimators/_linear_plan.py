@@ -384,8 +384,8 @@ class PlansTraining(PrivateEstimator):
     def _known_leakage(self) -> dict[str, float]:
         """Return the leakage of features that the kept policy does not protect.
 
-        Weaker promises are planned with the same knowledge as stronger ones: it
-        tells which features the influence of sensitive ones matters to.
+        Weaker promises are planned with what policy and mapping declare, as stronger
+        ones are: it tells which features the influence of sensitive ones matters to.
         """
         if not isinstance(self.policy, Policy):
             return {}

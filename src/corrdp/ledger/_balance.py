@@ -143,8 +143,8 @@ class Remaining:
         account = self.balances[0].account  # rule and delta are those of the ledger
         legend = (
             f"promised, spent and next pure are epsilons, at delta {account.delta:g}; "
-            "next pure is the largest one of one more release with Laplace noise; "
-            f"left is a share of {_MEASURES[account.rule]}."
+            "next pure is the largest that one more release with Laplace noise can "
+            f"have; left is a share of {_MEASURES[account.rule]}."
         )
         if account.rule is Rule.RENYI:
             legend += (

@@ -243,15 +243,12 @@ class Ledger:
 
         Parameters as in `charge`; `columns` are those of which the release reads cells
         that nobody has read yet. What the accounts refuse is refused before a row is
-        read, and what the cells would refuse before anything is paid. Of no `rows`
-        nothing is read: estimators fit folds, and each is a table of its own.
+        read, and what the cells would refuse before anything is paid.
         """
-        fingerprint = None
-        if rows is not None:
-            self.require(events, policy=policy)
-            fingerprint = self.fingerprint(rows, policy=policy)
-            if columns:
-                require_fit(policy, rows, columns)
+        self.require(events, policy=policy)
+        fingerprint = self.fingerprint(rows, policy=policy)
+        if columns:
+            require_fit(policy, rows, columns)
         return self.charge(
             events,
             policy=policy,

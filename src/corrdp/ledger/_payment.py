@@ -215,8 +215,10 @@ def charge_certificate(
     leakage : leakage table, optional
         Not charged again if the ledger has paid for it; refused if it is private and
         the ledger has not.
-    rows, policy, purpose
-        As in `Ledger.charge_for_rows`.
+    rows : table, optional
+        As in `Ledger.charge_for_rows`; none is read if none is given.
+    policy, purpose
+        As in `Ledger.charge`.
 
     Guarantee
     ---------
@@ -229,8 +231,12 @@ def charge_certificate(
         accept_new_data = ledger.accept_new_data
     else:
         opened = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
-        opened.introduce(policy, leakage=distances)
     events = unpaid_events(certificate, policy=policy, ledger=opened, leakage=leakage)
+    if not isinstance(ledger, LedgerChoice):
+        # Not before: a certificate that is refused leaves nothing in an open handle.
+        opened.introduce(policy, leakage=distances)
+    if rows is None:  # estimators fit folds, and each is a table of its own
+        return opened.charge(events, policy=policy, purpose=purpose)
     return opened.charge_for_rows(
         rows, events, policy=policy, purpose=purpose, accept_new_data=accept_new_data
     )

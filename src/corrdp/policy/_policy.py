@@ -390,8 +390,9 @@ def protected_policy(policy: Policy, method: Method) -> Policy:
     Guarantee
     ---------
     ``standard``: a change of any set of features is a sensitive one, so what is
-    proved is ordinary replace-one DP. ``semi``: insensitive features count as public
-    and nothing is promised about them (`docs/theory/neighbors.md`).
+    proved is ordinary replace-one DP of all that is not public. ``semi``: insensitive
+    features count as public and nothing is promised about them
+    (`docs/theory/neighbors.md`).
     """
     role = {Method.STANDARD: ColumnRole.SENSITIVE, Method.SEMI: ColumnRole.PUBLIC}
     if method not in role:

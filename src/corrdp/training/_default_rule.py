@@ -52,7 +52,8 @@ def default_plan(
     ordinary : BudgetSplit, optional
         The budget under which a change of the whole record is as well hidden as a
         sensitive one. If given, plain noise under it is compared too, and taken where
-        it promises less error: it is valid for every class.
+        it promises less error, for numbers also where groups promise little less: it
+        is valid for every class.
     in_two_walks : bool
         Whether sensitive weights may be learned after all others (`HeadStart`).
 

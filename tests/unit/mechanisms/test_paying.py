@@ -7,7 +7,7 @@ import pytest
 
 from corrdp.accounting import GaussianEvent
 from corrdp.certificate import Component, LeakageClaim, certify
-from corrdp.exceptions import GuaranteeVoidError
+from corrdp.exceptions import CorrDPError, GuaranteeVoidError
 from corrdp.leakage import estimate_leakage
 from corrdp.ledger import Ledger, charge_certificate, require_recorded, unpaid_events
 from corrdp.mechanisms import answer_queries
@@ -92,6 +92,19 @@ def test_a_certificate_of_another_policy_is_refused(ledger):
     assert unpaid_events(certificate, policy=policy, ledger=ledger)
     with pytest.raises(GuaranteeVoidError, match="was issued for policy"):
         unpaid_events(certificate, policy=other, ledger=ledger)
+
+
+def test_a_refused_certificate_leaves_its_policy_unknown(ledger, leakage):
+    """Else an open handle would have the distances of what was refused."""
+    other = dataclasses.replace(POLICY, relation="all_insensitive", block_leakage=0.5)
+    with pytest.raises(GuaranteeVoidError, match="was issued for policy"):
+        charge_certificate(
+            ledger, certificate_of(leakage), policy=other, purpose="training"
+        )
+    with pytest.raises(CorrDPError, match="does not know policy"):
+        ledger.charge(
+            {"whole_record": [GaussianEvent(0.1)]}, policy=other, purpose="count"
+        )
 
 
 def test_charging_a_certificate_follows_the_same_rules(ledger, leakage):

@@ -39,7 +39,8 @@ def query_challenges(
 
     Guarantee
     ---------
-    Two tables of ``plan.n_rows`` rows at the ends of the declared domains that differ
+    Two tables of ``plan.n_rows`` rows at the ends of the declared domains, or between
+    them for quantiles, that differ
     in one record, as the class allows; sums are added up, noise and places drawn, by
     the function that answers (`docs/theory/audit.md`). Cells in which the two tables
     differ are looked at.

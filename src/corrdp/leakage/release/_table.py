@@ -313,7 +313,7 @@ class LeakageTable:
         if uppers and all(upper == 1.0 for upper in uppers):
             lines.append(
                 "no bound is below 1, so every column is protected like a sensitive "
-                "one and nothing is gained: declare what you know (leakage in the "
+                "one and counts gain nothing: declare what you know (leakage in the "
                 "policy), merge rare values (groups), or use a public table, more rows "
                 "or a larger epsilon"
             )

@@ -454,6 +454,8 @@ def test_a_feature_of_many_levels_is_bounded_as_all_its_pairs_are(seed, n_ends):
     columns = np.sort(np.r_[np.arange(n_columns), np.arange(n_ends)])
     codes = rng.normal(size=columns.size)
     offset = rng.uniform(-0.5, 0.5, n_columns)
+    if n_ends:  # one column whose ends are farthest apart, or add up to most
+        codes[:2] = (3.0 if seed % 2 else -3.0), 2.8
     radius, diameter, kept = _extent(
         columns.tobytes(), codes.tobytes(), offset.tobytes()
     )
