@@ -24,6 +24,7 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from corrdp._typing import FloatArray, IntArray
+from corrdp.exceptions import CorrDPError
 from corrdp.training.kernels._grids import Models, Tiles, counted, public_grids
 from corrdp.training.rows._tiles import GroupRules, Model, RowTiles
 
@@ -412,6 +413,13 @@ def _counted_gradients(
     rows: RowTiles, total: tuple[IntArray, ...], models: Models
 ) -> tuple[FloatArray, IntArray]:
     gradients, totals = (np.ascontiguousarray(part) for part in total[:2])
+    # Counts may come from other processes, and compiled code looks at no bounds.
+    if (gradients.shape, totals.shape) != (models.coef.shape, models.clip.shape):
+        raise CorrDPError(
+            f"counts of a gradient have the shapes {gradients.shape} and "
+            f"{totals.shape}, and {models.coef.shape} and {models.clip.shape} were "
+            "asked for. Run the same version and kernel in all processes."
+        )
     return _shifted(rows.low, rows.high, models, gradients, totals), total[2]
 
 
