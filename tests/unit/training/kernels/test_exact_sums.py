@@ -27,7 +27,7 @@ from corrdp.training import (
 )
 from corrdp.training._layout import GradientLayout, standardizing_scale
 from corrdp.training._solver import LARGEST_PARAMETER
-from corrdp.training.kernels import _plain
+from corrdp.training.kernels import _compiled, _plain
 from corrdp.training.rows._questions import prepare_rows
 from descent_examples import example_plan, example_rows
 
@@ -278,6 +278,19 @@ def test_codes_outside_the_domain_are_brought_inside(table, compiled):
         for rows in (wild, inside)
     )
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_counts_of_another_shape_are_refused(table, monkeypatch):
+    """As a process would send them that has the kernel in numpy."""
+    own = _compiled.gradient_counts
+
+    def without_models(rows, model):
+        return tuple(part[0] for part in own(rows, model))
+
+    monkeypatch.setattr(_compiled, "gradient_counts", without_models)
+    example = Example(table, "logistic, compiled")
+    with pytest.raises(CorrDPError, match="same version and kernel"):
+        example.sum_of(example.codes, example.y)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
